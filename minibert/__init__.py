@@ -1,0 +1,68 @@
+"""minibert: a from-scratch, pure-PyTorch BERT, equal to the reference bit for bit.
+
+Names are imported when first used, so that `import minibert` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# public name -> module that defines it
+_PUBLIC = {
+    "BertConfig": "config",
+    "BertTokenizer": "tokenizer",
+    "AutoTokenizer": "tokenizer",
+    "PaddedLayout": "layouts",
+    "PackedLayout": "layouts",
+    "BertModel": "model",
+    "BertForPreTraining": "heads",
+    "BertForMaskedLM": "heads",
+    "BertForNextSentencePrediction": "heads",
+    "BertForSequenceClassification": "heads",
+    "BertForTokenClassification": "heads",
+    "BertForQuestionAnswering": "heads",
+    "BertForMultipleChoice": "heads",
+    "AutoModel": "heads",
+    "AutoModelForMaskedLM": "heads",
+    "AutoModelForSequenceClassification": "heads",
+    "AutoModelForTokenClassification": "heads",
+    "AutoModelForQuestionAnswering": "heads",
+    "SentenceEmbedder": "embedder",
+    "optimize": "optimize",
+}
+
+if TYPE_CHECKING:
+    from minibert.config import BertConfig as BertConfig
+    from minibert.heads import (
+        AutoModel as AutoModel,
+        AutoModelForMaskedLM as AutoModelForMaskedLM,
+        AutoModelForQuestionAnswering as AutoModelForQuestionAnswering,
+        AutoModelForSequenceClassification as AutoModelForSequenceClassification,
+        AutoModelForTokenClassification as AutoModelForTokenClassification,
+        BertForMaskedLM as BertForMaskedLM,
+        BertForMultipleChoice as BertForMultipleChoice,
+        BertForNextSentencePrediction as BertForNextSentencePrediction,
+        BertForPreTraining as BertForPreTraining,
+        BertForQuestionAnswering as BertForQuestionAnswering,
+        BertForSequenceClassification as BertForSequenceClassification,
+        BertForTokenClassification as BertForTokenClassification,
+    )
+    from minibert.layouts import PackedLayout as PackedLayout, PaddedLayout as PaddedLayout
+    from minibert.model import BertModel as BertModel
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'minibert' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"minibert.{_PUBLIC[name]}"), name)
+    globals()[name] = value  # found without this function from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

