@@ -38,19 +38,42 @@ if TYPE_CHECKING:
     from minibert.config import BertConfig as BertConfig
     from minibert.heads import (
         AutoModel as AutoModel,
+    )
+    from minibert.heads import (
         AutoModelForMaskedLM as AutoModelForMaskedLM,
+    )
+    from minibert.heads import (
         AutoModelForQuestionAnswering as AutoModelForQuestionAnswering,
+    )
+    from minibert.heads import (
         AutoModelForSequenceClassification as AutoModelForSequenceClassification,
+    )
+    from minibert.heads import (
         AutoModelForTokenClassification as AutoModelForTokenClassification,
+    )
+    from minibert.heads import (
         BertForMaskedLM as BertForMaskedLM,
+    )
+    from minibert.heads import (
         BertForMultipleChoice as BertForMultipleChoice,
+    )
+    from minibert.heads import (
         BertForNextSentencePrediction as BertForNextSentencePrediction,
+    )
+    from minibert.heads import (
         BertForPreTraining as BertForPreTraining,
+    )
+    from minibert.heads import (
         BertForQuestionAnswering as BertForQuestionAnswering,
+    )
+    from minibert.heads import (
         BertForSequenceClassification as BertForSequenceClassification,
+    )
+    from minibert.heads import (
         BertForTokenClassification as BertForTokenClassification,
     )
-    from minibert.layouts import PackedLayout as PackedLayout, PaddedLayout as PaddedLayout
+    from minibert.layouts import PackedLayout as PackedLayout
+    from minibert.layouts import PaddedLayout as PaddedLayout
     from minibert.model import BertModel as BertModel
 
 __all__ = ["__version__", *_PUBLIC]

@@ -80,9 +80,7 @@ class BertSelfAttention(nn.Module):
             self.value(hidden_states).unflatten(-1, heads),
         )
 
-    def forward(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> tuple[Tensor, Tensor | None]:
         """(..., hidden) to the context (..., hidden) and the probabilities, if `attend` gives any."""
         query, key, value = self.project(hidden_states)
         return attend(query, key, value, layout, self.dropout.p if self.training else 0.0)
@@ -111,9 +109,7 @@ class BertAttention(nn.Module):
         self.self = BertSelfAttention(config)
         self.output = BertSelfOutput(config)
 
-    def forward(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> tuple[Tensor, Tensor | None]:
         """(..., hidden) to (..., hidden) and the attention probabilities, if there are any."""
         context, weights = self.self(hidden_states, layout, attend)
         return self.output(context, hidden_states), weights

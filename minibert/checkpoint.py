@@ -266,7 +266,11 @@ class PreTrainedModel(nn.Module):
 
 
 def assign(
-    model: PreTrainedModel, tensors: dict[str, Tensor], source: Source, dtype: torch.dtype, ignore_mismatched_sizes: bool
+    model: PreTrainedModel,
+    tensors: dict[str, Tensor],
+    source: Source,
+    dtype: torch.dtype,
+    ignore_mismatched_sizes: bool,
 ) -> LoadReport:
     """Makes the tensors of a file the parameters of a model that was built on the meta device.
 
@@ -291,10 +295,16 @@ def assign(
             raise ValueError(f"{source}: tensor {name} is {tensor.dtype}, but weights are floating-point numbers.")
         else:
             found[own] = tensor.to(dtype)
-    if not any(name.removeprefix("bert.").startswith(BACKBONE) for name in [*found, *(m[0] for m in report.mismatched)]):
-        raise ValueError(f"{source} holds no tensor of a BERT ({len(tensors)} tensors, such as {min(tensors, default='')!r}).")
+    if not any(
+        name.removeprefix("bert.").startswith(BACKBONE) for name in [*found, *(m[0] for m in report.mismatched)]
+    ):
+        raise ValueError(
+            f"{source} holds no tensor of a BERT ({len(tensors)} tensors, such as {min(tensors, default='')!r})."
+        )
     if report.mismatched and not ignore_mismatched_sizes:
-        details = "; ".join(f"{n} is {ours} in the file but {theirs} in the model" for n, ours, theirs in report.mismatched)
+        details = "; ".join(
+            f"{n} is {ours} in the file but {theirs} in the model" for n, ours, theirs in report.mismatched
+        )
         raise ValueError(
             f"{source} does not fit its config: {details}. Correct the config (num_labels?), or pass "
             "ignore_mismatched_sizes=True to start these from random."
@@ -380,8 +390,8 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise ValueError(
-            f"{path} is refused: it is not a plain file of tensors, and reading it could run code. Get the checkpoint as "
-            "safetensors."
+            f"{path} is refused: it is not a plain file of tensors, and reading it could run code. "
+            "Get the checkpoint as safetensors."
         ) from None
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, AssertionError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a whole PyTorch file ({error}); get it again.") from None

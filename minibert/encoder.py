@@ -73,9 +73,7 @@ class BertLayer(nn.Module):
         self.intermediate = BertIntermediate(config)
         self.output = BertOutput(config)
 
-    def forward(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> tuple[Tensor, Tensor | None]:
         """The next hidden states, and the attention probabilities if `attend` gives any."""
         attention_output, weights = self.attention(hidden_states, layout, attend)
         return self.output(self.intermediate(attention_output), attention_output), weights

@@ -383,7 +383,9 @@ class BertForQuestionAnswering(_Head):
             arguments: further arguments of `BertModel.forward`.
         """
         outputs = self._encode({**_named(input_ids, attention_mask, token_type_ids), **arguments})
-        start_logits, end_logits = (x.squeeze(-1).contiguous() for x in self.qa_outputs(_last(outputs)).split(1, dim=-1))
+        start_logits, end_logits = (
+            x.squeeze(-1).contiguous() for x in self.qa_outputs(_last(outputs)).split(1, dim=-1)
+        )
         loss = None
         if start_positions is not None and end_positions is not None:
             loss = (_span_loss(start_logits, start_positions) + _span_loss(end_logits, end_positions)) / 2

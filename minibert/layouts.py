@@ -102,7 +102,7 @@ class PackedLayout:
         """One block for each run of equally long sequences, (run, heads, length, head_size)."""
         sizes = [length * count for length, count in self._runs]
         shapes = [(count, length, *query.shape[1:]) for length, count in self._runs]
-        parts = [x.split(sizes) for x in (query, key, value)]
+        parts = [torch.split(x, sizes) for x in (query, key, value)]
         return [
             (q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2))
             for q, k, v, shape in zip(*parts, shapes, strict=True)
