@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="minibert", description="A small, exact BERT.")
     parser.add_argument("--version", action="version", version=f"minibert {minibert.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_add_embed, _add_tokenize, _add_info, _add_convert):
+    for add in (_add_tokenize, _add_info, _add_convert):
         add(commands)
     return parser
 
@@ -88,6 +88,91 @@ def read_lines(options: argparse.Namespace) -> list[str]:
         line = data[: error.start].count(b"\n") + 1
         where = "stdin" if name == "-" else name
         raise ValueError(f"line {line} of {where} is not UTF-8; convert the file (iconv -t utf-8).") from None
+
+
+def _add_tokenize(commands: Any) -> None:
+    parser = add_command(commands, "tokenize", _tokenize, "Show the WordPieces of texts, their ids and places.")
+    _add_text_options(parser)
+
+
+def _tokenize(options: argparse.Namespace) -> None:
+    from minibert.tokenizer import BertTokenizer
+
+    tokenizer = BertTokenizer.from_pretrained(options.model, **source_options(options))
+    for text in read_lines(options):
+        encoding = tokenizer(text, return_offsets_mapping=True)
+        ids, offsets = encoding["input_ids"], encoding["offset_mapping"]
+        tokens = tokenizer.convert_ids_to_tokens(ids)
+        if options.json:
+            spans = [list(span) for span in offsets]
+            print_json({"text": text, "tokens": tokens, "input_ids": ids, "offsets": spans})
+            continue
+        width = max(len(token) for token in tokens)
+        for token, token_id, (start, end) in zip(tokens, ids, offsets, strict=True):
+            print(f"{token:<{width}}  {token_id:>6}  {start:>4}-{end:<4} {text[start:end]}")
+
+
+def _add_info(commands: Any) -> None:
+    parser = add_command(commands, "info", _info, "Show a checkpoint's config, tensors and what loading it does.")
+    parser.add_argument("name", nargs="?", metavar="MODEL", help="the same as --model")
+
+
+def _info(options: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from minibert.model import BertModel
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the report below says it all
+        model = BertModel.from_pretrained(options.name or options.model, **source_options(options))
+    assert model.load_report is not None
+    report, config = asdict(model.load_report), model.config.to_dict()
+    tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
+    if options.json:
+        content = {"config": config, "parameters": model.num_parameters(), "tensors": tensors, "load_report": report}
+        return print_json(content)
+    print(f"{report.pop('source')}: BERT with {model.num_parameters():,} parameters, {model.dtype}")
+    print("\nconfig")
+    for name, value in config.items():
+        print(f"  {name:<30} {value}")
+    print("\ntensors")
+    for name, shape in tensors.items():
+        print(f"  {name:<60} {' x '.join(map(str, shape))}")
+    print("\nloading")
+    for group, entries in report.items():
+        print(f"  {group.replace('_', ' ')}: {len(entries) or 'none'}")
+        for entry in entries:
+            print("    " + (entry if isinstance(entry, str) else " -> ".join(map(str, entry))))
+    return None
+
+
+def _add_convert(commands: Any) -> None:
+    summary = "Write a checkpoint as config.json + model.safetensors with today's tensor names."
+    parser = add_command(commands, "convert", _convert, summary)
+    parser.add_argument("folder", help="where to write; made when it does not exist")
+    parser.add_argument("--dtype", default="auto", choices=["auto", "float32", "float16", "bfloat16"])
+
+
+def _convert(options: argparse.Namespace) -> None:
+    from minibert import heads
+    from minibert.config import BertConfig
+    from minibert.model import BertModel
+    from minibert.tokenizer import BertTokenizer
+
+    source = source_options(options)
+    # the class that the checkpoint was saved from, so that its head comes along
+    architectures = BertConfig.from_pretrained(options.model, **source).extra.get("architectures") or ["BertModel"]
+    model_class = getattr(heads, str(architectures[0]), BertModel)
+    model = model_class.from_pretrained(options.model, dtype=options.dtype, **source)
+    model.save_pretrained(options.folder)
+    BertTokenizer.from_pretrained(options.model, **source).save_pretrained(options.folder)
+    result = {"folder": options.folder, "architecture": model_class.__name__, "renamed": len(model.load_report.renamed)}
+    if options.json:
+        return print_json(result)
+    print(
+        f"{model_class.__name__} with its tokenizer written to {options.folder} ({result['renamed']} tensors renamed)."
+    )
+    return None
 
 
 def _add_text_options(parser: argparse.ArgumentParser) -> None:
