@@ -190,7 +190,8 @@ class PreTrainedModel(nn.Module):
             names: only these parameters; None: all of them.
         """
         wanted = None if names is None else set(names)
-        for prefix, module in self.named_modules():
+        on_meta = next(self.parameters()).is_meta  # built for loading: the numbers come from a file
+        for prefix, module in () if wanted == set() or on_meta else self.named_modules():
             for name, parameter in module.named_parameters(recurse=False):
                 if wanted is not None and f"{prefix}.{name}".lstrip(".") not in wanted:
                     continue
@@ -281,8 +282,9 @@ def assign(
     expected = dict(model.state_dict())
     aliases = model.tied_weights()
     found: dict[str, Tensor] = {}
+    is_head, prefixed = hasattr(model, "bert"), any(name.startswith("bert.") for name in tensors)
     for name, tensor in tensors.items():
-        own = model_name(name, is_head=hasattr(model, "bert"), prefixed=any(n.startswith("bert.") for n in tensors))
+        own = model_name(name, is_head, prefixed)
         if own not in expected:
             (report.left_out if HEADS.match(name) else report.unexpected).append(name)
             continue
@@ -323,7 +325,11 @@ def assign(
     report.missing = [name for name in new if name not in mismatched]
     for name in new:
         found[name] = torch.empty(expected[name].shape, dtype=dtype)
-    model.load_state_dict(found, strict=False, assign=True)
+    for prefix, module in model.named_modules():
+        # assigned one by one: load_state_dict takes as long as all the rest
+        for name in list(module._parameters):
+            if (tensor := found.get(f"{prefix}.{name}" if prefix else name)) is not None:
+                setattr(module, name, nn.Parameter(tensor))
     model.init_weights(new)  # ties the aliases too
     return report
 

@@ -164,6 +164,7 @@ def _convert(options: argparse.Namespace) -> None:
     architectures = BertConfig.from_pretrained(options.model, **source).extra.get("architectures") or ["BertModel"]
     model_class = getattr(heads, str(architectures[0]), BertModel)
     model = model_class.from_pretrained(options.model, dtype=options.dtype, **source)
+    assert model.load_report is not None
     model.save_pretrained(options.folder)
     BertTokenizer.from_pretrained(options.model, **source).save_pretrained(options.folder)
     result = {"folder": options.folder, "architecture": model_class.__name__, "renamed": len(model.load_report.renamed)}

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from minibert.checkpoint import WORD_EMBEDDINGS, PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
+from minibert.layers import LayerNorm, Linear
 from minibert.model import BertModel
 from minibert.outputs import BertModelOutput, LogitsOutput, PreTrainingOutput, QuestionAnsweringOutput
 
@@ -67,9 +68,9 @@ class BertPredictionHeadTransform(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = Linear(config.hidden_size, config.hidden_size)
         self.activation = ACTIVATIONS[config.hidden_act]
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """(..., hidden) to (..., hidden)."""
@@ -83,7 +84,7 @@ class BertLMPredictionHead(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.transform = BertPredictionHeadTransform(config)
-        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
+        self.decoder = Linear(config.hidden_size, config.vocab_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))  # the official name of decoder.bias
 
     def forward(self, hidden_states: Tensor) -> Tensor:
@@ -100,7 +101,7 @@ class BertPreTrainingHeads(nn.Module):
         if mlm:
             self.predictions = BertLMPredictionHead(config)
         if nsp:
-            self.seq_relationship = nn.Linear(config.hidden_size, 2)
+            self.seq_relationship = Linear(config.hidden_size, 2)
 
 
 class _Head(PreTrainedModel):
@@ -270,7 +271,7 @@ class _Classifier(_Head):
         super().__init__(config, add_pooling_layer)
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(config.hidden_size, outputs)
+        self.classifier = Linear(config.hidden_size, outputs)
         self.init_weights()
 
     def _scores(self, hidden_states: Tensor | None) -> Tensor:
@@ -357,7 +358,7 @@ class BertForQuestionAnswering(_Head):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, add_pooling_layer=False)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+        self.qa_outputs = Linear(config.hidden_size, 2)
         self.init_weights()
 
     def forward(

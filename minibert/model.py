@@ -22,6 +22,7 @@ from minibert.checkpoint import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
+from minibert.layers import Linear
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 from minibert.outputs import BertModelOutput
 
@@ -34,7 +35,7 @@ class BertPooler(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = Linear(config.hidden_size, config.hidden_size)
 
     def forward(self, cls_states: Tensor) -> Tensor:
         """(batch, hidden) to (batch, hidden), every number between -1 and 1."""
