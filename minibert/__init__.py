@@ -32,6 +32,7 @@ _PUBLIC = {
     "AutoModelForQuestionAnswering": "heads",
     "SentenceEmbedder": "embedder",
     "optimize": "optimize",
+    "trace": "study.trace",
 }
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from minibert.layouts import PackedLayout as PackedLayout
     from minibert.layouts import PaddedLayout as PaddedLayout
     from minibert.model import BertModel as BertModel
+    from minibert.study.trace import trace as trace
 
 __all__ = ["__version__", *_PUBLIC]
 

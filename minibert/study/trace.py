@@ -1,0 +1,266 @@
+"""Every intermediate tensor of a forward pass by name, and the means to change one on the way.
+
+```python
+with minibert.trace(model) as t:
+    model(**batch)
+print(t)                                  # a table: name, shape, formula
+t["layer.3.attention.scores"]             # (batch, heads, seq, seq)
+```
+
+The model is run as it is, watched through PyTorch's hooks; they are gone when the block ends.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from minibert.attention import AttentionFunction, BertSelfAttention
+from minibert.checkpoint import PreTrainedModel
+from minibert.layouts import Layout, PaddedLayout
+
+Patch = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One tensor of the computation.
+
+    Attributes:
+        name: readable and unique, such as `layer.0.intermediate`.
+        formula: what it is computed from.
+        module: the module at which it is seen; None inside the attention function, which is no module.
+        is_input: it goes into that module rather than coming out of it.
+    """
+
+    name: str
+    formula: str
+    module: nn.Module | None
+    is_input: bool = False
+
+
+def steps_of(model: PreTrainedModel) -> list[Step]:
+    """All steps of a model, in the order in which they are computed."""
+    base = model.base_model
+    embeddings, hidden = base.embeddings, "embeddings.output"
+    steps = [
+        Step("embeddings.word", "row input_ids of the word embeddings", embeddings.word_embeddings),
+        Step("embeddings.token_type", "row token_type_ids of the segment embeddings", embeddings.token_type_embeddings),
+        Step("embeddings.position", "row 0, 1, 2, ... of the position embeddings", embeddings.position_embeddings),
+        Step("embeddings.sum", "word + token_type + position", embeddings.LayerNorm, is_input=True),
+        Step("embeddings.normalized", "LayerNorm(sum)", embeddings.LayerNorm),
+        Step(hidden, "dropout(normalized), off when not training: h_0", embeddings),
+    ]
+    for i, layer in enumerate(base.encoder.layer):
+        attention, mix, output = f"layer.{i}.attention", layer.attention.output, layer.output
+        steps += [
+            Step(f"{attention}.query", f"{hidden} W_Q + b_Q, cut into heads", None),
+            Step(f"{attention}.key", f"{hidden} W_K + b_K, cut into heads", None),
+            Step(f"{attention}.value", f"{hidden} W_V + b_V, cut into heads", None),
+            Step(f"{attention}.scores", "query key^T / sqrt(head_size)", None),
+            Step(f"{attention}.masked_scores", "scores + (0 to look at, lowest number to hide)", None),
+            Step(f"{attention}.probabilities", "softmax(masked_scores) over the keys", None),
+            Step(f"{attention}.context", "probabilities value, heads side by side", None),
+            Step(f"{attention}.projected", "context W_O + b_O", mix.dense),
+            Step(f"{attention}.sum", f"projected + {hidden}", mix.LayerNorm, is_input=True),
+            Step(f"{attention}.output", "LayerNorm(sum)", mix),
+            Step(f"layer.{i}.widened", "attention.output W_1 + b_1", layer.intermediate.dense),
+            Step(f"layer.{i}.intermediate", f"{model.config.hidden_act}(widened)", layer.intermediate),
+            Step(f"layer.{i}.narrowed", "intermediate W_2 + b_2", output.dense),
+            Step(f"layer.{i}.sum", "narrowed + attention.output", output.LayerNorm, is_input=True),
+            Step(f"layer.{i}.output", f"LayerNorm(sum): h_{i + 1}", output),
+        ]
+        hidden = f"layer.{i}.output"
+    if base.pooler is not None:
+        steps += [
+            Step("pooler.cls", f"{hidden} of the first token, [CLS]", base.pooler, is_input=True),
+            Step("pooler.dense", "cls W + b", base.pooler.dense),
+            Step("pooler.output", "tanh(dense)", base.pooler),
+        ]
+    return steps + list(_head_steps(model, hidden))
+
+
+def _head_steps(model: nn.Module, hidden: str) -> Iterator[Step]:
+    cls = getattr(model, "cls", None)
+    if predictions := getattr(cls, "predictions", None):
+        yield Step("mlm.transformed", f"LayerNorm(activation({hidden} W + b))", predictions.transform)
+        yield Step("mlm.logits", "transformed E^T + bias, E the word embeddings", predictions)
+    if next_sentence := getattr(cls, "seq_relationship", None):
+        yield Step("nsp.logits", "pooler.output W + b", next_sentence)
+    if classifier := getattr(model, "classifier", None):
+        yield Step("classifier.logits", "dropout(what it classifies) W + b", classifier)
+    if answers := getattr(model, "qa_outputs", None):
+        yield Step("qa.logits", f"{hidden} W + b: start and end", answers)
+
+
+class Trace(Mapping[str, Tensor]):
+    """Watches a model inside a `with` block; afterwards a read-only dictionary of its tensors, in order.
+
+    With nothing patched the outputs are those of an untraced call, bit for bit, whatever the attention
+    implementation: the model's own attention computes the context. Scores and probabilities, which SDPA never writes
+    down, are computed beside it by the eager formula; under eager attention they are the very numbers that were used.
+    In training mode under SDPA the probabilities are those before dropout.
+
+    A second call in the block takes the place of the first. Tensors keep their gradients' history.
+
+    Args:
+        model: any minibert model.
+
+    Raises:
+        ValueError: not a model that can be traced, or a packed batch.
+        KeyError: a name that is no step, or one that no call has computed.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        attentions = [module for module in model.modules() if type(module) is BertSelfAttention]
+        if not isinstance(model, PreTrainedModel) or len(attentions) != model.config.num_hidden_layers:
+            raise ValueError(
+                f"trace takes a minibert model as it was loaded, not {type(model).__name__}: trace before optimize."
+            )
+        self.model = model
+        self.steps = {step.name: step for step in steps_of(model)}
+        self._attentions = attentions
+        self._values: dict[str, Tensor] = {}
+        self._patches: dict[str, Patch] = {}
+        self._handles: list[RemovableHandle] = []
+
+    def set(self, name: str, value: Tensor | float | Patch) -> None:
+        """Puts another value in the place of a step, in every call from now on.
+
+        Args:
+            name: the step.
+            value: a tensor or number (broadcast to the step's shape), or a function from the value to a new one. The
+                function may read what is already computed: `t.set("layer.3.output", lambda _: t["layer.2.output"])`.
+        """
+        self._check(name)
+        if isinstance(value, Tensor | float | int):
+            fixed = torch.as_tensor(value)
+            self._patches[name] = lambda _: fixed
+        else:
+            self._patches[name] = value
+
+    def switch_off_head(self, layer: int, head: int) -> None:
+        """Sets the attention probabilities of one head to zero: it adds nothing to the context."""
+        name = f"layer.{layer}.attention.probabilities"
+        if not 0 <= head < self.model.config.num_attention_heads:
+            raise ValueError(f"head should be 0 to {self.model.config.num_attention_heads - 1}, not {head}.")
+        before = self._patches.get(name, lambda p: p)  # other heads of the layer may be off already
+        self.set(name, lambda p: before(p).index_fill(1, torch.tensor([head], device=p.device), 0.0))
+
+    def skip_layer(self, layer: int) -> None:
+        """Passes on what went into a layer as what comes out of it."""
+        before = f"layer.{layer - 1}.output" if layer else "embeddings.output"
+        self.set(f"layer.{layer}.output", lambda _: self[before])
+
+    def __enter__(self) -> Trace:
+        self._values.clear()
+        self._watch()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+    def __getitem__(self, name: str) -> Tensor:
+        self._check(name)
+        if name not in self._values:
+            raise KeyError(f"{name!r} has not been computed: call the model inside `with trace(model) as t:`.")
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        """A table of what was computed, or of all steps before anything was."""
+        rows = [
+            (name, str(tuple(self._values[name].shape)) if self._values else "", step.formula + patched)
+            for name, step in self.steps.items()
+            for patched in ["  (patched)" if name in self._patches else ""]
+            if not self._values or name in self._values
+        ]
+        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        lines = [("name", "shape", "formula"), *rows]
+        return "\n".join(f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {formula}" for name, shape, formula in lines)
+
+    def _check(self, name: str) -> None:
+        if name not in self.steps:
+            close = difflib.get_close_matches(name, self.steps, n=3)
+            raise KeyError(f"{name!r} is not a step of this model; close: {', '.join(close) or 'print the trace'}.")
+
+    def _watch(self) -> None:
+        self._handles.append(self.model.register_forward_pre_hook(lambda *_: self._values.clear()))
+        for step in self.steps.values():
+            if step.module is not None:
+                self._handles.append(self._hook(step, step.module))
+        for layer, attention in enumerate(self._attentions):
+            self._handles.append(attention.register_forward_pre_hook(self._attention_hook(layer)))
+
+    def _hook(self, step: Step, module: nn.Module) -> RemovableHandle:
+        if step.is_input:
+            return module.register_forward_pre_hook(lambda _, inputs: (self._seen(step.name, inputs[0]), *inputs[1:]))
+        return module.register_forward_hook(lambda _, __, output: self._seen(step.name, output))
+
+    def _attention_hook(self, layer: int) -> Any:
+        """Wraps the attention function that is handed down to the layer."""
+
+        def hook(_: nn.Module, inputs: tuple[Tensor, Layout, AttentionFunction]) -> Any:
+            hidden_states, layout, attend = inputs
+            return hidden_states, layout, self._watched(f"layer.{layer}.attention", attend)
+
+        return hook
+
+    def _watched(self, prefix: str, attend: AttentionFunction) -> AttentionFunction:
+        def watched(
+            query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+        ) -> tuple[Tensor, Tensor | None]:
+            if not isinstance(layout, PaddedLayout):
+                raise ValueError("trace takes a padded batch, (batch, seq): packed sequences have maps of many shapes.")
+            ((q, k, v),) = layout.blocks(query, key, value)  # (batch, heads, seq, head_size)
+            q, k, v = (self._seen(f"{prefix}.{name}", x) for name, x in (("query", q), ("key", k), ("value", v)))
+            own, used = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), layout, dropout)
+
+            scores = self._seen(f"{prefix}.scores", torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5)
+            masked = scores
+            if layout.mask is not None:
+                masked = scores + torch.zeros_like(layout.mask, dtype=q.dtype).masked_fill(
+                    ~layout.mask, torch.finfo(q.dtype).min
+                )
+            masked = self._seen(f"{prefix}.masked_scores", masked)
+            is_patched = any(f"{prefix}.{name}" in self._patches for name in ("scores", "masked_scores"))
+            probabilities = masked.softmax(dim=-1) if used is None or is_patched else used
+            probabilities = self._seen(f"{prefix}.probabilities", probabilities)
+            if is_patched or f"{prefix}.probabilities" in self._patches:
+                own = layout.join([torch.matmul(probabilities, v)])
+            return self._seen(f"{prefix}.context", own), None if used is None else probabilities
+
+        return watched
+
+    def _seen(self, name: str, value: Tensor) -> Tensor:
+        """Records a value, patched if it is to be, and returns what the computation goes on with."""
+        if patch := self._patches.get(name):
+            new = patch(value)
+            try:
+                value = new.to(value).expand(value.shape)
+            except RuntimeError:
+                raise ValueError(
+                    f"the value set for {name} should be of shape {tuple(value.shape)}, not {tuple(new.shape)}."
+                ) from None
+        self._values[name] = value
+        return value
+
+
+def trace(model: PreTrainedModel) -> Trace:
+    """Watches every step of a model's forward passes inside a `with` block; see `Trace`."""
+    return Trace(model)

@@ -1,0 +1,255 @@
+"""trace: names, values, patches, and that watching changes nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from conftest import ragged_batch, tiny_config
+from torch import nn
+
+import minibert
+from minibert import trace
+
+CLASSES = [
+    "BertModel",
+    "BertForPreTraining",
+    "BertForMaskedLM",
+    "BertForNextSentencePrediction",
+    "BertForSequenceClassification",
+    "BertForTokenClassification",
+    "BertForQuestionAnswering",
+]
+
+
+def random_model(name: str = "BertModel", **overrides: object) -> minibert.BertModel:
+    return getattr(minibert, name)(tiny_config(**overrides)).eval()
+
+
+def hooks_of(model: nn.Module) -> int:
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", CLASSES)
+def test_watching_changes_no_bit_of_any_output(name: str, attention: str) -> None:
+    model = random_model(name, attn_implementation=attention)
+    batch = ragged_batch(model.config)
+
+    plain = model(**batch, output_hidden_states=True)
+    with trace(model):
+        watched = model(**batch, output_hidden_states=True)
+
+    for key in set(plain.keys()) - {"hidden_states"}:
+        assert torch.equal(plain[key], watched[key]), key
+    assert all(map(torch.equal, plain.hidden_states, watched.hidden_states))
+    assert hooks_of(model) == 0  # and afterwards it costs nothing
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_watching_changes_no_random_number_of_training(attention: str) -> None:
+    model = random_model(attn_implementation=attention).train()
+    batch = ragged_batch(model.config)
+
+    torch.manual_seed(1)
+    plain = model(**batch).last_hidden_state
+    torch.manual_seed(1)
+    with trace(model) as t:
+        watched = model(**batch).last_hidden_state
+
+    assert torch.equal(plain, watched)
+    assert t["layer.1.output"].requires_grad
+
+
+def test_values_are_those_the_model_returns() -> None:
+    model = random_model(attn_implementation="eager")
+    with trace(model) as t:
+        out = model(**ragged_batch(model.config), output_hidden_states=True, output_attentions=True)
+
+    assert torch.equal(t["embeddings.output"], out.hidden_states[0])
+    for i in range(model.config.num_hidden_layers):
+        assert torch.equal(t[f"layer.{i}.output"], out.hidden_states[i + 1])
+        assert torch.equal(t[f"layer.{i}.attention.probabilities"], out.attentions[i])
+        # the recorded scores lead to the recorded probabilities, and those to the recorded context
+        probabilities = t[f"layer.{i}.attention.masked_scores"].softmax(-1)
+        assert torch.equal(probabilities, out.attentions[i])
+        context = (probabilities @ t[f"layer.{i}.attention.value"]).transpose(1, 2).flatten(-2)
+        assert torch.equal(context, t[f"layer.{i}.attention.context"])
+    assert torch.equal(t["pooler.output"], out.pooler_output)
+
+
+def test_every_formula_holds_in_numpy() -> None:
+    """Each step computed anew from the steps that its formula names, in float64."""
+    model = random_model()
+    batch = ragged_batch(model.config)
+    with torch.no_grad(), trace(model) as t:
+        model(**batch)
+    w = {name: p.detach().double().numpy() for name, p in model.named_parameters()}
+    x = {name: value.double().numpy() for name, value in t.items()}
+
+    def linear(name: str, of: str) -> np.ndarray:
+        return x[of] @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def norm(name: str, of: str) -> np.ndarray:
+        centred = x[of] - x[of].mean(-1, keepdims=True)
+        return centred / np.sqrt(x[of].var(-1, keepdims=True) + 1e-12) * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    def heads(y: np.ndarray) -> np.ndarray:
+        return y.reshape(*y.shape[:2], 4, 8).transpose(0, 2, 1, 3)
+
+    ids = {name: value.numpy() for name, value in batch.items()}
+    p, a, b = "encoder.layer.0", "layer.0.attention", "encoder.layer.0.attention"
+    expected = {
+        "embeddings.word": w["embeddings.word_embeddings.weight"][ids["input_ids"]],
+        "embeddings.token_type": w["embeddings.token_type_embeddings.weight"][ids["token_type_ids"]],
+        "embeddings.position": w["embeddings.position_embeddings.weight"][: ids["input_ids"].shape[1]],
+        "embeddings.sum": x["embeddings.word"] + x["embeddings.token_type"] + x["embeddings.position"],
+        "embeddings.normalized": norm("embeddings.LayerNorm", "embeddings.sum"),
+        "embeddings.output": x["embeddings.normalized"],
+        f"{a}.query": heads(linear(f"{b}.self.query", "embeddings.output")),
+        f"{a}.key": heads(linear(f"{b}.self.key", "embeddings.output")),
+        f"{a}.value": heads(linear(f"{b}.self.value", "embeddings.output")),
+        f"{a}.scores": x[f"{a}.query"] @ x[f"{a}.key"].swapaxes(2, 3) / math.sqrt(8),
+        f"{a}.masked_scores": np.where(
+            ids["attention_mask"][:, None, None] == 1, x[f"{a}.scores"], -3.4028234663852886e38
+        ),
+        f"{a}.probabilities": np.exp(x[f"{a}.masked_scores"] - x[f"{a}.masked_scores"].max(-1, keepdims=True)),
+        f"{a}.context": (x[f"{a}.probabilities"] @ x[f"{a}.value"]).swapaxes(1, 2).reshape(3, 11, 32),
+        f"{a}.projected": linear(f"{b}.output.dense", f"{a}.context"),
+        f"{a}.sum": x[f"{a}.projected"] + x["embeddings.output"],
+        f"{a}.output": norm(f"{b}.output.LayerNorm", f"{a}.sum"),
+        "layer.0.widened": linear(f"{p}.intermediate.dense", f"{a}.output"),
+        "layer.0.intermediate": x["layer.0.widened"]
+        * 0.5
+        * (1 + np.vectorize(math.erf)(x["layer.0.widened"] / 2**0.5)),
+        "layer.0.narrowed": linear(f"{p}.output.dense", "layer.0.intermediate"),
+        "layer.0.sum": x["layer.0.narrowed"] + x[f"{a}.output"],
+        "layer.0.output": norm(f"{p}.output.LayerNorm", "layer.0.sum"),
+        "pooler.cls": x["layer.1.output"][:, 0],
+        "pooler.dense": linear("pooler.dense", "pooler.cls"),
+        "pooler.output": np.tanh(x["pooler.dense"]),
+    }
+    expected[f"{a}.probabilities"] /= expected[f"{a}.probabilities"].sum(-1, keepdims=True)
+
+    assert set(expected) == {name for name in t if not name.startswith("layer.1")}
+    for name, value in expected.items():
+        np.testing.assert_allclose(x[name], np.broadcast_to(value, x[name].shape), rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_all_steps_are_computed_in_the_order_listed(name: str) -> None:
+    model = random_model(name)
+    with trace(model) as t:
+        model(**ragged_batch(model.config))
+    assert list(t) == list(t.steps)
+
+
+def test_the_table_shows_name_shape_and_formula() -> None:
+    model = random_model()
+    with trace(model) as t:
+        model(**ragged_batch(model.config))
+    rows = [line.split("  ") for line in repr(t).splitlines()]
+    table = {row[0]: [cell.strip() for cell in row[1:] if cell] for row in rows}
+    assert table["name"] == ["shape", "formula"]
+    assert table["layer.1.attention.scores"] == ["(3, 4, 11, 11)", "query key^T / sqrt(head_size)"]
+    assert table["layer.0.intermediate"] == ["(3, 11, 64)", "gelu(widened)"]
+
+
+def test_patching_with_the_same_value_changes_no_bit_under_eager() -> None:
+    model = random_model("BertForMaskedLM", attn_implementation="eager")
+    batch = ragged_batch(model.config)
+    plain = model(**batch).logits
+    with trace(model) as t:
+        for name in t.steps:
+            t.set(name, lambda value: value)
+        assert torch.equal(model(**batch).logits, plain)
+
+
+def test_every_step_can_be_patched_and_what_follows_changes() -> None:
+    model = random_model("BertForMaskedLM")
+    batch = ragged_batch(model.config)
+    plain = model(**batch).logits
+    for name in trace(model).steps:
+        with trace(model) as t:
+            t.set(name, lambda value: value + torch.randn_like(value))
+            assert not torch.equal(model(**batch).logits, plain), name
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_head_switched_off_is_a_head_without_output_weights(attention: str) -> None:
+    model = random_model(attn_implementation=attention)
+    batch = ragged_batch(model.config)
+
+    with trace(model) as t:
+        t.switch_off_head(1, 2)
+        t.switch_off_head(1, 0)
+        ablated = model(**batch).last_hidden_state
+    with torch.no_grad():  # the columns of W_O that read heads 0 and 2
+        weight = model.encoder.layer[1].attention.output.dense.weight
+        weight[:, 0:8] = 0
+        weight[:, 16:24] = 0
+
+    torch.testing.assert_close(ablated, model(**batch).last_hidden_state)
+    assert torch.count_nonzero(t["layer.1.attention.probabilities"][:, [0, 2]]) == 0
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_skipped_layer_is_a_model_without_it(layer: int) -> None:
+    model = random_model()
+    batch = ragged_batch(model.config)
+    with trace(model) as t:
+        t.skip_layer(layer)
+        skipped = model(**batch).last_hidden_state
+    del model.encoder.layer[layer]
+    assert torch.equal(skipped, model(**batch).last_hidden_state)
+
+
+def test_patches_take_tensors_and_numbers_and_end_with_the_block() -> None:
+    model = random_model()
+    batch = ragged_batch(model.config)
+    plain = model(**batch).pooler_output
+    with trace(model) as t:
+        t.set("pooler.dense", 0.5)
+        assert torch.equal(model(**batch).pooler_output, torch.full((3, 32), 0.5).tanh())
+        t.set("pooler.dense", torch.zeros(32))
+        assert torch.count_nonzero(model(**batch).pooler_output) == 0
+    assert "pooler.dense" in t and "(patched)" in repr(t)
+    assert torch.equal(model(**batch).pooler_output, plain)
+
+
+def test_hooks_are_gone_after_an_error() -> None:
+    model = random_model()
+    with pytest.raises(RuntimeError), trace(model):
+        raise RuntimeError
+    assert hooks_of(model) == 0
+
+
+def test_a_second_call_takes_the_place_of_the_first() -> None:
+    model = random_model()
+    with trace(model) as t:
+        model(**ragged_batch(model.config))
+        model(torch.ones(1, 3, dtype=torch.long))
+    assert t["layer.0.output"].shape == (1, 3, 32)
+
+
+def test_errors_say_what_is_wrong() -> None:
+    model = random_model()
+    batch = ragged_batch(model.config)
+    with pytest.raises(
+        KeyError, match="'layer.0.attention.score' is not a step of this model; close: layer.0.attention.sc"
+    ):
+        trace(model).set("layer.0.attention.score", 0.0)
+    with pytest.raises(KeyError, match="'layer.0.output' has not been computed"):
+        trace(model)["layer.0.output"]
+    with pytest.raises(ValueError, match="head should be 0 to 3, not 4"):
+        trace(model).switch_off_head(0, 4)
+    with pytest.raises(ValueError, match=r"value set for layer.0.output should be of shape \(3, 11, 32\), not \(7,\)"):
+        with trace(model) as t:
+            t.set("layer.0.output", torch.zeros(7))
+            model(**batch)
+    with pytest.raises(ValueError, match="trace takes a padded batch"), trace(model):
+        model(torch.ones(5, dtype=torch.long), layout=minibert.PackedLayout([2, 3]))
+    with pytest.raises(ValueError, match="trace takes a minibert model as it was loaded, not Linear"):
+        trace(nn.Linear(2, 2))  # type: ignore[arg-type]
