@@ -1,0 +1,161 @@
+"""BertModel against transformers: the same bits in, the same bits out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from conftest import ragged_batch, sts_dev, tiny_config, with_reference
+
+import minibert
+from minibert.encoder import ACTIVATIONS
+
+PRESETS = ["tiny", "mini", "small", "medium", "base", "large"]
+# the sizes are the published ones; the deep presets run two layers only, because every layer is the same code
+FEW_LAYERS = {"medium": 3, "base": 2, "large": 2}
+
+
+def preset(name: str, **overrides: Any) -> minibert.BertConfig:
+    layers = {"num_hidden_layers": FEW_LAYERS[name]} if name in FEW_LAYERS else {}
+    return minibert.BertConfig.from_preset(name, **layers, **overrides)
+
+
+def assert_same_outputs(ours: Any, theirs: Any) -> None:
+    """Every output of the reference is there and has the same bits, padding positions included."""
+    assert ours.keys() == [name for name in theirs.keys() if name != "cross_attentions"]  # that one is always ()
+    for name in ours.keys():
+        mine, reference = ours[name], theirs[name]
+        mine, reference = (x if isinstance(x, tuple) else (x,) for x in (mine, reference))
+        assert len(mine) == len(reference), name
+        for i, (a, b) in enumerate(zip(mine, reference, strict=True)):
+            assert torch.equal(a, b), f"{name}[{i}] differs by {(a - b).abs().max():.3g}"
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", PRESETS)
+def test_outputs_of_every_preset(name: str, attention: str) -> None:
+    config = preset(name, attn_implementation=attention)
+    ours, theirs = with_reference("BertModel", config)
+    batch = ragged_batch(config, lengths=(24, 13, 3, 1))
+    wanted = {"output_hidden_states": True, "output_attentions": attention == "eager"}
+    with torch.no_grad():
+        assert_same_outputs(ours(**batch, **wanted), theirs(**batch, **wanted))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["base", "large"])
+def test_outputs_of_all_layers(name: str) -> None:
+    config = minibert.BertConfig.from_preset(name)
+    ours, theirs = with_reference("BertModel", config)
+    batch = ragged_batch(config, lengths=(128, 77))
+    with torch.no_grad():
+        assert_same_outputs(ours(**batch, output_hidden_states=True), theirs(**batch, output_hidden_states=True))
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ["tiny", "mini", "base"])
+def test_training_with_dropout(name: str, attention: str) -> None:
+    """The same seed drops the same numbers, and every gradient is the same."""
+    config = preset(name, attn_implementation=attention)
+    ours, theirs = with_reference("BertModel", config)
+    batch = ragged_batch(config, lengths=(12, 7))
+    results = []
+    for model in (ours, theirs):
+        torch.manual_seed(1)
+        output = model.train()(**batch)
+        (output.last_hidden_state.square().mean() + output.pooler_output.sum()).backward()
+        results.append((output, {name: p.grad for name, p in model.named_parameters()}))
+    (our_output, our_grads), (their_output, their_grads) = results
+    assert_same_outputs(our_output, their_output)
+    assert our_grads.keys() == their_grads.keys()
+    for parameter, grad in their_grads.items():
+        assert torch.equal(our_grads[parameter], grad), parameter
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_every_activation(activation: str, attention: str) -> None:
+    config = tiny_config(hidden_act=activation, attn_implementation=attention)
+    ours, theirs = with_reference("BertModel", config)
+    batch = ragged_batch(config)
+    with torch.no_grad():
+        assert_same_outputs(ours(**batch), theirs(**batch))
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_every_way_to_call(attention: str, dtype: torch.dtype) -> None:
+    config = tiny_config(attn_implementation=attention, type_vocab_size=3)
+    ours, theirs = (model.to(dtype) for model in with_reference("BertModel", config))
+    batch = ragged_batch(config)
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    batch_size, seq = ids.shape
+    embeds = ours.embeddings.word_embeddings(ids).detach()
+    pairs = mask[:, None, :] * torch.ones(batch_size, seq, 1, dtype=torch.long)
+    pairs = pairs.tril()  # something that only a mask for each query can say
+    calls: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"input_ids": ids}, {"input_ids": ids}),
+        (batch, batch),
+        ({"input_ids": ids, "attention_mask": mask.bool()},) * 2,
+        ({"input_ids": ids, "attention_mask": mask.float()},) * 2,
+        ({"input_ids": ids, "attention_mask": torch.zeros_like(mask)},) * 2,
+        ({"input_ids": ids, "position_ids": torch.arange(seq).flip(0)[None]},) * 2,
+        ({"inputs_embeds": embeds, "attention_mask": mask},) * 2,
+        # the reference takes a mask for each query in four dimensions only: boolean for SDPA, added to scores for eager
+        (
+            {"input_ids": ids, "attention_mask": pairs},
+            {
+                "input_ids": ids,
+                "attention_mask": pairs[:, None].bool()
+                if attention == "sdpa"
+                else torch.where(pairs[:, None].bool(), 0.0, torch.finfo(dtype).min).to(dtype),
+            },
+        ),
+    ]
+    with torch.no_grad():
+        for our_call, their_call in calls:
+            output = ours(**our_call)
+            assert not any(value.isnan().any() for value in output), our_call.keys()
+            assert_same_outputs(output, theirs(**their_call))
+
+
+def test_gradient_checkpointing_changes_nothing() -> None:
+    config = tiny_config()
+    ours, theirs = with_reference("BertModel", config)
+    batch = ragged_batch(config)
+    gradients = []
+    for model, enable in ((ours, True), (ours, False), (theirs, True)):
+        (model.gradient_checkpointing_enable if enable else model.gradient_checkpointing_disable)()
+        model.zero_grad()
+        torch.manual_seed(1)
+        model.train()(**batch).pooler_output.sum().backward()
+        gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+    for kept, again, reference in zip(*gradients, strict=True):
+        assert torch.equal(kept, again) and torch.equal(again, reference)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_real_weights_on_real_sentences(minilm: str, attention: str) -> None:
+    """all-MiniLM-L6-v2 on STS benchmark sentences, tokenized and padded by the reference."""
+    import transformers
+
+    first, second, _ = sts_dev()
+    texts = (first + second)[::24]
+    batch = transformers.AutoTokenizer.from_pretrained(minilm)(
+        texts, padding=True, truncation=True, max_length=128, return_tensors="pt"
+    )
+    ours = minibert.BertModel.from_pretrained(minilm, attn_implementation=attention)
+    theirs = transformers.BertModel.from_pretrained(minilm, attn_implementation=attention).eval()
+    with torch.no_grad():
+        assert_same_outputs(ours(**batch, output_hidden_states=True), theirs(**batch, output_hidden_states=True))
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_attentions_whatever_the_implementation(attention: str) -> None:
+    config = tiny_config(attn_implementation=attention)
+    ours, theirs = with_reference("BertModel", config)
+    theirs.set_attn_implementation("eager")
+    batch = ragged_batch(config)
+    with torch.no_grad():
+        assert_same_outputs(ours(**batch, output_attentions=True), theirs(**batch, output_attentions=True))
