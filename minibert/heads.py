@@ -1,7 +1,7 @@
 """Heads: what BERT was pre-trained for and what it is fine-tuned to do, each a thin layer on `BertModel`.
 
-Every forward takes the arguments of `BertModel.forward` by keyword, `labels`, and returns an output whose first
-values are `loss` (with labels) and the logits.
+A head is called like `BertModel`, with `labels` where there are any, and returns the loss (with labels) and the
+logits. Its class says what shape they have.
 """
 
 from __future__ import annotations
@@ -24,43 +24,126 @@ IGNORED = -100
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean of -log softmax(logits)[label] over the labels that are not `IGNORED`.
+    """Mean of -log softmax(logits)[label] over the labels that are not `IGNORED`; nan when all of them are.
 
     Args:
         logits: (..., classes).
-        labels: whole numbers from 0 to classes - 1, or `IGNORED`, shape (...).
+        labels: whole numbers from 0 to classes - 1, or `IGNORED`, shape (...); (..., 1) and flat will do too.
 
     Raises:
-        ValueError: labels of another shape, of a floating-point type, or out of range.
+        ValueError: labels of another shape, that are not whole numbers, or out of range (on the CPU; a GPU stops
+            with an error of its own).
     """
-    if labels.is_floating_point() or labels.dtype == torch.bool:
-        raise ValueError(f"labels should be whole numbers (torch.long), not {labels.dtype}.")
-    classes = logits.shape[-1]
-    if labels.numel() * classes != logits.numel():
-        expected, received = tuple(logits.shape[:-1]), tuple(labels.shape)
-        raise ValueError(f"labels should be of shape {expected}, not {received}.")
+    *shape, classes = logits.shape
+    if not _whole(labels):
+        raise ValueError(f"labels should be whole numbers (torch.long), one class each, not {labels.dtype}.")
+    if list(labels.shape) not in (shape, [*shape, 1], [labels.numel()]) or labels.numel() * classes != logits.numel():
+        raise ValueError(f"labels should be of shape {tuple(shape)}, not {tuple(labels.shape)}.")
     try:
-        return F.cross_entropy(logits.view(-1, classes), labels.reshape(-1).long())
+        return F.cross_entropy(logits.reshape(-1, classes), labels.reshape(-1).long())
     except IndexError:
         wrong = labels[((labels < 0) | (labels >= classes)) & (labels != IGNORED)][0].item()
         raise ValueError(
-            f"labels hold {wrong}, but there are {classes} classes (0 to {classes - 1}): set num_labels to what your "
-            "data has."
+            f"labels hold {wrong}, but the model has {classes} classes (0 to {classes - 1}): correct the labels, or "
+            "num_labels where it is too small."
         ) from None
 
 
 def regression_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean squared error; both (batch, num_labels), or (batch,) where there is one label."""
-    if labels.numel() != logits.numel():
+    """Mean squared error; both (batch, num_labels), and labels (batch,) will do where there is one number a text."""
+    single = logits.shape[-1] == 1 and labels.numel() == logits.numel()
+    if labels.shape != logits.shape and not single:
         raise ValueError(f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}.")
-    return F.mse_loss(logits.squeeze(), labels.to(logits.dtype).view_as(logits).squeeze())
+    return F.mse_loss(logits.squeeze(), labels.to(logits.dtype).reshape(logits.shape).squeeze())
 
 
 def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Binary cross entropy of every label on its own; both (batch, num_labels), labels 0.0 to 1.0."""
+    """Binary cross entropy of every label on its own; both (batch, num_labels), labels from 0.0 to 1.0."""
     if labels.shape != logits.shape:
-        raise ValueError(f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}.")
+        expected, received = tuple(logits.shape), tuple(labels.shape)
+        raise ValueError(
+            f"labels should be of shape {expected}, 0.0 or 1.0 for every label, not {received}; for one class a text "
+            "pass whole numbers (torch.long)."
+        )
+    if ((labels < 0) | (labels > 1)).any():
+        raise ValueError("labels should be from 0.0 to 1.0 for every label (multi_label_classification).")
     return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+
+
+def span_loss(logits: Tensor, positions: Tensor) -> Tensor:
+    """Cross entropy of logits (batch, seq) over the places; one past the end is ignored, nan when all are."""
+    if logits.dim() != 2 or not _whole(positions) or positions.numel() != len(logits):
+        expected, received = (len(logits),), tuple(positions.shape)
+        raise ValueError(f"positions should be whole numbers of shape {expected}, not {positions.dtype} of {received}.")
+    if (positions < 0).any():
+        raise ValueError(f"positions hold {positions.min().item()}; no answer is position 0, the place of [CLS].")
+    outside = logits.shape[1]
+    return F.cross_entropy(logits, positions.reshape(-1).long().clamp(max=outside), ignore_index=outside)
+
+
+# by the config's problem_type
+LOSSES = {
+    "regression": regression_loss,
+    "single_label_classification": cross_entropy,
+    "multi_label_classification": multi_label_loss,
+}
+
+
+def _whole(labels: Tensor) -> bool:
+    return not labels.is_floating_point() and labels.dtype != torch.bool
+
+
+class _Head(PreTrainedModel):
+    """A `BertModel`, called `bert` as in the official checkpoints, and a layer on top."""
+
+    def __init__(self, config: BertConfig, add_pooling_layer: bool) -> None:
+        super().__init__(config)
+        self.bert = BertModel(config, add_pooling_layer)
+
+    def init_head(self) -> None:
+        """Draws the weights on top; `BertModel` has drawn its own."""
+        self.init_weights(name for name, _ in self.named_parameters() if not name.startswith("bert."))
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        return_dict: bool | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Scores a batch.
+
+        Args:
+            input_ids: (batch, seq).
+            attention_mask: as in `BertModel.forward`.
+            token_type_ids: as in `BertModel.forward`.
+            labels: what is right, in the shape that the class names.
+            return_dict: as in `BertModel.forward`.
+            arguments: further arguments of `BertModel.forward`.
+
+        Returns:
+            A `LogitsOutput` with logits in the shape that the class names, and with the loss if there are labels.
+
+        Raises:
+            ValueError: as in `BertModel.forward`, and labels that do not fit the logits.
+        """
+        outputs = self._encode(input_ids, attention_mask, token_type_ids, **arguments)
+        logits = self._logits(outputs)
+        loss = None if labels is None else self._loss(logits, labels)
+        return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
+
+    def _encode(self, *inputs: Tensor | None, **arguments: Any) -> BertModelOutput:
+        output: BertModelOutput = self.bert(*inputs, return_dict=True, **arguments)
+        return output
+
+    def _logits(self, outputs: BertModelOutput) -> Tensor:
+        raise NotImplementedError
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(logits, labels)
 
 
 class BertPredictionHeadTransform(nn.Module):
@@ -92,6 +175,13 @@ class BertLMPredictionHead(nn.Module):
         logits: Tensor = self.decoder(self.transform(hidden_states))
         return logits
 
+    def resize(self, vocab_size: int) -> None:
+        """Cuts words off the end or adds some, whose scores start as 0 where the decoder is not tied."""
+        added = vocab_size - self.decoder.out_features
+        self.bias = nn.Parameter(F.pad(self.bias.detach(), (0, added)))  # a negative number cuts
+        self.decoder.weight = nn.Parameter(F.pad(self.decoder.weight.detach(), (0, 0, 0, added)))
+        self.decoder.out_features = vocab_size
+
 
 class BertPreTrainingHeads(nn.Module):
     """The head of masked-language modelling and, where wanted, that of next-sentence prediction."""
@@ -104,22 +194,17 @@ class BertPreTrainingHeads(nn.Module):
             self.seq_relationship = Linear(config.hidden_size, 2)
 
 
-class _Head(PreTrainedModel):
-    """A model with a `BertModel` inside, called `bert` as in the official checkpoints."""
-
-    def __init__(self, config: BertConfig, add_pooling_layer: bool) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config, add_pooling_layer)
-
-    def _encode(self, arguments: dict[str, Any]) -> BertModelOutput:
-        output: BertModelOutput = self.bert(**{**arguments, "return_dict": True})
-        return output
-
-
 class _MaskedLMHead(_Head):
     """Ties the decoder to the word embeddings, whatever happens to either."""
 
     cls: BertPreTrainingHeads
+
+    def __init__(self, config: BertConfig, nsp: bool) -> None:
+        super().__init__(config, add_pooling_layer=nsp)
+        self.cls = BertPreTrainingHeads(config, nsp=nsp)
+        # load_state_dict(assign=True) takes the tie apart
+        self.register_load_state_dict_post_hook(_tie)  # type: ignore[no-untyped-call]
+        self.init_head()
 
     def tied_weights(self) -> dict[str, str]:
         """Aliases of parameters: the decoder's bias always, its weight unless the config unties it."""
@@ -129,35 +214,74 @@ class _MaskedLMHead(_Head):
         return aliases
 
     def tie_weights(self) -> None:
-        """Ties, and fits the bias to the vocabulary when that has been resized."""
-        predictions, words = self.cls.predictions, self.get_input_embeddings().num_embeddings
-        if self.config.tie_word_embeddings and predictions.bias.shape[0] != words:
-            old = predictions.bias.detach()
-            predictions.bias = nn.Parameter(F.pad(old, (0, words - old.shape[0])))
-            predictions.decoder.out_features = words
+        """Ties, and fits the decoder to the vocabulary when that has been resized."""
+        words = self.get_input_embeddings().num_embeddings
+        if self.cls.predictions.decoder.out_features != words:
+            self.cls.predictions.resize(words)
         super().tie_weights()
 
     def get_output_embeddings(self) -> nn.Linear:
         """The decoder, (vocab, hidden)."""
         return self.cls.predictions.decoder
 
-    def _word_logits(self, hidden_states: Tensor, positions: Tensor | None) -> Tensor:
-        # row-wise, so rows that nobody asks for are left out before the product with the whole vocabulary
-        logits: Tensor = self.cls.predictions(hidden_states if positions is None else hidden_states[positions])
+    def _word_logits(self, outputs: BertModelOutput, positions: Tensor | None) -> Tensor:
+        states = outputs.last_hidden_state
+        assert states is not None
+        if positions is not None:
+            if positions.dtype != torch.bool or positions.shape != states.shape[:-1]:
+                wanted, given = tuple(states.shape[:-1]), tuple(positions.shape)
+                raise ValueError(f"positions should be torch.bool of shape {wanted}, not {positions.dtype} of {given}.")
+            # row-wise, so rows that nobody asks for are left out before the product with the whole vocabulary
+            states = states[positions]
+        logits: Tensor = self.cls.predictions(states)
         return logits
 
 
-def _chosen(labels: Tensor, positions: Tensor | None) -> Tensor:
-    return labels if positions is None else labels[positions]
+def _tie(model: PreTrainedModel, _: Any) -> None:  # outside the class, so that models can be pickled
+    model.tie_weights()
+
+
+def _word_loss(logits: Tensor, labels: Tensor, positions: Tensor | None) -> Tensor:
+    return cross_entropy(logits, labels if positions is None else labels[positions])
+
+
+class BertForMaskedLM(_MaskedLMHead):
+    """Predicts the words behind [MASK]: logits (batch, seq, vocab).
+
+    `labels` (batch, seq) hold the right word at each place, and `IGNORED` where nothing is asked.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config, nsp=False)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        positions: Tensor | None = None,
+        return_dict: bool | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Scores words; the same arguments as every head, and `positions`.
+
+        `positions`, torch.bool (batch, seq), is True where logits are wanted; they are (chosen, vocab) then. Pass
+        `labels != IGNORED` in training to save the product of all other tokens with the vocabulary: the loss is the
+        same but for rounding.
+        """
+        outputs = self._encode(input_ids, attention_mask, token_type_ids, **arguments)
+        logits = self._word_logits(outputs, positions)
+        loss = None if labels is None else _word_loss(logits, labels, positions)
+        return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
 
 
 class BertForPreTraining(_MaskedLMHead):
     """Masked-language modelling and next-sentence prediction together (paper, section 3.1)."""
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, add_pooling_layer=True)
-        self.cls = BertPreTrainingHeads(config)
-        self.init_weights()
+        super().__init__(config, nsp=True)
 
     def forward(
         self,
@@ -171,162 +295,96 @@ class BertForPreTraining(_MaskedLMHead):
         return_dict: bool | None = None,
         **arguments: Any,
     ) -> Any:
-        """Scores words and sentence pairs.
+        """Scores words and sentence pairs; arguments as in `BertForMaskedLM.forward`, and `next_sentence_label`.
 
-        Args:
-            input_ids: (batch, seq).
-            attention_mask: as in `BertModel.forward`.
-            token_type_ids: as in `BertModel.forward`.
-            labels: the right word at each place, `IGNORED` where nothing is asked, (batch, seq).
-            next_sentence_label: 0 where the second segment follows the first, 1 where it is random, (batch,).
-            positions: True where word logits are wanted, (batch, seq). Pass `labels != IGNORED` to save the product
-                of all other tokens with the vocabulary: the same loss, and prediction_logits (chosen, vocab).
-            return_dict: as in `BertModel.forward`.
-            arguments: further arguments of `BertModel.forward`.
-
-        Returns:
-            A `PreTrainingOutput`; `loss` is the sum of both losses when both labels are given.
+        `next_sentence_label` (batch,) is 0 where the second segment follows the first and 1 where it is random.
+        Returns a `PreTrainingOutput`; its `loss` is the sum of both, and needs both kinds of labels.
         """
-        outputs = self._encode({**_named(input_ids, attention_mask, token_type_ids), **arguments})
-        prediction_logits = self._word_logits(_last(outputs), positions)
-        seq_relationship_logits = self.cls.seq_relationship(outputs.pooler_output)
+        outputs = self._encode(input_ids, attention_mask, token_type_ids, **arguments)
+        word_logits = self._word_logits(outputs, positions)
+        pair_logits = self.cls.seq_relationship(outputs.pooler_output)
         loss = None
         if labels is not None and next_sentence_label is not None:
-            masked_lm_loss = cross_entropy(prediction_logits, _chosen(labels, positions))
-            loss = masked_lm_loss + cross_entropy(seq_relationship_logits, next_sentence_label)
-        output = PreTrainingOutput(
-            loss, prediction_logits, seq_relationship_logits, outputs.hidden_states, outputs.attentions
-        )
+            loss = _word_loss(word_logits, labels, positions) + cross_entropy(pair_logits, next_sentence_label)
+        output = PreTrainingOutput(loss, word_logits, pair_logits, outputs.hidden_states, outputs.attentions)
         return self.finish(output, return_dict)
 
 
-class BertForMaskedLM(_MaskedLMHead):
-    """Predicts the words behind [MASK]."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, add_pooling_layer=False)
-        self.cls = BertPreTrainingHeads(config, nsp=False)
-        self.init_weights()
-
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        *,
-        labels: Tensor | None = None,
-        positions: Tensor | None = None,
-        return_dict: bool | None = None,
-        **arguments: Any,
-    ) -> Any:
-        """Scores words; arguments as in `BertForPreTraining.forward`.
-
-        Returns:
-            A `LogitsOutput` with logits (batch, seq, vocab), or (chosen, vocab) with `positions`.
-        """
-        outputs = self._encode({**_named(input_ids, attention_mask, token_type_ids), **arguments})
-        logits = self._word_logits(_last(outputs), positions)
-        loss = None if labels is None else cross_entropy(logits, _chosen(labels, positions))
-        return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
-
-
 class BertForNextSentencePrediction(_Head):
-    """Tells whether the second segment follows the first."""
+    """Tells whether the second segment follows the first: logits (batch, 2).
+
+    `labels` (batch,) are 0 where it follows and 1 where it is random.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, add_pooling_layer=True)
         self.cls = BertPreTrainingHeads(config, mlm=False)
-        self.init_weights()
+        self.init_head()
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        *,
-        labels: Tensor | None = None,
-        return_dict: bool | None = None,
-        **arguments: Any,
-    ) -> Any:
-        """Scores pairs: logits (batch, 2) in a `LogitsOutput`.
-
-        Args:
-            input_ids: (batch, seq).
-            attention_mask: as in `BertModel.forward`.
-            token_type_ids: as in `BertModel.forward`.
-            labels: 0 where the second segment follows, 1 where it is random, (batch,).
-            return_dict: as in `BertModel.forward`.
-            arguments: further arguments of `BertModel.forward`.
-        """
-        outputs = self._encode({**_named(input_ids, attention_mask, token_type_ids), **arguments})
-        logits = self.cls.seq_relationship(outputs.pooler_output)
-        loss = None if labels is None else cross_entropy(logits, labels)
-        return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
+    def _logits(self, outputs: BertModelOutput) -> Tensor:
+        logits: Tensor = self.cls.seq_relationship(outputs.pooler_output)
+        return logits
 
 
 class _Classifier(_Head):
     """Dropout and one linear layer on top."""
 
-    def __init__(self, config: BertConfig, outputs: int, add_pooling_layer: bool) -> None:
+    def __init__(self, config: BertConfig, classes: int, add_pooling_layer: bool) -> None:
         super().__init__(config, add_pooling_layer)
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dropout = nn.Dropout(dropout)
-        self.classifier = Linear(config.hidden_size, outputs)
-        self.init_weights()
+        self.classifier = Linear(config.hidden_size, classes)
+        self.init_head()
 
-    def _scores(self, hidden_states: Tensor | None) -> Tensor:
-        logits: Tensor = self.classifier(self.dropout(hidden_states))
+    def _logits(self, outputs: BertModelOutput) -> Tensor:
+        return self._classify(outputs.pooler_output)
+
+    def _classify(self, states: Tensor | None) -> Tensor:
+        logits: Tensor = self.classifier(self.dropout(states))
         return logits
 
 
 class BertForSequenceClassification(_Classifier):
-    """A label, several labels, or a number for a whole text, from the pooler's output."""
+    """A label, several labels, or a number for a whole text, from the pooler's output: logits (batch, num_labels).
+
+    `config.problem_type` says what `labels` are: numbers (batch, num_labels) for "regression", the right class (batch,)
+    for "single_label_classification", 0.0 or 1.0 for every label (batch, num_labels) for "multi_label_classification".
+    None: regression where `num_labels` is 1, else a single label where `labels` are whole numbers, else multi-label.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, config.num_labels, add_pooling_layer=True)
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        *,
-        labels: Tensor | None = None,
-        return_dict: bool | None = None,
-        **arguments: Any,
-    ) -> Any:
-        """Scores texts: logits (batch, num_labels) in a `LogitsOutput`.
-
-        Args:
-            input_ids: (batch, seq).
-            attention_mask: as in `BertModel.forward`.
-            token_type_ids: as in `BertModel.forward`.
-            labels: what is right. By `config.problem_type`, or where that is None by the case: one number for each
-                text (regression, `num_labels` 1), one class for each text (whole numbers, (batch,)), or 0.0 and 1.0
-                for every label (batch, num_labels).
-            return_dict: as in `BertModel.forward`.
-            arguments: further arguments of `BertModel.forward`.
-        """
-        outputs = self._encode({**_named(input_ids, attention_mask, token_type_ids), **arguments})
-        logits = self._scores(outputs.pooler_output)
-        loss = None if labels is None else self._loss(logits, labels)
-        return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
-
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        problem = self.config.problem_type
-        if problem == "regression" or (problem is None and self.config.num_labels == 1):
-            return regression_loss(logits, labels)
-        if problem == "multi_label_classification" or (problem is None and labels.is_floating_point()):
-            return multi_label_loss(logits, labels)
-        return cross_entropy(logits, labels)
+        problem_type = self.config.problem_type
+        if problem_type is None:
+            by_labels = "single_label_classification" if _whole(labels) else "multi_label_classification"
+            problem_type = "regression" if self.config.num_labels == 1 else by_labels
+        return LOSSES[problem_type](logits, labels)
 
 
 class BertForTokenClassification(_Classifier):
-    """A label for every token, as in named-entity recognition."""
+    """A label for every token, as in named-entity recognition: logits (batch, seq, num_labels).
+
+    `labels` (batch, seq) hold the class of each token, and `IGNORED` where there is none.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, config.num_labels, add_pooling_layer=False)
 
+    def _logits(self, outputs: BertModelOutput) -> Tensor:
+        return self._classify(outputs.last_hidden_state)
+
+
+class BertForMultipleChoice(_Classifier):
+    """Which of several endings fits a text: logits (batch, choices).
+
+    `input_ids` and all that goes with them are (batch, choices, seq); `labels` (batch,) hold the right choice.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config, classes=1, add_pooling_layer=True)
+
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -337,29 +395,30 @@ class BertForTokenClassification(_Classifier):
         return_dict: bool | None = None,
         **arguments: Any,
     ) -> Any:
-        """Scores tokens: logits (batch, seq, num_labels) in a `LogitsOutput`.
-
-        Args:
-            input_ids: (batch, seq).
-            attention_mask: as in `BertModel.forward`.
-            token_type_ids: as in `BertModel.forward`.
-            labels: the label of each token, `IGNORED` where there is none, (batch, seq).
-            return_dict: as in `BertModel.forward`.
-            arguments: further arguments of `BertModel.forward`.
-        """
-        outputs = self._encode({**_named(input_ids, attention_mask, token_type_ids), **arguments})
-        logits = self._scores(outputs.last_hidden_state)
+        """Scores choices; arguments as in `BertModel.forward`, each with an axis of choices after the batch's."""
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        inputs |= arguments
+        first = input_ids if input_ids is not None else inputs.get("inputs_embeds")
+        if first is None or first.dim() < 3:
+            shape = None if first is None else tuple(first.shape)
+            raise ValueError(f"input_ids should be of shape (batch, choices, seq), not {shape}.")
+        # every choice is a sequence of its own: (batch, choices, seq, ...) to (batch x choices, seq, ...)
+        rows = {name: x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 2 else x for name, x in inputs.items()}
+        outputs = self._encode(**rows)
+        logits = self._logits(outputs).view(first.shape[:2])
         loss = None if labels is None else cross_entropy(logits, labels)
         return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
 
 
 class BertForQuestionAnswering(_Head):
-    """Where in a text the answer starts and ends (paper, section 4.2)."""
+    """Where in a text the answer to a question starts and ends (paper, section 4.2): two logits (batch, seq)."""
 
     def __init__(self, config: BertConfig) -> None:
+        if config.num_labels != 2:  # the reference reads the head's width from there
+            raise ValueError(f"BertForQuestionAnswering scores start and end: num_labels=2, not {config.num_labels}.")
         super().__init__(config, add_pooling_layer=False)
         self.qa_outputs = Linear(config.hidden_size, 2)
-        self.init_weights()
+        self.init_head()
 
     def forward(
         self,
@@ -372,85 +431,26 @@ class BertForQuestionAnswering(_Head):
         return_dict: bool | None = None,
         **arguments: Any,
     ) -> Any:
-        """Scores every token as start and as end of the answer: a `QuestionAnsweringOutput`, logits (batch, seq).
+        """Scores every token as the answer's first and as its last; the arguments of every head but for labels.
 
-        Args:
-            input_ids: question and text as a pair, (batch, seq).
-            attention_mask: as in `BertModel.forward`.
-            token_type_ids: as in `BertModel.forward`.
-            start_positions: the right first token, (batch,); one past the end of the sequence is ignored.
-            end_positions: the right last token, (batch,).
-            return_dict: as in `BertModel.forward`.
-            arguments: further arguments of `BertModel.forward`.
+        `start_positions` and `end_positions`, (batch,), are the places of the right first and last token; one past
+        the end of the sequence is ignored. Returns a `QuestionAnsweringOutput`; its `loss` needs both of them.
         """
-        outputs = self._encode({**_named(input_ids, attention_mask, token_type_ids), **arguments})
-        start_logits, end_logits = (
-            x.squeeze(-1).contiguous() for x in self.qa_outputs(_last(outputs)).split(1, dim=-1)
-        )
+        outputs = self._encode(input_ids, attention_mask, token_type_ids, **arguments)
+        start_logits, end_logits = (x.contiguous() for x in self.qa_outputs(outputs.last_hidden_state).unbind(-1))
         loss = None
         if start_positions is not None and end_positions is not None:
-            loss = (_span_loss(start_logits, start_positions) + _span_loss(end_logits, end_positions)) / 2
+            loss = (span_loss(start_logits, start_positions) + span_loss(end_logits, end_positions)) / 2
         output = QuestionAnsweringOutput(loss, start_logits, end_logits, outputs.hidden_states, outputs.attentions)
         return self.finish(output, return_dict)
 
 
-def _span_loss(logits: Tensor, positions: Tensor) -> Tensor:
-    """Cross entropy over the places of a sequence; places outside it are ignored, as in the reference."""
-    if positions.is_floating_point() or positions.numel() != logits.shape[0]:
-        expected, received = (logits.shape[0],), tuple(positions.shape)
-        raise ValueError(f"positions should be whole numbers of shape {expected}, not {positions.dtype} of {received}.")
-    outside = logits.shape[1]
-    return F.cross_entropy(logits, positions.reshape(-1).clamp(0, outside), ignore_index=outside)
-
-
-class BertForMultipleChoice(_Classifier):
-    """Which of several endings fits a text."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, outputs=1, add_pooling_layer=True)
-
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        *,
-        labels: Tensor | None = None,
-        return_dict: bool | None = None,
-        **arguments: Any,
-    ) -> Any:
-        """Scores choices: logits (batch, choices) in a `LogitsOutput`.
-
-        Args:
-            input_ids: (batch, choices, seq), and so all other inputs.
-            attention_mask: as in `BertModel.forward`.
-            token_type_ids: as in `BertModel.forward`.
-            labels: the number of the right choice, (batch,).
-            return_dict: as in `BertModel.forward`.
-            arguments: further arguments of `BertModel.forward`.
-        """
-        inputs = {**_named(input_ids, attention_mask, token_type_ids), **arguments}
-        choices = next(x for x in (input_ids, inputs.get("inputs_embeds")) if x is not None).shape[1]
-        # every choice is a sequence of its own: (batch, choices, seq, ...) to (batch x choices, seq, ...)
-        rows = {name: x.flatten(0, 1) if isinstance(x, Tensor) else x for name, x in inputs.items()}
-        outputs = self._encode(rows)
-        logits = self._scores(outputs.pooler_output).view(-1, choices)
-        loss = None if labels is None else cross_entropy(logits, labels)
-        return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
-
-
-def _named(input_ids: Tensor | None, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> dict[str, Any]:
-    return {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
-
-
-def _last(outputs: BertModelOutput) -> Tensor:
-    assert outputs.last_hidden_state is not None
-    return outputs.last_hidden_state
-
-
 # There is one architecture, so Auto has nothing to choose; a config.json of another model_type is refused by name.
 AutoModel = BertModel
+AutoModelForPreTraining = BertForPreTraining
 AutoModelForMaskedLM = BertForMaskedLM
+AutoModelForNextSentencePrediction = BertForNextSentencePrediction
 AutoModelForSequenceClassification = BertForSequenceClassification
 AutoModelForTokenClassification = BertForTokenClassification
 AutoModelForQuestionAnswering = BertForQuestionAnswering
+AutoModelForMultipleChoice = BertForMultipleChoice
