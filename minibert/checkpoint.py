@@ -168,8 +168,7 @@ class PreTrainedModel(nn.Module):
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        extra = {**self.config.extra, "architectures": [type(self).__name__]}
-        self.config.replace(extra=extra, dtype=str(self.dtype)).save_pretrained(folder)
+        self.config.replace(architectures=[type(self).__name__], dtype=str(self.dtype)).save_pretrained(folder)
         # the reference does not look for aliases when the config says that there are none
         aliases = self.tied_weights() if self.config.tie_word_embeddings else {}
         tensors = {name: t.detach().contiguous() for name, t in self.state_dict().items() if name not in aliases}

@@ -22,6 +22,7 @@ _SIZES = (
 _CHOICES = {
     "hidden_act": ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"),
     "attn_implementation": ("sdpa", "eager"),
+    "dtype": ("float32", "float16", "bfloat16", "float64"),
     "problem_type": ("regression", "single_label_classification", "multi_label_classification"),
 }
 # official names, and the older names some checkpoints use for the same field
@@ -96,11 +97,9 @@ class BertConfig:
         merged = {_RENAMED.get(name, name): value for name, value in values.items()}
         _refuse_unsupported(merged)
         labels = _labels(merged)
-        known = {f.name: f for f in fields(self)}
-        extra = dict(merged.pop("extra", None) or {})
-        for name, value in merged.items():
-            if name not in known and name not in ("model_type", "num_labels", "label2id"):
-                extra[name] = value
+        known = {f.name: f for f in fields(self) if f.name != "extra"}
+        derived = ("model_type", "num_labels", "label2id")
+        extra = {name: value for name, value in merged.items() if name not in known and name not in derived}
         for name, definition in known.items():
             value = merged.get(name)
             # null in a file means "not said", except for pad_token_id: there is no padding word
@@ -145,9 +144,12 @@ class BertConfig:
         pad = self.pad_token_id
         if pad is not None and not (isinstance(pad, int) and 0 <= pad < self.vocab_size):
             raise ValueError(f"config field pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r}.")
+        for name in ("tie_word_embeddings", "output_hidden_states", "output_attentions", "return_dict"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"config field {name} should be true or false, not {getattr(self, name)!r}.")
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
-            if value not in choices and not (value is None and name == "problem_type"):
+            if value not in choices and not (value is None and name in ("problem_type", "dtype")):
                 raise ValueError(f"config field {name} should be one of {', '.join(choices)}, not {value!r}.")
 
     @classmethod
@@ -177,7 +179,7 @@ class BertConfig:
 
     def replace(self, **changes: Any) -> BertConfig:
         """A copy with some fields changed; `num_labels=3` gives three default label names."""
-        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        own = {**self.extra, **{f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}}
         if changes.keys() & {"label2id", "id2label"} or changes.get("num_labels", self.num_labels) != self.num_labels:
             del own["id2label"]
         return type(self)(**{**own, **changes})
@@ -222,12 +224,17 @@ def _preset_file(name: str) -> Path:
 def _labels(values: dict[str, Any]) -> dict[int, str]:
     """Label names by number, from whichever of the three official fields is given."""
     count = values.get("num_labels")
-    if values.get("id2label"):
-        labels = {int(index): str(label) for index, label in values["id2label"].items()}
-    elif values.get("label2id"):
-        labels = {int(index): str(label) for label, index in values["label2id"].items()}
-    else:
-        labels = {index: f"LABEL_{index}" for index in range(2 if count is None else int(count))}
+    try:
+        if values.get("id2label"):
+            labels = {int(index): str(label) for index, label in values["id2label"].items()}
+        elif values.get("label2id"):
+            labels = {int(index): str(label) for label, index in values["label2id"].items()}
+        else:
+            labels = {index: f"LABEL_{index}" for index in range(2 if count is None else count)}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(
+            "config fields id2label, label2id, num_labels should be names and numbers of labels."
+        ) from None
     if not labels or sorted(labels) != list(range(len(labels))):
         raise ValueError(f"config field id2label should number one or more labels from 0, not {sorted(labels)}.")
     if count is not None and count != len(labels):

@@ -1,0 +1,67 @@
+"""A Hub on this machine: folders served over HTTP by the protocol that the real `huggingface_hub` client speaks."""
+
+from __future__ import annotations
+
+import hashlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class LocalHub(ThreadingHTTPServer):
+    """Serves `repositories`, folders by id, each at revision `main` and at one commit; counts what is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.repositories: dict[str, Path] = {}
+        self.requests: list[str] = []
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LocalHub
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:  # noqa: N802
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:  # noqa: N802
+        self._answer(with_body=True)
+
+    def _answer(self, with_body: bool) -> None:
+        self.server.requests.append(f"{self.command} {self.path}")
+        # /owner/name/resolve/revision/file, with one path segment less for ids without an owner
+        repository, _, rest = self.path.lstrip("/").partition("/resolve/")
+        revision, _, filename = rest.partition("/")
+        folder = self.server.repositories.get(repository)
+        if folder is None:
+            return self._error("RepoNotFound", "Repository not found")
+        if revision not in ("main", COMMIT):
+            return self._error("RevisionNotFound", "Invalid rev id")
+        path = folder / filename
+        if not path.is_file():
+            return self._error("EntryNotFound", "Entry not found")
+        self.send_response(200)
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("ETag", f'"{hashlib.sha256(f"{path}{path.stat().st_size}".encode()).hexdigest()}"')
+        self.send_header("Content-Length", str(path.stat().st_size))
+        self.end_headers()
+        if with_body:
+            with path.open("rb") as file:
+                while chunk := file.read(1 << 20):
+                    self.wfile.write(chunk)
+
+    def _error(self, code: str, message: str) -> None:
+        self.send_response(404)
+        self.send_header("X-Error-Code", code)
+        self.send_header("X-Error-Message", message)
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        pass

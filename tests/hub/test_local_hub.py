@@ -1,0 +1,125 @@
+"""Loading through the real huggingface_hub client, from a Hub on loopback."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from conftest import ragged_batch
+from local_hub import COMMIT, LocalHub
+from official import bert_base_uncased, kcbert_base
+
+import minibert
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
+    """A running local Hub that huggingface_hub is pointed at."""
+    from huggingface_hub import constants
+
+    server = LocalHub()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    # HF_ENDPOINT and HF_HUB_OFFLINE are read when huggingface_hub is imported, so what they were read into is set
+    template = server.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "ENDPOINT", server.endpoint)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> dict[str, Path]:
+    """Both official checkpoints at full size, random weights."""
+    folder = tmp_path_factory.mktemp("official")
+    return {
+        "google-bert/bert-base-uncased": bert_base_uncased(folder / "bert", minilm),
+        "beomi/kcbert-base": kcbert_base(folder / "kcbert"),
+    }
+
+
+@pytest.mark.parametrize("name", ["google-bert/bert-base-uncased", "beomi/kcbert-base"])
+def test_official_checkpoint_over_http(name: str, official: dict[str, Path], hub: LocalHub, tmp_path: Path) -> None:
+    """Downloaded, cached, loaded again with the Hub gone, and equal to what transformers makes of the same folder."""
+    hub.repositories[name] = official[name]
+    model = minibert.BertModel.from_pretrained(name, cache_dir=tmp_path)
+    tokenizer = minibert.BertTokenizer.from_pretrained(name, cache_dir=tmp_path)
+    assert any("model.safetensors" in request for request in hub.requests)
+
+    assert model.load_report.missing == model.load_report.unexpected == []
+    heads = {n for n in model.load_report.left_out if "position_ids" not in n}
+    assert heads and all(n.startswith("cls.") for n in heads)
+
+    hub.repositories.clear()  # the Hub no longer knows it: what follows comes from the cache
+    offline = minibert.BertModel.from_pretrained(name, cache_dir=tmp_path, local_files_only=True)
+    again = minibert.BertTokenizer.from_pretrained(name, cache_dir=tmp_path, local_files_only=True)
+    reference = transformers.BertModel.from_pretrained(official[name]).eval()
+    texts = ["I love Korea", "안녕하세요"]
+    batch = tokenizer(texts, padding=True, return_tensors="pt")
+    assert torch.equal(batch["input_ids"], again(texts, padding=True, return_tensors="pt")["input_ids"])
+    with torch.no_grad():
+        expected = reference(**{key: value for key, value in batch.items()})
+        for ours in (model, offline):
+            output = ours(**batch)
+            assert torch.equal(output.last_hidden_state, expected.last_hidden_state)
+            assert torch.equal(output.pooler_output, expected.pooler_output)
+
+
+def test_revisions(hub: LocalHub, tmp_path: Path, minilm: str) -> None:
+    hub.repositories["a/minilm"] = Path(minilm)
+    at_commit = minibert.BertConfig.from_pretrained("a/minilm", revision=COMMIT, cache_dir=tmp_path)
+    assert at_commit.hidden_size == 384
+    with pytest.raises(FileNotFoundError, match="'a/minilm' has no revision 'v9'"):
+        minibert.BertConfig.from_pretrained("a/minilm", revision="v9", cache_dir=tmp_path)
+
+
+def test_unknown_repository(hub: LocalHub, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="'a/nothing' is neither a local folder nor a repository on the Hub"):
+        minibert.BertModel.from_pretrained("a/nothing", cache_dir=tmp_path)
+
+
+def test_repository_without_weights(hub: LocalHub, tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    minibert.BertConfig.from_preset("tiny").save_pretrained(tmp_path / "repo")
+    hub.repositories["a/empty"] = tmp_path / "repo"
+    with pytest.raises(FileNotFoundError, match="'a/empty' holds no model.safetensors or"):
+        minibert.BertModel.from_pretrained("a/empty", cache_dir=tmp_path / "cache")
+
+
+def test_sharded_repository(hub: LocalHub, tmp_path: Path) -> None:
+    config = transformers.BertConfig(hidden_size=48, num_hidden_layers=2, intermediate_size=99)
+    reference = transformers.BertModel(config)
+    reference.save_pretrained(tmp_path / "repo", max_shard_size="2MB")
+    assert len(list((tmp_path / "repo").glob("*.safetensors"))) > 2
+    hub.repositories["a/sharded"] = tmp_path / "repo"
+    ours = minibert.BertModel.from_pretrained("a/sharded", cache_dir=tmp_path / "cache")
+    batch = ragged_batch(ours.config)
+    with torch.no_grad():
+        assert torch.equal(ours(**batch).pooler_output, reference.eval()(**batch).pooler_output)
+
+
+@pytest.mark.parametrize("options", [{"local_files_only": True}, {}])
+def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    """Nothing listens, or nobody may ask: one sentence that says which."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(
+        constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}"
+    )
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    reason = "offline mode is on" if options else "the Hub cannot be reached"
+    with pytest.raises(FileNotFoundError, match=f"'klue/bert-base' is not a local folder, .*{reason}: go online once"):
+        minibert.BertModel.from_pretrained("klue/bert-base", cache_dir=tmp_path, **options)
+
+
+def test_offline_environment(tmp_path: Path) -> None:
+    """HF_HUB_OFFLINE=1, as the test suite runs: never asks, says so."""
+    with pytest.raises(FileNotFoundError, match="offline mode is on"):
+        minibert.BertModel.from_pretrained("klue/bert-base", cache_dir=tmp_path)

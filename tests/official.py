@@ -1,0 +1,83 @@
+"""Folders with the tensor names, shapes and configs of the official checkpoints, and random weights.
+
+The names come from transformers' own BertForPreTraining, so that they do not depend on what is being tested.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from conftest import shared_data
+from safetensors.torch import save_file
+
+BERT_BASE_UNCASED = {
+    "architectures": ["BertForMaskedLM"],
+    "attention_probs_dropout_prob": 0.1,
+    "gradient_checkpointing": False,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 768,
+    "initializer_range": 0.02,
+    "intermediate_size": 3072,
+    "layer_norm_eps": 1e-12,
+    "max_position_embeddings": 512,
+    "model_type": "bert",
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "pad_token_id": 0,
+    "position_embedding_type": "absolute",
+    "transformers_version": "4.6.0.dev0",
+    "type_vocab_size": 2,
+    "use_cache": True,
+    "vocab_size": 30522,
+}
+
+
+def pretraining_tensors(config: dict[str, Any], legacy: bool) -> dict[str, torch.Tensor]:
+    """Tensors as an official file holds them: prefix `bert.`, `cls.*` heads, the tied decoder left out.
+
+    Args:
+        config: fields of config.json.
+        legacy: call LayerNorm's tensors gamma and beta, and add the position_ids buffer.
+    """
+    model = transformers.BertForPreTraining(transformers.BertConfig(**config))
+    tensors = {n: t.detach().clone() for n, t in model.state_dict().items() if ".decoder." not in n}
+    for name in [name for name in tensors if "LayerNorm" in name]:
+        tensors[name] += torch.randn_like(tensors[name]) * 0.1  # ones and zeros would hide a mix-up
+        if legacy:
+            new = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+            tensors[new] = tensors.pop(name)
+    if legacy:
+        tensors["bert.embeddings.position_ids"] = torch.arange(config["max_position_embeddings"])[None]
+    return tensors
+
+
+def write_folder(folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Path:
+    """A checkpoint folder of one safetensors file and its config.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file({name: t.contiguous() for name, t in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def bert_base_uncased(folder: Path, minilm: str, **smaller: Any) -> Path:
+    """As google-bert/bert-base-uncased: legacy LayerNorm names, vocab.txt of 30,522 lower-case words."""
+    config = {**BERT_BASE_UNCASED, **smaller}
+    write_folder(folder, config, pretraining_tensors(config, legacy=True))
+    (folder / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 512}')
+    return folder
+
+
+def kcbert_base(folder: Path, **smaller: Any) -> Path:
+    """As beomi/kcbert-base: 30,000 words, 300 positions, the real vocabulary and config."""
+    source = shared_data("data", "kcbert-base")
+    config = {**json.loads((source / "config.json").read_text()), **smaller}
+    write_folder(folder, config, pretraining_tensors(config, legacy=False))
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (folder / name).write_bytes((source / name).read_bytes())
+    return folder

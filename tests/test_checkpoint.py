@@ -1,0 +1,360 @@
+"""Reading, renaming, assigning, reporting and saving checkpoints; damaged and hostile files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from conftest import ragged_batch, tiny_config, with_reference
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from official import BERT_BASE_UNCASED, pretraining_tensors, write_folder
+from safetensors.torch import load_file, save_file
+
+from minibert import BertConfig, BertForMaskedLM, BertForPreTraining, BertForSequenceClassification, BertModel
+
+SMALL = {
+    **BERT_BASE_UNCASED,
+    "vocab_size": 99,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 48,
+    "max_position_embeddings": 32,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small checkpoint shaped like the official bert-base-uncased."""
+    return write_folder(tmp_path / "official", SMALL, pretraining_tensors(SMALL, legacy=True))
+
+
+def pooled(model: Any) -> torch.Tensor:
+    torch.manual_seed(5)
+    with torch.no_grad():
+        output: torch.Tensor = model.eval()(**ragged_batch(BertConfig(**SMALL))).pooler_output
+    return output
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("legacy", [True, False])
+def test_official_names(tmp_path: Path, legacy: bool) -> None:
+    """Prefix, gamma and beta, position_ids and the heads: loaded without a word, and all of it in the report."""
+    tensors = pretraining_tensors(SMALL, legacy)
+    write_folder(tmp_path, SMALL, tensors)
+    model = BertModel.from_pretrained(tmp_path)
+    assert torch.equal(pooled(model), pooled(transformers.BertModel.from_pretrained(tmp_path)))
+    report = model.load_report
+    assert report.missing == report.unexpected == report.mismatched == []
+    assert sorted([*report.left_out, *(name for name, _ in report.renamed)]) == sorted(tensors)
+    renamed = dict(report.renamed)
+    old = "gamma" if legacy else "weight"
+    assert renamed[f"bert.embeddings.LayerNorm.{old}"] == "embeddings.LayerNorm.weight"
+    assert not model.training
+
+
+@pytest.mark.filterwarnings("error")
+def test_only_layernorm_s_gamma_is_renamed(folder: Path) -> None:
+    """A blanket rename of gamma once broke other tensors (transformers issue 29554)."""
+    tensors = load_file(folder / "model.safetensors")
+    write_folder(folder, SMALL, {**tensors, "encoder.gate.gamma": torch.ones(1)})
+    with pytest.warns(UserWarning, match="encoder.gate.gamma is in .* but in no BERT; not loaded"):
+        model = BertModel.from_pretrained(folder)
+    assert model.load_report.unexpected == ["encoder.gate.gamma"]
+
+
+def test_headless_folder_without_prefix(tmp_path: Path) -> None:
+    tensors = {n.removeprefix("bert."): t for n, t in pretraining_tensors(SMALL, legacy=False).items() if "cls" not in n}
+    folder = write_folder(tmp_path / "headless", SMALL, tensors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = BertModel.from_pretrained(tmp_path / "headless")
+    assert model.load_report.renamed == []
+    assert torch.equal(pooled(model), pooled(transformers.BertModel.from_pretrained(folder)))
+
+
+def test_model_without_pooler(folder: Path, tmp_path: Path) -> None:
+    """It is initialised and a person is told; without a pooler nobody is told anything."""
+    tensors = {n: t for n, t in load_file(folder / "model.safetensors").items() if "pooler" not in n}
+    write_folder(tmp_path / "bare", SMALL, tensors)
+    with pytest.warns(UserWarning, match="pooler.dense.weight, pooler.dense.bias are not in .*bare, newly initialised"):
+        model = BertModel.from_pretrained(tmp_path / "bare")
+    assert model.load_report.missing == ["pooler.dense.weight", "pooler.dense.bias"]
+    assert 0.01 < model.pooler.dense.weight.std() < 0.03 and not model.pooler.dense.bias.any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = BertModel.from_pretrained(tmp_path / "bare", add_pooling_layer=False)
+    assert model(**ragged_batch(model.config)).pooler_output is None
+
+
+def test_a_lost_layer_is_told(folder: Path) -> None:
+    with pytest.warns(UserWarning, match=r"encoder.layer.2.*although every BERT has it.*Is the checkpoint complete"):
+        model = BertModel.from_pretrained(folder, num_hidden_layers=3)
+    assert len(model.load_report.missing) == 16
+
+
+@pytest.mark.filterwarnings("error")
+def test_sharded(folder: Path, tmp_path: Path) -> None:
+    whole = transformers.BertForPreTraining.from_pretrained(folder)
+    whole.save_pretrained(tmp_path / "shards", max_shard_size="10KB")
+    assert (tmp_path / "shards" / "model.safetensors.index.json").exists()
+    assert torch.equal(pooled(BertModel.from_pretrained(tmp_path / "shards")), pooled(whole.bert))
+    shard = sorted((tmp_path / "shards").glob("*.safetensors"))[0]
+    shard.unlink()
+    with pytest.raises(FileNotFoundError, match=f"lacks {shard.name}, a shard that model.safetensors.index.json names"):
+        BertModel.from_pretrained(tmp_path / "shards")
+
+
+@pytest.mark.parametrize("content", ["[]", '{"weight_map": 5}', '{"weight_map": {"a": 5}}'])
+def test_bad_shard_index(tmp_path: Path, content: str) -> None:
+    tiny_config().save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(ValueError, match="should (map tensor names to files|hold a JSON object)"):
+        BertModel.from_pretrained(tmp_path)
+
+
+def test_a_shard_outside_the_folder_is_not_read(tmp_path: Path) -> None:
+    save_file({"a": torch.ones(1)}, tmp_path / "secret.safetensors")
+    (tmp_path / "model").mkdir()
+    tiny_config().save_pretrained(tmp_path / "model")
+    index = {"weight_map": {"a": "../secret.safetensors"}}
+    (tmp_path / "model" / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(FileNotFoundError, match="lacks ../secret.safetensors"):
+        BertModel.from_pretrained(tmp_path / "model")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("zipped", [True, False])
+def test_pytorch_bin_is_converted_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool
+) -> None:
+    """Both formats of torch.save, tied tensors included; the second load reads no pickle."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("MINIBERT_CACHE", str(cache))
+    expected = pooled(BertModel.from_pretrained(folder))
+    tensors = load_file(folder / "model.safetensors")
+    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"]
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    assert torch.equal(pooled(BertModel.from_pretrained(folder)), expected)
+    assert len(list(cache.iterdir())) == 1
+    monkeypatch.setattr(torch, "load", None)
+    assert torch.equal(pooled(BertModel.from_pretrained(folder)), expected)
+    # where nothing can be written, it is read every time
+    monkeypatch.undo()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MINIBERT_CACHE", str(tmp_path / "file" / "cache"))
+    assert torch.equal(pooled(BertModel.from_pretrained(folder)), expected)
+
+
+class _Attack:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch attacked",)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pickle_that_runs_code_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "model.safetensors").unlink()
+    torch.save({"bert.pooler": _Attack()}, "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(ValueError, match="pytorch_model.bin is refused: .* reading it could run code"):
+        BertModel.from_pretrained(folder)
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(_Attack()))
+    with pytest.raises(ValueError, match="pytorch_model.bin is (refused|not a whole PyTorch file)"):
+        BertModel.from_pretrained(folder)
+    assert not (folder / "attacked").exists()
+
+
+def test_a_bin_that_holds_no_tensors(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save([1, 2], folder / "pytorch_model.bin")
+    with pytest.raises(ValueError, match="should hold tensors by name"):
+        BertModel.from_pretrained(folder)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_damaged_safetensors_is_one_clear_error(folder: Path, data: st.DataObject) -> None:
+    """Cut anywhere, or any byte of the header changed: a ValueError, or a model with a report."""
+    good = (folder / "model.safetensors").read_bytes()
+    header = 8 + int.from_bytes(good[:8], "little")
+    damaged = bytearray(good)
+    if data.draw(st.booleans(), label="cut"):
+        damaged = damaged[: data.draw(st.integers(0, len(good) - 1), label="length")]
+    else:
+        for _ in range(data.draw(st.integers(1, 4))):
+            damaged[data.draw(st.integers(0, header - 1), label="place")] = data.draw(st.integers(0, 255), label="byte")
+    other = folder.parent / "damaged"
+    other.mkdir(exist_ok=True)
+    (other / "config.json").write_bytes((folder / "config.json").read_bytes())
+    (other / "model.safetensors").write_bytes(damaged)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            BertModel.from_pretrained(other)
+    except ValueError as error:
+        assert "damaged" in str(error)
+
+
+def test_weights_that_are_no_numbers(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["bert.pooler.dense.bias"] = torch.zeros(24, dtype=torch.int64)
+    write_folder(folder, SMALL, tensors)
+    with pytest.raises(
+        ValueError, match="bert.pooler.dense.bias is torch.int64, but weights are floating-point"
+    ):
+        BertModel.from_pretrained(folder)
+
+
+def test_a_file_that_is_no_bert(tmp_path: Path) -> None:
+    write_folder(tmp_path, SMALL, {"transformer.h.0.attn.weight": torch.ones(2, 2)})
+    with pytest.raises(
+        ValueError, match=r"holds no tensor of a BERT \(1 tensors, such as 'transformer.h.0"
+    ):
+        BertModel.from_pretrained(tmp_path)
+
+
+def test_shapes_against_the_config(folder: Path) -> None:
+    name = "embeddings.position_embeddings.weight"
+    message = rf"{name} is \(32, 24\) in the file but \(40, 24\) in the model.*ignore_mismatched_sizes=True"
+    with pytest.raises(ValueError, match=message):
+        BertModel.from_pretrained(folder, max_position_embeddings=40)
+    with pytest.warns(UserWarning, match=rf"{name} \(file \(32, 24\), model \(40, 24\)\) is of another shape"):
+        model = BertModel.from_pretrained(folder, max_position_embeddings=40, ignore_mismatched_sizes=True)
+    assert model.load_report.mismatched == [(name, (32, 24), (40, 24))] and model.load_report.missing == []
+    assert model.embeddings.position_embeddings.weight.shape == (40, 24)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_files(folder: Path, dtype: torch.dtype) -> None:
+    """Like the reference: the file's type, unless config.json or the call names another."""
+    tensors = load_file(folder / "model.safetensors")
+    write_folder(folder, SMALL, {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()})
+    assert BertModel.from_pretrained(folder).dtype == transformers.BertModel.from_pretrained(folder).dtype == dtype
+    upcast = BertModel.from_pretrained(folder, dtype=torch.float32)
+    reference = transformers.BertModel.from_pretrained(folder, dtype=torch.float32)
+    assert torch.equal(pooled(upcast), pooled(reference))
+    (folder / "config.json").write_text(json.dumps({**SMALL, "dtype": "float32"}))
+    assert BertModel.from_pretrained(folder).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ["BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForTokenClassification"])
+def test_saved_models_load_in_transformers(tmp_path: Path, name: str) -> None:
+    import minibert
+
+    ours, _ = with_reference(name, tiny_config(num_labels=3))
+    ours.save_pretrained(tmp_path / "new" / "folder")
+    assert sorted(os.listdir(tmp_path / "new" / "folder")) == ["config.json", "model.safetensors"]
+    theirs, info = getattr(transformers, name).from_pretrained(tmp_path / "new" / "folder", output_loading_info=True)
+    assert not any(info.values()), info
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = getattr(minibert, name).from_pretrained(tmp_path / "new" / "folder")
+    batch = ragged_batch(ours.config)
+    with torch.no_grad():
+        for a, b, c in zip(ours(**batch), theirs.eval()(**batch).to_tuple(), again(**batch), strict=True):
+            assert torch.equal(a, b) and torch.equal(a, c)
+    assert again.config.extra["architectures"] == [name]
+
+
+def test_saving_over_the_folder_it_came_from(folder: Path) -> None:
+    """The old file stays mapped until the model is gone, so nothing is read from what is being written."""
+    model = BertModel.from_pretrained(folder)
+    before = pooled(model)
+    model.save_pretrained(folder)
+    assert torch.equal(pooled(model), before)
+    assert torch.equal(pooled(BertModel.from_pretrained(folder)), before)
+
+
+def test_training_a_mapped_model_leaves_the_file_alone(folder: Path) -> None:
+    before = (folder / "model.safetensors").read_bytes()
+    model = BertModel.from_pretrained(folder)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1)
+    assert (folder / "model.safetensors").read_bytes() == before
+
+
+def test_unaligned_data(folder: Path) -> None:
+    """Old writers did not pad the header, so tensors may start at odd bytes."""
+    raw = (folder / "model.safetensors").read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    expected = pooled(BertModel.from_pretrained(folder))
+    (folder / "model.safetensors").write_bytes(
+        (size + 1).to_bytes(8, "little") + raw[8 : 8 + size] + b" " + raw[8 + size :]
+    )
+    assert torch.equal(pooled(BertModel.from_pretrained(folder)), expected)
+
+
+def test_options_that_do_not_exist(folder: Path) -> None:
+    with pytest.raises(
+        TypeError, match="from_pretrained has no option 'num_label', nor is it a config field"
+    ):
+        BertModel.from_pretrained(folder, num_label=3)
+
+
+def test_config_overrides_become_defaults(folder: Path) -> None:
+    model = BertModel.from_pretrained(folder, output_hidden_states=True, attn_implementation="eager", return_dict=False)
+    last_hidden_state, pooler_output, hidden_states = model(**ragged_batch(model.config))
+    assert len(hidden_states) == 3 and hidden_states[-1] is last_hidden_state and pooler_output.shape == (3, 24)
+
+
+def test_new_weights_are_bert_s_and_reproducible(folder: Path) -> None:
+    def classifier() -> torch.Tensor:
+        torch.manual_seed(3)
+        with pytest.warns(UserWarning, match="classifier.weight, classifier.bias are not in .*: train before you use"):
+            model = BertForSequenceClassification.from_pretrained(folder, num_labels=40)
+        assert not model.classifier.bias.any()
+        return model.classifier.weight
+
+    first = classifier()
+    assert torch.equal(first, classifier()) and 0.015 < first.std() < 0.025
+    fresh = BertForPreTraining(tiny_config(initializer_range=0.5))
+    for name, parameter in fresh.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any(), name
+        elif "LayerNorm" in name:
+            assert torch.equal(parameter, torch.ones_like(parameter)), name
+        else:
+            assert 0.3 < parameter.std() < 0.7, name
+    assert not fresh.bert.embeddings.word_embeddings.weight[0].any()
+
+
+def test_tied_decoder(folder: Path) -> None:
+    model = BertForMaskedLM.from_pretrained(folder)
+    assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+    tensors = load_file(folder / "model.safetensors")
+    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"] + 1
+    write_folder(folder, SMALL, tensors)
+    with pytest.raises(ValueError, match="cls.predictions.decoder.weight differs from .*tie_word_embeddings=False"):
+        BertForMaskedLM.from_pretrained(folder)
+    untied = BertForMaskedLM.from_pretrained(folder, tie_word_embeddings=False)
+    assert torch.equal(untied.cls.predictions.decoder.weight, untied.bert.embeddings.word_embeddings.weight + 1)
+
+
+@pytest.mark.slow
+def test_loading_adds_next_to_no_memory(tmp_path: Path) -> None:
+    """Base size, 440 MB: under 30 MB resident until the weights are used."""
+    BertModel(BertConfig.from_preset("base")).save_pretrained(tmp_path)
+    code = """if True:
+        import sys, minibert
+        from minibert import BertModel, BertConfig
+        def resident():
+            return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
+        BertModel(BertConfig.from_preset("tiny"))  # what any first model costs
+        before = resident()
+        model = BertModel.from_pretrained(sys.argv[1])
+        print(resident() - before)
+    """
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert float(run.stdout) < 30

@@ -1,0 +1,48 @@
+"""Finding files, and writing them whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minibert.files import Source, read_json, replacing, write_json
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("a")
+    source = Source(tmp_path)
+    assert source.file("vocab.txt") == tmp_path / "vocab.txt"
+    assert source.file("config.json") is None
+    assert source.require("config.json", "vocab.txt") == tmp_path / "vocab.txt"
+    with pytest.raises(FileNotFoundError, match="holds no config.json or model.bin; is it a BERT checkpoint"):
+        source.require("config.json", "model.bin")
+
+
+@pytest.mark.parametrize("name", ["", "no such folder", "/no/such/folder", "./nothing", "a/b/c", "-\0-"])
+def test_a_name_that_is_nothing(name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="cannot be a Hub id"):
+        Source(name).file("config.json")
+
+
+def test_a_file_in_place_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(FileNotFoundError, match="is a file; pass the folder that holds it"):
+        Source(tmp_path / "model.safetensors")
+
+
+def test_replacing_leaves_the_old_file_when_the_writer_fails(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    write_json(path, {"old": 1})
+    with pytest.raises(RuntimeError), replacing(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError("out of luck")
+    assert read_json(path) == {"old": 1}
+    assert os.listdir(tmp_path) == ["config.json"]
+
+
+def test_replaced_files_have_the_usual_permissions(tmp_path: Path) -> None:
+    write_json(tmp_path / "ours.json", {})
+    (tmp_path / "usual.json").write_text("{}")
+    assert (tmp_path / "ours.json").stat().st_mode == (tmp_path / "usual.json").stat().st_mode
