@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="minibert", description="A small, exact BERT.")
     parser.add_argument("--version", action="version", version=f"minibert {minibert.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_add_tokenize, _add_info, _add_convert):
+    for add in (_add_tokenize, _add_info, _add_convert, _add_view, _add_verify):
         add(commands)
     return parser
 
@@ -174,6 +174,52 @@ def _convert(options: argparse.Namespace) -> None:
         f"{model_class.__name__} with its tokenizer written to {options.folder} ({result['renamed']} tensors renamed)."
     )
     return None
+
+
+def _add_view(commands: Any) -> None:
+    parser = add_command(commands, "view", _view, "Write a page to walk through the model on one text.")
+    parser.add_argument("text", metavar="TEXT")
+    parser.add_argument("--pair", metavar="TEXT", help="a second text, as for next-sentence prediction")
+    parser.add_argument(
+        "--pad-to", type=int, metavar="N", help="fill up with [PAD] to N tokens, to see the mask at work"
+    )
+    parser.add_argument("--out", default="page.html", metavar="FILE", help="the page (default: %(default)s)")
+
+
+def _view(options: argparse.Namespace) -> None:
+    from minibert.study.page import write_page
+
+    tokens = write_page(
+        options.out, options.model, options.text, options.pair, options.pad_to, **source_options(options)
+    )
+    if options.json:
+        return print_json({"page": options.out, "tokens": tokens, "bytes": Path(options.out).stat().st_size})
+    print(f"{options.out} written ({tokens} tokens); open it in a browser.")
+    return None
+
+
+def _add_verify(commands: Any) -> None:
+    parser = add_command(commands, "verify", _verify, "Compare a checkpoint with transformers, layer by layer.")
+    parser.add_argument("name", nargs="?", metavar="MODEL", help="the checkpoint, as --model names it")
+    parser.add_argument(
+        "--text", action="append", help="compare on this text (may be repeated) instead of the built-in"
+    )
+    parser.add_argument(
+        "--tolerance", type=float, default=0.0, help="largest difference allowed (default: %(default)s)"
+    )
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from minibert.study.verify import TEXTS, verify
+
+    result = verify(options.name or options.model, options.text or TEXTS, **source_options(options))
+    passed = result.passed(options.tolerance)
+    if options.json:
+        print_json(result.to_dict(options.tolerance))
+    else:
+        print(result)
+        print(f"{'passed' if passed else 'FAILED'}: tolerance {options.tolerance:g}")
+    return 0 if passed else 1
 
 
 def _add_text_options(parser: argparse.ArgumentParser) -> None:

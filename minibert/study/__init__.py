@@ -2,3 +2,29 @@
 
 Nothing in the model knows about this package; everything here looks at it from outside.
 """
+
+from __future__ import annotations
+
+from minibert.checkpoint import read_tensors
+from minibert.config import BertConfig
+from minibert.files import Source
+
+_CLASSIFIERS = ("BertForSequenceClassification", "BertForTokenClassification", "BertForMultipleChoice")
+
+
+def head_class(source: Source, config: BertConfig) -> str:
+    """The name of the class that has a place for every tensor of a checkpoint, such as `BertForPreTraining`."""
+    parts = {".".join(name.split(".")[:2]) for name in read_tensors(source)}
+    roots = {part.split(".")[0] for part in parts}
+    if {"cls.predictions", "cls.seq_relationship"} <= parts:
+        return "BertForPreTraining"
+    if "cls.predictions" in parts:
+        return "BertForMaskedLM"
+    if "cls.seq_relationship" in parts:
+        return "BertForNextSentencePrediction"
+    if "qa_outputs" in roots:
+        return "BertForQuestionAnswering"
+    if "classifier" in roots:  # which of them, only the config can tell
+        named = config.extra.get("architectures") or []
+        return next((name for name in named if name in _CLASSIFIERS), _CLASSIFIERS[0])
+    return "BertModel"

@@ -151,7 +151,7 @@ class Trace(Mapping[str, Tensor]):
         name = f"layer.{layer}.attention.probabilities"
         if not 0 <= head < self.model.config.num_attention_heads:
             raise ValueError(f"head should be 0 to {self.model.config.num_attention_heads - 1}, not {head}.")
-        before = self._patches.get(name, lambda p: p)  # other heads of the layer may be off already
+        before: Patch = self._patches.get(name, lambda p: p)  # other heads of the layer may be off already
         self.set(name, lambda p: before(p).index_fill(1, torch.tensor([head], device=p.device), 0.0))
 
     def skip_layer(self, layer: int) -> None:

@@ -1,0 +1,240 @@
+"use strict";
+// Tools of the page: its data, its words and colours, and heat maps. What they show is in page.js, which follows.
+// Text from outside only ever enters the page as textContent or as text drawn on a canvas.
+
+const page = JSON.parse(document.getElementById("data").textContent);
+const { tokens, sizes, lens, words } = page;
+const count = tokens.length;
+const SECTIONS = ["text", "embeddings", "attention", "hidden", "pooler", "predictions"];
+const SPECIAL = /^\[(CLS|SEP|PAD|UNK|MASK)\]$/;
+const $ = (id) => document.getElementById(id);
+const root = document.documentElement;
+
+const masked = tokens.findIndex((token) => token.piece === "[MASK]");
+const state = {
+  section: "text",
+  token: masked >= 0 ? masked : Math.min(1, count - 1), // the chosen token; in attention, the query
+  key: 0, // the token it looks at
+  layer: 0,
+  head: 0,
+  depth: sizes.layers, // hidden states after this many layers
+  stage: "probabilities",
+  view: "lines",
+  compare: "moved",
+  number: 0, // the chosen number of a vector
+  row: 0, // the chosen vector of the embeddings and the pooler
+  language: (navigator.language || "en").startsWith("ko") ? "ko" : "en",
+};
+
+// ---------------------------------------------------------------- data
+
+/** Whole numbers of 10^-decimals with a shape: `text` is the model's number, rounded to that many decimals. */
+class Numbers {
+  constructor(packed, values) {
+    Object.assign(this, { shape: packed.shape, decimals: packed.decimals, values, scale: 10 ** packed.decimals });
+  }
+  index(...at) { return at.reduce((flat, i, axis) => flat * this.shape[axis] + i, 0); }
+  at(...at) { return this.values[this.index(...at)] / this.scale; }
+  text(...at) { return this.at(...at).toFixed(this.decimals); }
+  /** The size that 99% of the numbers stay below: outliers would make all others look alike. */
+  typical() {
+    if (this.known === undefined) {
+      const sizes = [], step = Math.ceil(this.values.length / 20000);
+      for (let i = 0; i < this.values.length; i += step) sizes.push(Math.abs(this.values[i]));
+      this.known = sizes.sort((a, b) => a - b)[Math.floor(sizes.length * 0.99)] / this.scale || 1;
+    }
+    return this.known;
+  }
+}
+
+async function unpack(packed) {
+  const text = atob(packed.data);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const buffer = await new Response(stream).arrayBuffer();
+  return new Numbers(packed, packed.bits === 16 ? new Int16Array(buffer) : new Int32Array(buffer));
+}
+
+const numbers = {};
+
+// ---------------------------------------------------------------- words, theme, small helpers
+
+function t(key, values = {}) {
+  return (words[state.language][key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
+}
+
+function element(kind, text = "", properties = {}) {
+  return Object.assign(document.createElement(kind), { textContent: text, ...properties });
+}
+
+function bar(share) {
+  const span = element("span", "", { className: "bar" });
+  span.style.setProperty("--p", share);
+  return span;
+}
+
+const color = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+const piece = (i) => tokens[i].piece;
+const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+
+let palettes;
+/** 256 colours each, as [r, g, b], between the stops that the style sheet names. */
+function readPalettes() {
+  const read = (name) => {
+    const stops = color(name).split(",").map((hex) => [1, 3, 5].map((i) => parseInt(hex.trim().slice(i, i + 2), 16)));
+    return Array.from({ length: 256 }, (_, i) => {
+      const place = (i / 255) * (stops.length - 1), low = Math.min(Math.floor(place), stops.length - 2);
+      return stops[low].map((from, c) => from + (stops[low + 1][c] - from) * (place - low));
+    });
+  };
+  palettes = { sequential: read("sequential"), diverging: read("diverging") };
+}
+
+function tell(text, event) {
+  $("tip").hidden = !event;
+  if (!event) { $("readout").textContent = text; return; }
+  $("tip").textContent = text;
+  const box = $("tip").getBoundingClientRect();
+  $("tip").style.left = `${Math.min(event.clientX + 14, innerWidth - box.width - 8)}px`;
+  $("tip").style.top = `${event.clientY + box.height + 24 > innerHeight ? event.clientY - box.height - 8 : event.clientY + 18}px`;
+}
+
+/** Sizes a canvas for the screen's real pixels and returns its context in CSS pixels. */
+function prepare(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  context.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  context.textBaseline = "middle";
+  return context;
+}
+
+/** A picture with one pixel for each number; `shade` gives 0 to 1, or null where nothing is to be seen. */
+function picture(rows, cols, palette, shade) {
+  const canvas = new OffscreenCanvas(cols, rows), context = canvas.getContext("2d");
+  const image = context.createImageData(cols, rows), lut = palettes[palette];
+  for (let r = 0, at = 0; r < rows; r++) {
+    for (let c = 0; c < cols; c++, at += 4) {
+      const value = shade(r, c);
+      if (value === null) continue;
+      const rgb = lut[Math.round(clamp(value, 0, 1) * 255)];
+      image.data[at] = rgb[0]; image.data[at + 1] = rgb[1]; image.data[at + 2] = rgb[2]; image.data[at + 3] = 255;
+    }
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** Lets arrow keys walk over rows and columns: `cursor()` gives [row, column], `move(row, column)` goes there. */
+function walk(target, size, cursor, move) {
+  target.addEventListener("keydown", (event) => {
+    const step = ARROWS[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const [row, col] = cursor(), [rows, cols] = size();
+    move(clamp(row + step[0], 0, rows - 1), clamp(col + step[1], 0, cols - 1));
+  });
+}
+
+/** A heat map on a canvas with labels, a cursor, a number on hover, and arrow keys. */
+class HeatMap {
+  /**
+   * @param id of the canvas.
+   * @param plan () => {rows, cols, palette, shade(r, c), describe(r, c), cursor: [r, c], move(r, c), rowLabel?, colLabel?,
+   *   write?(r, c), space} for the present state; `space` is the height there is for the whole canvas.
+   */
+  constructor(id, plan) {
+    this.canvas = $(id);
+    this.plan = plan;
+    Object.assign(this.canvas, { tabIndex: 0, onpointerleave: () => tell("") });
+    this.canvas.setAttribute("role", "application");
+    this.canvas.addEventListener("pointermove", (event) => {
+      const at = this.cell(event);
+      if (at) tell(this.now.describe(...at), event); else tell("");
+    });
+    this.canvas.addEventListener("pointerdown", (event) => { const at = this.cell(event); if (at) this.now.move(...at); });
+    this.canvas.addEventListener("focus", () => tell(this.now.describe(...this.now.cursor)));
+    walk(this.canvas, () => [this.now.rows, this.now.cols], () => this.now.cursor, (r, c) => {
+      this.now.move(r, c);
+      tell(this.now.describe(r, c));
+    });
+  }
+  cell(event) {
+    const { left, top, width, height } = this.area, { rows, cols } = this.now;
+    const r = Math.floor(((event.offsetY - top) / height) * rows), c = Math.floor(((event.offsetX - left) / width) * cols);
+    return r >= 0 && r < rows && c >= 0 && c < cols ? [r, c] : null;
+  }
+  draw() {
+    const now = (this.now = this.plan()), { rows, cols } = now;
+    const full = this.canvas.clientWidth, roomy = now.space / rows >= 11;
+    const left = now.rowLabel && roomy ? now.left ?? 84 : 0;
+    const width = full - left, across = now.colLabel && width / cols >= 11;
+    const top = across ? now.top ?? 16 : 0;
+    const side = now.square ? Math.min(width, now.space - top) : 0;
+    const height = now.square ? side : Math.min(now.space - top, rows * (now.tallest ?? 24));
+    this.area = { left, top, width: side || width, height };
+    const context = prepare(this.canvas, full, top + height), { area } = this;
+    const cell = [area.width / cols, area.height / rows];
+    context.imageSmoothingEnabled = cell[0] < 1;
+    context.drawImage(picture(rows, cols, now.palette, now.shade), left, top, area.width, area.height);
+    if (left) this.#rowLabels(context, cell[1]);
+    if (across) this.#colLabels(context, cell[0]);
+    if (now.write && cell[0] >= 30 && cell[1] >= 12) this.#write(context, cell);
+    const [r, c] = now.cursor;
+    context.strokeStyle = color("cursor");
+    context.lineWidth = 2;
+    context.strokeRect(left + c * cell[0] - 1, top + r * cell[1] - 1, Math.max(cell[0], 3) + 2, Math.max(cell[1], 3) + 2);
+  }
+  #rowLabels(context, size) {
+    context.textAlign = "right";
+    for (let r = 0; r < this.now.rows; r++) {
+      context.fillStyle = color(r === this.now.cursor[0] ? "cursor" : "ink");
+      fitted(context, this.now.rowLabel(r), this.area.left - 6, this.area.top + (r + 0.5) * size, this.area.left - 8);
+    }
+  }
+  #colLabels(context, size) {
+    for (let c = 0; c < this.now.cols; c++) {
+      context.save();
+      context.fillStyle = color(c === this.now.cursor[1] ? "cursor" : "ink");
+      context.translate(this.area.left + (c + 0.5) * size, this.area.top - 5);
+      if (this.now.slanted) context.rotate(-Math.PI / 2); else context.translate(0, -3);
+      context.textAlign = this.now.slanted ? "left" : "center";
+      fitted(context, this.now.colLabel(c), 0, 0, this.now.slanted ? this.area.top - 8 : size);
+      context.restore();
+    }
+  }
+  #write(context, size) {
+    context.textAlign = "center";
+    context.font = context.font.replace("12px", "11px");
+    for (let r = 0; r < this.now.rows; r++) {
+      for (let c = 0; c < this.now.cols; c++) {
+        const rgb = palettes[this.now.palette][Math.round(clamp(this.now.shade(r, c), 0, 1) * 255)];
+        context.fillStyle = rgb[0] * 0.3 + rgb[1] * 0.6 + rgb[2] * 0.1 > 140 ? "#17181b" : "#f4f5f8";
+        context.fillText(this.now.write(r, c), this.area.left + (c + 0.5) * size[0], this.area.top + (r + 0.5) * size[1]);
+      }
+    }
+  }
+}
+
+/** Draws a text, cut with an ellipsis where it is longer than `room`. */
+function fitted(context, text, x, y, room) {
+  let letters = Array.from(text);
+  if (context.measureText(text).width > room) {
+    while (letters.length > 1 && context.measureText(`${letters.join("")}…`).width > room) letters.pop();
+    text = `${letters.join("")}…`;
+  }
+  context.fillText(text, x, y);
+}
+
+/** Height from the top of an element to the end of the main area, less what is to stay free. */
+function spaceBelow(id, free = 0) {
+  const main = document.querySelector("main");
+  const end = main.getBoundingClientRect().bottom - parseFloat(getComputedStyle(main).paddingBottom);
+  return Math.max(160, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
+}

@@ -1,0 +1,186 @@
+"""Holds a checkpoint against transformers, layer by layer: the same files, loaded twice, independently.
+
+The one module of this package that imports the reference (extra `[parity]`), and only when it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import minibert
+from minibert.checkpoint import read_tensors
+from minibert.files import Source
+from minibert.study import head_class
+
+TEXTS = (
+    "I love Korea",
+    "나는 한국을 사랑한다. 아버지가방에들어가신다!",
+    "The quick brown fox jumps over the lazy dog; it didn't ask, and nobody minded.",
+    "Café naïve — “quotes”, 北京 and 東京, 3.14% of $1,000,000 👩‍👩‍👧 🇰🇷",
+    "x",
+    "unaffable internationalization " * 8,
+    "",
+    "[MASK] is the capital of [UNK].",
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One tensor of ours against the reference's.
+
+    Attributes:
+        part: its name, as in `trace` where that has one.
+        max_difference: the largest absolute difference; infinite where the shapes differ.
+        mean_difference: the mean absolute difference.
+        bit_equal: every number is the same.
+    """
+
+    part: str
+    max_difference: float
+    mean_difference: float
+    bit_equal: bool
+
+
+@dataclass
+class Verification:
+    """All comparisons of one checkpoint.
+
+    Attributes:
+        model: the name that was verified.
+        reference: name and version of what it was compared with.
+        head: the class that the checkpoint was saved from, as far as its tensors tell.
+        comparisons: in order of computation.
+    """
+
+    model: str
+    reference: str
+    head: str
+    comparisons: list[Comparison] = field(default_factory=list)
+
+    def passed(self, tolerance: float = 0.0) -> bool:
+        """Whether no number differs by more than `tolerance`."""
+        return all(c.max_difference <= tolerance for c in self.comparisons)
+
+    def to_dict(self, tolerance: float = 0.0) -> dict[str, Any]:
+        """For JSON; an infinite or undefined difference is a string, which JSON has no number for."""
+        rows = [asdict(c) for c in self.comparisons]
+        for row in rows:
+            row |= {k: str(v) for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)}
+        own = {"model": self.model, "reference": self.reference, "head": self.head}
+        return {**own, "tolerance": tolerance, "passed": self.passed(tolerance), "comparisons": rows}
+
+    def __str__(self) -> str:
+        """The table for people."""
+        width = max(len(c.part) for c in self.comparisons)
+        equal = sum(c.bit_equal for c in self.comparisons)
+        return "\n".join(
+            [
+                f"{self.model} ({self.head}) against {self.reference}",
+                f"{'part':<{width}}  {'max':>8}  {'mean':>8}",
+                *(
+                    f"{c.part:<{width}}  {c.max_difference:>8.2g}  {c.mean_difference:>8.2g}  "
+                    f"{'bit-equal' if c.bit_equal else 'differs'}"
+                    for c in self.comparisons
+                ),
+                f"{equal} of {len(self.comparisons)} bit-equal",
+            ]
+        )
+
+
+def verify(name: str, texts: Sequence[str] = TEXTS, **source_options: Any) -> Verification:
+    """Compares tokenizer, every layer, the pooler and the heads of a checkpoint with transformers.
+
+    The tokenizer is compared on each text and on pairs of texts; the model on the pairs, which have two segments and
+    padding: every layer under eager attention, the last hidden state under SDPA too.
+
+    Args:
+        name: folder, bundled model or Hub id.
+        texts: what to compare on, at least one.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`.
+
+    Raises:
+        ImportError: transformers is not installed; says what to install.
+        FileNotFoundError: no such checkpoint.
+        ValueError: no text, or a checkpoint that minibert refuses.
+    """
+    if not texts:
+        raise ValueError("verify needs at least one text.")
+    reference = _reference()
+    source = Source(name, **source_options)
+    config = minibert.BertConfig.from_pretrained(name, **source_options)
+    result = Verification(str(name), f"transformers {reference.__version__}", head_class(source, config))
+    pairs = list(texts), list(texts)[::-1]
+    tokenizer = minibert.BertTokenizer.from_pretrained(name, **source_options)
+    weights = {tensor.removeprefix("bert.") for tensor in read_tensors(source)}
+    folder = source.require("config.json").parent  # by now everything that the checkpoint has lies there
+    their_tokenizer = reference.BertTokenizer.from_pretrained(folder)
+
+    longest = config.max_position_embeddings
+    options = {"padding": True, "truncation": True, "max_length": longest, "return_tensors": "pt"}
+    for label, arguments in (("text", pairs[:1]), ("pair", pairs)):
+        ours, batch = tokenizer(*arguments, **options), dict(their_tokenizer(*arguments, **options))
+        result.comparisons += [_compare(f"tokenizer.{label}.{key}", ours[key], batch[key]) for key in batch]
+
+    pooler = {"add_pooling_layer": "pooler.dense.weight" in weights}
+    for attention in ("eager", "sdpa"):
+        models = _load("BertModel", name, folder, source_options, attn_implementation=attention, **pooler)
+        with torch.no_grad():
+            outputs = [m(**batch, output_hidden_states=True, output_attentions=attention == "eager") for m in models]
+        result.comparisons += _compare_layers(*outputs) if attention == "eager" else _compare_outputs("sdpa", *outputs)
+    if result.head != "BertModel":
+        models = _load(result.head, name, folder, source_options)
+        if result.head == "BertForMultipleChoice":
+            batch = {key: value[:, None] for key, value in batch.items()}  # (batch, choices, seq)
+        with torch.no_grad():
+            result.comparisons += _compare_outputs(result.head, *[m(**batch) for m in models])
+    return result
+
+
+def _reference() -> Any:
+    try:
+        transformers = importlib.import_module("transformers")
+    except ImportError:
+        raise ImportError(
+            "verify compares with transformers, which is not installed: pip install 'minibert[parity]'."
+        ) from None
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def _load(kind: str, name: str, folder: Any, source_options: dict[str, Any], **options: Any) -> tuple[Any, Any]:
+    ours = getattr(minibert, kind).from_pretrained(name, **source_options, **options)
+    theirs = getattr(_reference(), kind).from_pretrained(folder, dtype=ours.dtype, **options)
+    return ours, theirs.eval()
+
+
+def _compare_layers(ours: Any, theirs: Any) -> Iterator[Comparison]:
+    yield _compare("embeddings.output", ours.hidden_states[0], theirs.hidden_states[0])
+    for i in range(len(theirs.attentions)):
+        yield _compare(f"layer.{i}.attention.probabilities", ours.attentions[i], theirs.attentions[i])
+        yield _compare(f"layer.{i}.output", ours.hidden_states[i + 1], theirs.hidden_states[i + 1])
+    if theirs.pooler_output is not None:
+        yield _compare("pooler.output", ours.pooler_output, theirs.pooler_output)
+
+
+def _compare_outputs(label: str, ours: Any, theirs: Any) -> Iterator[Comparison]:
+    """Everything that both return, but not layer by layer."""
+    for key, value in theirs.items():
+        if isinstance(value, Tensor):
+            yield _compare(f"{label}.{key}", ours[key], value)
+
+
+def _compare(part: str, ours: Tensor, theirs: Tensor) -> Comparison:
+    if ours.shape != theirs.shape:
+        return Comparison(part, float("inf"), float("inf"), False)
+    difference = (ours.double() - theirs.double()).abs()
+    if difference.numel() == 0:
+        return Comparison(part, 0.0, 0.0, True)
+    return Comparison(part, difference.max().item(), difference.mean().item(), torch.equal(ours, theirs))

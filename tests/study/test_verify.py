@@ -1,0 +1,127 @@
+"""verify: finds nothing where there is nothing, finds a single changed bit, and says what to install."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import tiny_config
+from safetensors.torch import load_file, save_file
+
+import minibert
+from minibert.cli import main
+from minibert.study import verify as module
+from minibert.study.verify import TEXTS, verify
+
+HEADS = [
+    "BertModel",
+    "BertForPreTraining",
+    "BertForMaskedLM",
+    "BertForNextSentencePrediction",
+    "BertForSequenceClassification",
+    "BertForTokenClassification",
+    "BertForQuestionAnswering",
+    "BertForMultipleChoice",
+]
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, minilm: str, request: pytest.FixtureRequest) -> Path:
+    """A small random checkpoint of the class that the test names, with the first words of MiniLM's vocabulary."""
+    words = Path(minilm, "vocab.txt").read_text(encoding="utf-8").splitlines()[:4000]
+    (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    config = tiny_config(vocab_size=len(words), max_position_embeddings=128)
+    getattr(minibert, getattr(request, "param", "BertForPreTraining"))(config).save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("checkpoint", HEADS, indirect=True)
+def test_every_kind_of_checkpoint_is_equal_bit_for_bit(checkpoint: Path, request: pytest.FixtureRequest) -> None:
+    result = verify(str(checkpoint), TEXTS[:4])
+    parts = [c.part for c in result.comparisons]
+    assert result.head == request.node.callspec.params["checkpoint"]
+    assert all(c.bit_equal for c in result.comparisons), str(result)
+    assert parts[0] == "tokenizer.text.input_ids" and "layer.1.attention.probabilities" in parts
+    assert any(part.startswith(result.head) for part in parts) == (result.head != "BertModel")
+
+
+def test_a_real_trained_model_is_equal_bit_for_bit(minilm: str) -> None:
+    result = verify(minilm)
+    assert result.passed() and all(c.bit_equal for c in result.comparisons), str(result)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "first"),
+    [
+        ("bert.embeddings.LayerNorm.bias", "embeddings.output"),
+        ("bert.encoder.layer.1.attention.self.query.weight", "layer.1.attention.probabilities"),
+        ("bert.encoder.layer.0.output.dense.bias", "layer.0.output"),
+        ("bert.pooler.dense.bias", "pooler.output"),
+        ("cls.predictions.bias", "BertForPreTraining.prediction_logits"),
+        ("cls.seq_relationship.weight", "BertForPreTraining.seq_relationship_logits"),
+    ],
+)
+def test_one_changed_tensor_is_found_where_it_enters(
+    checkpoint: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tensor: str, first: str
+) -> None:
+    """The reference reads a copy in which one tensor differs by a little."""
+    changed = tmp_path_factory.mktemp("changed")
+    shutil.copytree(checkpoint, changed, dirs_exist_ok=True)
+    tensors = load_file(changed / "model.safetensors")
+    tensors[tensor] = tensors[tensor] + 0.01 * torch.randn_like(tensors[tensor])
+    save_file(tensors, changed / "model.safetensors", metadata={"format": "pt"})
+    load = module._load
+    monkeypatch.setattr(module, "_load", lambda kind, name, _, *rest, **more: load(kind, name, changed, *rest, **more))
+
+    result = verify(str(checkpoint), TEXTS[:2])
+
+    assert next(c.part for c in result.comparisons if not c.bit_equal) == first
+    assert not result.passed() and not result.passed(1e-6) and result.passed(10.0)
+
+
+def test_another_tokenization_is_found(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = minibert.BertTokenizer.from_pretrained(str(checkpoint))
+
+    class Shifted:
+        def __call__(self, *texts: object, **options: object) -> dict[str, torch.Tensor]:
+            encoding = dict(other(*texts, **options))
+            return {**encoding, "input_ids": encoding["input_ids"][:, :-1]}
+
+    monkeypatch.setattr(minibert.BertTokenizer, "from_pretrained", lambda *_, **__: Shifted())
+    result = verify(str(checkpoint), ["I love Korea"])
+    assert result.comparisons[0].max_difference == float("inf") and not result.passed(1e9)
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_the_command_prints_a_table_or_json_and_tells_by_its_exit_code(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["verify", str(checkpoint), "--text", "I love Korea"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[1].split() == ["part", "max", "mean"] and table[-1] == "passed: tolerance 0"
+
+    assert main(["verify", "--model", str(checkpoint), "--text", "a", "--text", "b", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["passed"] and result["comparisons"][0]["part"] == "tokenizer.text.input_ids"
+
+    monkeypatch.setattr(module, "_compare", lambda part, ours, theirs: module.Comparison(part, 1e-3, 1e-4, False))
+    assert main(["verify", str(checkpoint), "--text", "a"]) == 1
+    assert capsys.readouterr().out.endswith("FAILED: tolerance 0\n")
+    assert main(["verify", str(checkpoint), "--text", "a", "--tolerance", "0.01"]) == 0
+
+
+def test_without_transformers_it_says_what_to_install(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert main(["verify", str(checkpoint)]) == 1
+    assert "transformers, which is not installed: pip install 'minibert[parity]'" in capsys.readouterr().err
+
+
+def test_no_text_is_refused(minilm: str) -> None:
+    with pytest.raises(ValueError, match="verify needs at least one text"):
+        verify(minilm, [])
