@@ -26,6 +26,9 @@ class Layout(Protocol):
     mask: Tensor | None
     """True where a query may look at a key, broadcastable to (batch, heads, seq, seq); None: everywhere."""
 
+    def check(self, tokens: torch.Size) -> None:
+        """ValueError when this layout does not fit tokens of this shape."""
+
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """Cuts (..., heads, head_size) tensors into blocks of shape (batch, heads, seq, head_size)."""
 
@@ -61,6 +64,14 @@ class PaddedLayout:
                 shape = tuple(attention_mask.shape)
                 raise ValueError(f"attention_mask should be (batch, seq) or (batch, seq, seq), not {shape}.")
 
+    def check(self, tokens: torch.Size) -> None:
+        """Tokens are (batch, seq), and the mask is of that size or broadcasts to it."""
+        if len(tokens) != 2:
+            raise ValueError(f"input_ids should be (batch, seq), not {tuple(tokens)}: one sequence is a batch of one.")
+        if self.mask is not None and (self.mask.shape[0] not in (1, tokens[0]) or self.mask.shape[-1] != tokens[1]):
+            received = (self.mask.shape[0], self.mask.shape[-1])
+            raise ValueError(f"attention_mask is for {received} tokens, but input_ids are {tuple(tokens)}.")
+
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """One block, the whole batch, each tensor (batch, heads, seq, head_size)."""
         return [(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))]
@@ -92,11 +103,19 @@ class PackedLayout:
         if any(length < 1 for length in self.lengths):
             raise ValueError(f"PackedLayout lengths should be 1 or more, not {min(self.lengths)}.")
         self.mask: Tensor | None = None
-        self._runs = [(length, len(list(run))) for length, run in groupby(self.lengths)]
+        self._runs = [(length, len(list(run))) for length, run in groupby(self.lengths)] or [(0, 0)]
+        lengths_tensor = torch.tensor(self.lengths, dtype=torch.long)
+        self._starts = lengths_tensor.cumsum(0) - lengths_tensor
+        self._positions = torch.arange(sum(self.lengths)) - self._starts.repeat_interleave(lengths_tensor)
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
         """0, 1, 2, ... from the start of each sequence: (tokens,)."""
-        return torch.cat([torch.arange(length, device=device) for length in self.lengths])
+        return self._positions.to(device)
+
+    def check(self, tokens: torch.Size) -> None:
+        """Tokens are (tokens,), as many as the lengths add up to."""
+        if tuple(tokens) != (sum(self.lengths),):
+            raise ValueError(f"PackedLayout lengths add up to {sum(self.lengths)}, but there are {_counted(tokens)}.")
 
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """One block for each run of equally long sequences, (run, heads, length, head_size)."""
@@ -114,5 +133,8 @@ class PackedLayout:
 
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """(tokens, hidden) to (batch, hidden)."""
-        starts = torch.tensor([0, *self.lengths[:-1]], device=hidden_states.device).cumsum(0)
-        return hidden_states[starts]
+        return hidden_states[self._starts.to(hidden_states.device)]
+
+
+def _counted(tokens: torch.Size) -> str:
+    return f"{tokens[0]} tokens" if len(tokens) == 1 else f"tokens of shape {tuple(tokens)} instead of one row"

@@ -105,9 +105,10 @@ class BertModel(PreTrainedModel):
             output_attentions = config.output_attentions
         if isinstance(layout, PackedLayout) and output_attentions:
             raise ValueError("output_attentions needs a padded batch: packed sequences have maps of different sizes.")
+        tokens = input_ids if input_ids is not None else inputs_embeds
+        assert tokens is not None
+        layout.check(tokens.shape if inputs_embeds is None else tokens.shape[:-1])
         if isinstance(layout, PackedLayout) and position_ids is None:
-            tokens = input_ids if input_ids is not None else inputs_embeds
-            assert tokens is not None
             position_ids = layout.position_ids(tokens.device)
 
         embedded = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)

@@ -1,0 +1,88 @@
+"""Layouts: packed sequences give what padded ones give, and never see each other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import tiny_config
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibert import BertModel, PackedLayout, PaddedLayout
+
+MODEL = BertModel(tiny_config(), add_pooling_layer=True).eval()
+
+
+def packed_and_padded(lengths: list[int], attention: str) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Hidden states of each sequence and pooled outputs, from both layouts."""
+    MODEL.config = MODEL.config.replace(attn_implementation=attention)
+    ids = [torch.randint(1, 99, (length,)) for length in lengths]
+    padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
+    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(i) for i in ids], batch_first=True)
+    with torch.no_grad():
+        packed_out = MODEL(torch.cat(ids), layout=PackedLayout(lengths), output_hidden_states=True)
+        padded_out = MODEL(padded, attention_mask=mask, output_hidden_states=True)
+    ours = [*torch.cat(packed_out.hidden_states, -1).split(lengths), packed_out.pooler_output]
+    theirs = [torch.cat(padded_out.hidden_states, -1)[i, :length] for i, length in enumerate(lengths)]
+    return ours, [*theirs, padded_out.pooler_output]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=9), st.sampled_from(["sdpa", "eager"]))
+def test_packed_equals_padded(lengths: list[int], attention: str) -> None:
+    """Up to rounding: a matrix product may sum in another order when it has other rows."""
+    for ours, theirs in zip(*packed_and_padded(lengths, attention), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+
+
+def test_neighbours_in_a_pack_do_not_see_each_other() -> None:
+    ids = torch.randint(1, 99, (12,))
+    layout = PackedLayout([4, 4, 4])
+    with torch.no_grad():
+        before = MODEL(ids, layout=layout).last_hidden_state
+        ids[:4] = ids[:4].flip(0)
+        ids[8:] = 1
+        after = MODEL(ids, layout=layout).last_hidden_state
+    assert torch.equal(before[4:8], after[4:8])
+    assert not torch.equal(before[:4], after[:4])
+
+
+def test_gradients_of_a_pack() -> None:
+    """Each sequence's loss gives the gradients it gives alone."""
+    lengths = [3, 5, 5, 2]
+    ids = torch.randint(1, 99, (sum(lengths),))
+    MODEL(ids, layout=PackedLayout(lengths)).last_hidden_state.square().sum().backward()
+    packed = [parameter.grad for parameter in MODEL.parameters() if parameter.grad is not None]
+    MODEL.zero_grad()
+    for part in ids.split(lengths):
+        MODEL(part[None]).last_hidden_state.square().sum().backward()
+    alone = [parameter.grad for parameter in MODEL.parameters() if parameter.grad is not None]
+    MODEL.zero_grad()
+    for ours, theirs in zip(packed, alone, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_positions_start_again() -> None:
+    assert PackedLayout([3, 1, 2]).position_ids().tolist() == [0, 1, 2, 0, 0, 1]
+
+
+def test_a_mask_that_hides_nothing_is_none() -> None:
+    assert PaddedLayout(torch.ones(2, 3)).mask is None
+    assert PaddedLayout(None).mask is None
+    assert PaddedLayout(torch.tensor([[1, 0]])).mask.shape == (1, 1, 1, 2)
+
+
+@pytest.mark.parametrize("lengths", [[0], [3, 0, 2], [-1]])
+def test_bad_lengths(lengths: list[int]) -> None:
+    with pytest.raises(ValueError, match="lengths should be 1 or more, not"):
+        PackedLayout(lengths)
+
+
+def test_lengths_that_do_not_add_up() -> None:
+    with pytest.raises(ValueError, match="lengths add up to 5, but there are 6 tokens"):
+        MODEL(torch.ones(6, dtype=torch.long), layout=PackedLayout([2, 3]))
+
+
+def test_no_sequences_at_all() -> None:
+    out = MODEL(torch.zeros(0, dtype=torch.long), layout=PackedLayout([]))
+    assert out.last_hidden_state.shape == (0, 32) and out.pooler_output.shape == (0, 32)

@@ -1,0 +1,167 @@
+"""BertModel where no reference is needed: shapes, outputs, errors, and what the paper says of it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from conftest import ragged_batch, tiny_config
+from torch.utils.data import DataLoader
+
+from minibert import BertConfig, BertForMaskedLM, BertModel, PackedLayout, PaddedLayout
+from minibert.attention import ATTENTION_FUNCTIONS
+
+
+@pytest.fixture
+def model() -> BertModel:
+    return BertModel(tiny_config()).eval()
+
+
+def test_outputs_by_name_number_key_and_unpacking(model: BertModel) -> None:
+    out = model(**ragged_batch(model.config))
+    last_hidden_state, pooler_output = out
+    assert out.keys() == ["last_hidden_state", "pooler_output"]
+    assert last_hidden_state is out.last_hidden_state is out["last_hidden_state"] is out[0]
+    assert pooler_output is out[1] is out[-1] and out[:1] == (last_hidden_state,)
+    assert len(out) == 2 and "attentions" not in out and out.attentions is None and out.get("attentions") is None
+    assert dict(**out).keys() == set(out.keys())
+    with pytest.raises(
+        KeyError, match="'attentions' is not in this output, which has last_hidden_state, pooler_output"
+    ):
+        out["attentions"]
+
+
+def test_hidden_states_and_attentions_have_the_documented_shapes(model: BertModel) -> None:
+    batch = ragged_batch(model.config)
+    out = model(**batch, output_hidden_states=True, output_attentions=True)
+    last_hidden_state, pooler_output, hidden_states, attentions = out
+    assert last_hidden_state.shape == (3, 11, 32) and pooler_output.shape == (3, 32)
+    assert [tuple(h.shape) for h in hidden_states] == [(3, 11, 32)] * 3
+    assert [tuple(a.shape) for a in attentions] == [(3, 4, 11, 11)] * 2
+    assert hidden_states[-1] is last_hidden_state
+    assert torch.equal(hidden_states[0], model.embeddings(batch["input_ids"], batch["token_type_ids"]))
+    for weights in attentions:
+        torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 11))
+        assert not weights[1, :, :, 7:].any()  # the second sequence has 7 tokens, the rest is padding
+
+
+def test_the_pooler_is_not_the_cls_state(model: BertModel) -> None:
+    out = model(**ragged_batch(model.config))
+    cls_state = out.last_hidden_state[:, 0]
+    assert not torch.allclose(out.pooler_output, cls_state)
+    assert torch.equal(out.pooler_output, torch.tanh(model.pooler.dense(cls_state)))
+
+
+def test_padding_does_not_change_a_sentence(model: BertModel) -> None:
+    """Only by rounding: the sums over keys have more terms, all of them zero."""
+    batch = ragged_batch(model.config)
+    alone = model(batch["input_ids"][1:2, :7], token_type_ids=batch["token_type_ids"][1:2, :7])
+    torch.testing.assert_close(model(**batch).last_hidden_state[1:2, :7], alone.last_hidden_state, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("attention", ATTENTION_FUNCTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_row_that_is_all_padding_is_no_nan(attention: str, dtype: torch.dtype) -> None:
+    model = BertModel(tiny_config(attn_implementation=attention)).to(dtype)
+    batch = ragged_batch(model.config)
+    batch["attention_mask"][2] = 0
+    for mode in (model.eval, model.train):
+        out = mode()(**batch)
+        out.pooler_output.sum().backward()
+        assert not out.last_hidden_state.isnan().any()
+        assert not any(parameter.grad.isnan().any() for parameter in model.parameters())
+
+
+def test_empty_batch(model: BertModel) -> None:
+    out = model(torch.zeros(0, 5, dtype=torch.long))
+    assert out.last_hidden_state.shape == (0, 5, 32) and out.pooler_output.shape == (0, 32)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "exactly one of input_ids and inputs_embeds"),
+        ({"input_ids": [[1]], "inputs_embeds": [[[0.0] * 32]]}, "exactly one of input_ids and inputs_embeds"),
+        ({"input_ids": [[1, 99]]}, r"input_ids holds 99, but the model has 99 of them \(0 to 98\)"),
+        ({"input_ids": [[1, -1]]}, "input_ids holds -1"),
+        ({"input_ids": [[1, 2]], "token_type_ids": [[0, 2]]}, "token_type_ids holds 2, but the model has 2"),
+        ({"input_ids": [[1, 2]], "position_ids": [[0, 64]]}, "position_ids holds 64, but the model has 64"),
+        ({"input_ids": [[1] * 65]}, r"65 tokens is longer than max_position_embeddings \(64\): pass truncation=True"),
+        ({"input_ids": [[1, 2]], "attention_mask": [[0, 1, 1]]}, r"is for \(1, 3\) tokens, but input_ids are \(1, 2\)"),
+        ({"input_ids": [[1, 2]], "attention_mask": [0, 1]}, r"attention_mask should be \(batch, seq\)"),
+        ({"input_ids": [1, 2]}, r"input_ids should be \(batch, seq\)"),
+    ],
+)
+def test_bad_input(model: BertModel, inputs: dict[str, Any], message: str) -> None:
+    tensors = {name: torch.tensor(value) for name, value in inputs.items()}
+    with pytest.raises(ValueError, match=message):
+        model(**tensors)
+
+
+def test_a_mask_and_a_layout_are_one_too_many(model: BertModel) -> None:
+    batch = ragged_batch(model.config)
+    with pytest.raises(ValueError, match="takes attention_mask or layout, not both"):
+        model(**batch, layout=PaddedLayout())
+
+
+def test_attentions_of_a_packed_batch_are_refused(model: BertModel) -> None:
+    with pytest.raises(ValueError, match="output_attentions needs a padded batch"):
+        model(torch.ones(5, dtype=torch.long), layout=PackedLayout([2, 3]), output_attentions=True)
+
+
+def test_input_embeddings(model: BertModel) -> None:
+    batch = ragged_batch(model.config)
+    embeds = model.get_input_embeddings()(batch.pop("input_ids"))
+    assert model(inputs_embeds=embeds, **batch).last_hidden_state.shape == (3, 11, 32)
+    model.set_input_embeddings(torch.nn.Embedding(7, 32))
+    assert model.get_input_embeddings().num_embeddings == model.config.vocab_size == 7
+
+
+def test_more_words() -> None:
+    """As after adding tokens to a tokenizer: old rows stay, the tied decoder and its bias grow along."""
+    model = BertForMaskedLM(tiny_config()).eval()
+    before = model.get_input_embeddings().weight.clone()
+    model.resize_token_embeddings(103)
+    assert torch.equal(model.get_input_embeddings().weight[:99], before)
+    logits = model(torch.tensor([[102, 5]])).logits
+    assert logits.shape == (1, 2, 103) and model.config.vocab_size == model.bert.config.vocab_size == 103
+
+
+def test_copies(model: BertModel) -> None:
+    batch = ragged_batch(model.config)
+    expected = model(**batch).pooler_output
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(**batch).pooler_output, expected)
+
+
+def test_numbers_of_parameters() -> None:
+    """As google-research/bert and the paper give them: 4.4, 11.3, 29.1, 41.7 (41.4 there), 110 and 340 million."""
+    expected = {
+        "tiny": 4_385_920,
+        "mini": 11_170_560,
+        "small": 28_763_648,
+        "medium": 41_373_184,
+        "base": 109_482_240,
+        "large": 335_141_888,
+    }
+    for name, number in expected.items():
+        with torch.device("meta"):
+            assert BertModel(BertConfig.from_preset(name)).num_parameters() == number, name
+
+
+def test_it_trains_in_a_dataloader_loop(model: BertModel) -> None:
+    """Nothing in the way of plain PyTorch: DataLoader, optimiser, autograd, a falling loss."""
+    ids = torch.randint(1, 99, (16, 8))
+    optimiser = torch.optim.AdamW(model.train().parameters(), lr=1e-2)
+    losses = []
+    for _ in range(3):
+        for rows in DataLoader(ids, batch_size=8):
+            loss = model(rows).pooler_output.square().mean()
+            loss.backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            losses.append(loss.item())
+    assert losses[-1] < losses[0]
