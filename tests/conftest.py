@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import minibert
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)  # one core for each worker; more threads than cores only wait for each other
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -26,6 +30,16 @@ def shared_data(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs {path}, which is not part of the repository")
     return path
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """In CI a parity test that skips is a failure: nobody would notice that nothing was compared."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.skipped and os.environ.get("CI") and "parity" in item.path.parts and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} skipped in CI, where every parity test has to run: {report.longrepr}"
 
 
 @pytest.fixture(scope="session")
