@@ -1,0 +1,11 @@
+"""Training: pre-training from scratch, fine-tuning, and the loop that both share.
+
+    data.py         examples, packed and padded batches, an order that can be resumed
+    vocab.py        a WordPiece vocabulary from text
+    pretraining.py  documents -> sentence pairs -> masked tokens
+    finetuning.py   tables, CoNLL and SQuAD files -> a fine-tuned model
+    loop.py         the loop: optimiser, schedule, log, state, several processes
+    metrics.py      accuracy, F1, correlations, entity F1, exact match
+
+The core never imports this package; what it needs beyond the core comes with `pip install 'minibert[train]'`.
+"""

@@ -1,0 +1,196 @@
+"""Files of labelled text, examples, the batches they are put into, and an order that can be taken up at any place.
+
+An example is a dict of token ids and labels. Its arrays that have one entry for each token are packed or padded; its
+single numbers become a tensor (batch,).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minibert.files import read_json
+from minibert.heads import IGNORED
+from minibert.layouts import PackedLayout
+
+Example = dict[str, Any]
+Batch = dict[str, Any]
+"""Keyword arguments of a model's forward."""
+
+
+def read_table(
+    path: str | os.PathLike[str], columns: Sequence[str] | None = None, delimiter: str | None = None
+) -> list[dict[str, Any]]:
+    """Rows of a table, by the names of its columns.
+
+    Args:
+        path: `.jsonl`, one JSON object a line; `.csv`, separated by commas and quoted; or anything else, separated by
+            tabs and not quoted.
+        columns: names of the columns, for a file whose first line does not give them.
+        delimiter: what separates the columns, where the file's name does not tell.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a line that cannot be read, or that has another number of columns.
+    """
+    path = Path(path)
+    with path.open(encoding="utf-8", newline="") as file:
+        if path.suffix == ".jsonl":
+            return [_json_row(line, f"{path}, line {number}") for number, line in enumerate(file, 1) if line.strip()]
+        delimiter = delimiter or ("," if path.suffix == ".csv" else "\t")
+        # in tables separated by tabs a quotation mark is only a quotation mark
+        tabs = csv.reader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        rows = [row for row in (tabs if delimiter == "\t" else csv.reader(file, delimiter=delimiter)) if row]
+    names = list(columns) if columns is not None else rows.pop(0)
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(names):
+            raise ValueError(f"{path}: row {number} has {len(row)} columns, not {len(names)} ({', '.join(names)}).")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _json_row(line: str, place: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{place} is not JSON ({error}).") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"{place} should be a JSON object.")
+    return row
+
+
+def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]]:
+    """Words and tags of each sentence of a file in CoNLL format: a word a line, its tag last, empty lines between.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a line without a tag.
+    """
+    sentences: list[tuple[list[str], list[str]]] = [([], [])]
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+        fields = line.split()
+        if not fields or fields[0] == "-DOCSTART-":
+            sentences.append(([], []))
+        elif len(fields) == 1:
+            raise ValueError(f"{path}, line {number}: {line!r} should be a word and, last, its tag.")
+        else:
+            sentences[-1][0].append(fields[0])
+            sentences[-1][1].append(fields[-1])
+    return [sentence for sentence in sentences if sentence[0]]
+
+
+def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Question, context and answers (texts, and where each starts) of each entry of a SQuAD file.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not a SQuAD file.
+    """
+    try:
+        return [
+            {
+                "question": entry["question"],
+                "context": paragraph["context"],
+                "answers": [answer["text"] for answer in entry["answers"]],
+                "starts": [answer["answer_start"] for answer in entry["answers"]],
+            }
+            for article in read_json(Path(path))["data"]
+            for paragraph in article["paragraphs"]
+            for entry in paragraph["qas"]
+        ]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a SQuAD file: {error} is missing or of another kind.") from None
+
+
+class Dataset(Protocol):
+    """What the loop trains on."""
+
+    def epoch(self, number: int) -> Sequence[Example]:
+        """The examples of an epoch, the same ones whenever they are asked for."""
+
+
+class Examples:
+    """A dataset whose examples are the same in every epoch."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        self.examples = examples
+
+    def epoch(self, number: int) -> Sequence[Example]:
+        """The examples."""
+        return self.examples
+
+
+def length(example: Example) -> int:
+    """Number of tokens."""
+    return len(example["input_ids"])
+
+
+def epoch_order(lengths: Sequence[int], batch_size: int, seed: int, epoch: int, pool: int = 50) -> list[list[int]]:
+    """The batches of an epoch: numbers of examples, shuffled, those of a batch alike in length.
+
+    Args:
+        lengths: tokens of each example.
+        batch_size: examples of a batch; the last one may have fewer.
+        seed: of the order.
+        epoch: which epoch; the order depends on nothing else.
+        pool: so many batches are sorted by length together before they are cut; 1 leaves the order random.
+    """
+    rng = np.random.default_rng([seed, epoch])
+    order = rng.permutation(len(lengths))
+    sizes = np.asarray(lengths)[order]
+    batches: list[list[int]] = []
+    for start in range(0, len(order), pool * batch_size):
+        part = order[start : start + pool * batch_size]
+        if pool > 1:
+            part = part[np.argsort(sizes[start : start + pool * batch_size], kind="stable")]
+        batches += [part[i : i + batch_size].tolist() for i in range(0, len(part), batch_size)]
+    return [batches[i] for i in rng.permutation(len(batches))] if pool > 1 else batches
+
+
+def split_by_tokens(examples: Sequence[Example], most_tokens: int | None) -> list[list[Example]]:
+    """Cuts a batch, sorted by length, into parts that one forward holds: at most `most_tokens` each, or one example."""
+    parts: list[list[Example]] = []
+    tokens = 0
+    for example in sorted(examples, key=length):
+        tokens += length(example)
+        if not parts or (most_tokens is not None and tokens > most_tokens):
+            parts.append([])
+            tokens = length(example)
+        parts[-1].append(example)
+    return parts
+
+
+def pack(examples: Sequence[Example]) -> Batch:
+    """Examples one after the other, without padding: every tensor (tokens,), or (batch,) for single numbers."""
+    batch: Batch = {name: torch.from_numpy(np.concatenate([e[name] for e in examples])) for name in _rows(examples)}
+    return {**batch, **_numbers(examples), "layout": PackedLayout([length(e) for e in examples])}
+
+
+def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
+    """Examples filled up to the longest: every tensor (batch, seq), or (batch,) for single numbers."""
+    longest = max(length(e) for e in examples)
+    fill = {"input_ids": pad_token_id, "labels": IGNORED, "begins": -1}
+    batch: Batch = {}
+    for name in _rows(examples):
+        rows = np.full((len(examples), longest), fill.get(name, 0), dtype=np.int64)
+        for row, example in zip(rows, examples, strict=True):
+            row[: length(example)] = example[name]
+        batch[name] = torch.from_numpy(rows)
+    mask = torch.arange(longest) < torch.tensor([length(e) for e in examples])[:, None]
+    return {**batch, **_numbers(examples), "attention_mask": mask.long()}
+
+
+def _rows(examples: Sequence[Example]) -> list[str]:
+    return [name for name, value in examples[0].items() if np.ndim(value) == 1]
+
+
+def _numbers(examples: Sequence[Example]) -> dict[str, Tensor]:
+    names = [name for name, value in examples[0].items() if np.ndim(value) == 0]
+    return {name: torch.tensor([e[name] for e in examples]) for name in names}

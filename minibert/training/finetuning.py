@@ -1,0 +1,378 @@
+"""Fine-tuning: a checkpoint and a file of examples in, a model for one task out (paper, section 4).
+
+    task = SequenceTask(text="sentence", label="label")
+    finetune(task, "minibert-tiny", "train.tsv", "dev.tsv", "out/")
+
+A task says how its files are read, encoded, learnt and measured; four fit into three classes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minibert.checkpoint import PreTrainedModel
+from minibert.config import BertConfig
+from minibert.heads import (
+    IGNORED,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from minibert.tokenizer import BertTokenizer
+from minibert.training import metrics
+from minibert.training.data import (
+    Batch,
+    Example,
+    Examples,
+    pack,
+    pad,
+    read_conll,
+    read_squad,
+    read_table,
+    split_by_tokens,
+)
+from minibert.training.loop import Trainer, TrainingOptions
+
+Path_ = str | os.PathLike[str]
+
+
+class Task(Protocol):
+    """What `finetune` asks of a task."""
+
+    model_class: ClassVar[type[PreTrainedModel]]
+    packed: ClassVar[bool]
+    """Whether the model can do without padding."""
+
+    @property
+    def metric(self) -> str:
+        """The score that chooses the best model."""
+
+    def read(self, path: Path_) -> list[Any]:
+        """The rows of a file."""
+
+    def config(self, rows: Sequence[Any]) -> dict[str, Any]:
+        """What the training rows decide about the model: its labels and its problem type."""
+
+    def examples(self, rows: Sequence[Any], tokenizer: BertTokenizer, config: BertConfig, most: int) -> list[Example]:
+        """Rows as ids and labels, at most `most` tokens each."""
+
+    def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """The summed loss; an `Objective` of the loop."""
+
+    def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
+        """How good the model is."""
+
+
+def finetune(
+    task: Task,
+    checkpoint: Path_,
+    train: Path_,
+    dev: Path_,
+    folder: Path_,
+    options: TrainingOptions | None = None,
+    *,
+    max_length: int = 128,
+    resume: bool = False,
+) -> dict[str, float]:
+    """Fine-tunes a checkpoint; the model that is best on `dev` lies in `folder/best` afterwards, tokenizer and all.
+
+    Args:
+        task: `SequenceTask`, `TokenTask` or `AnswerTask`.
+        checkpoint: folder, bundled model or Hub id.
+        train: file to learn from.
+        dev: file to measure with.
+        folder: for the state, the log and the best model.
+        options: how to train.
+        max_length: most tokens of an example.
+        resume: go on with the run in `folder`.
+
+    Returns:
+        The best model's scores on `dev`.
+
+    Raises:
+        FileNotFoundError: a file or the checkpoint is not there.
+        ValueError: a file that does not hold what the task needs.
+    """
+    options = replace(options or TrainingOptions(), packed=task.packed)
+    tokenizer = BertTokenizer.from_pretrained(checkpoint)
+    train_rows, dev_rows = task.read(train), task.read(dev)
+    torch.manual_seed(options.seed)  # the head is new
+    model = task.model_class.from_pretrained(checkpoint, dtype=torch.float32, **task.config(train_rows))
+    examples = task.examples(train_rows, tokenizer, model.config, max_length)
+    dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
+    trainer = Trainer(
+        model,
+        Examples(examples),
+        task.losses,
+        folder,
+        options,
+        resume=resume,
+        evaluate=lambda: task.scores(model, dev_rows, dev_examples),
+        metric=task.metric,
+    )
+    if trainer.processes.rank == 0:
+        tokenizer.save_pretrained(Path(folder) / "best")
+    trainer.run()
+    best = task.model_class.from_pretrained(Path(folder) / "best", device=model.device)
+    with torch.no_grad():
+        return task.scores(best, dev_rows, dev_examples)
+
+
+@dataclass(frozen=True)
+class SequenceTask:
+    """A label, or a number, for a text or a pair of texts in a table.
+
+    Attributes:
+        text: column of the text.
+        label: column of the label.
+        pair: column of the second text, if there is one.
+        regression: the label is a number.
+        columns: names of the columns, for files without a header line.
+        delimiter: see `read_table`.
+    """
+
+    text: str = "text"
+    label: str = "label"
+    pair: str | None = None
+    regression: bool = False
+    columns: Sequence[str] | None = None
+    delimiter: str | None = None
+
+    model_class: ClassVar[type[PreTrainedModel]] = BertForSequenceClassification
+    packed: ClassVar[bool] = True
+
+    @property
+    def metric(self) -> str:
+        """Spearman's correlation for numbers, accuracy for labels."""
+        return "spearman" if self.regression else "accuracy"
+
+    def read(self, path: Path_) -> list[dict[str, Any]]:
+        """Rows of a tsv, csv or jsonl file."""
+        rows = read_table(path, self.columns, self.delimiter)
+        for column in filter(None, (self.text, self.pair, self.label)):
+            if missing := next((number for number, row in enumerate(rows, 1) if column not in row), None):
+                known = ", ".join(rows[missing - 1])
+                raise ValueError(f"{path} has no column {column!r} in row {missing}; its columns are {known}.")
+        return rows
+
+    def config(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """The labels by name, in alphabetical order."""
+        if self.regression:
+            return {"num_labels": 1, "problem_type": "regression"}
+        labels = sorted({str(row[self.label]) for row in rows})
+        return {"id2label": dict(enumerate(labels)), "problem_type": "single_label_classification"}
+
+    def examples(
+        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, most: int
+    ) -> list[Example]:
+        """Texts cut to `most` tokens, and the number of the label."""
+        texts = [row[self.text] for row in rows]
+        pairs = [row[self.pair] for row in rows] if self.pair else None
+        encoded = tokenizer(texts, pairs, truncation=True, max_length=most)
+        labels = [self._label(str(row[self.label]), config) for row in rows]
+        return [
+            {"input_ids": np.array(ids), "token_type_ids": np.array(segments), "labels": label}
+            for ids, segments, label in zip(encoded["input_ids"], encoded["token_type_ids"], labels, strict=True)
+        ]
+
+    def _label(self, label: str, config: BertConfig) -> int | float:
+        if self.regression:
+            try:
+                return float(label)
+            except ValueError:
+                raise ValueError(f"Column {self.label!r} should hold numbers, not {label!r}.") from None
+        return _number_of(label, config)
+
+    def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Squared error, or cross entropy."""
+        labels = batch["labels"]
+        logits = model(**_inputs(batch)).logits
+        if self.regression:
+            return {"labels": F.mse_loss(logits.squeeze(-1), labels, reduction="sum")}
+        return {"labels": F.cross_entropy(logits, labels, reduction="sum")}
+
+    def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
+        """Correlations, or accuracy and F1."""
+        labels, predictions = [], []
+        for batch in _batches(model, examples, packed=True):
+            logits = model(**_inputs(batch)).logits
+            labels += batch["labels"].tolist()
+            predictions += (logits.squeeze(-1) if self.regression else logits.argmax(-1)).tolist()
+        measure = metrics.regression_scores if self.regression else metrics.classification_scores
+        return measure(labels, predictions)
+
+
+@dataclass(frozen=True)
+class TokenTask:
+    """A tag for every word, from files in CoNLL format; a word's first piece speaks for it (paper, section 5.3)."""
+
+    model_class: ClassVar[type[PreTrainedModel]] = BertForTokenClassification
+    packed: ClassVar[bool] = True
+    metric: ClassVar[str] = "f1"
+
+    def read(self, path: Path_) -> list[tuple[list[str], list[str]]]:
+        """Words and tags of each sentence."""
+        return read_conll(path)
+
+    def config(self, rows: Sequence[tuple[list[str], list[str]]]) -> dict[str, Any]:
+        """The tags by name, in alphabetical order."""
+        return {"id2label": dict(enumerate(sorted({tag for _, tags in rows for tag in tags})))}
+
+    def examples(
+        self, rows: Sequence[tuple[list[str], list[str]]], tokenizer: BertTokenizer, config: BertConfig, most: int
+    ) -> list[Example]:
+        """Sentences cut to `most` tokens; only first pieces have a label."""
+        encoded = tokenizer([words for words, _ in rows], is_split_into_words=True, truncation=True, max_length=most)
+        examples = []
+        for number, (ids, (_, tags)) in enumerate(zip(encoded["input_ids"], rows, strict=True)):
+            words = encoded.word_ids(number)
+            labels = [
+                IGNORED if word is None or word == before else _number_of(tags[word], config)
+                for before, word in zip([None, *words], words, strict=False)
+            ]
+            examples.append({"input_ids": np.array(ids), "labels": np.array(labels)})
+        return examples
+
+    def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Cross entropy of the words' tags."""
+        logits = model(**_inputs(batch)).logits
+        return {"labels": F.cross_entropy(logits, batch["labels"], reduction="sum")}
+
+    def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
+        """F1 of entities."""
+        names = model.config.id2label
+        labels, predictions = [], []
+        for batch in _batches(model, examples, packed=True):
+            best = model(**_inputs(batch)).logits.argmax(-1)
+            lengths = batch["layout"].lengths
+            for right, given in zip(batch["labels"].split(lengths), best.split(lengths), strict=True):
+                labels.append([names[i] for i in right[right != IGNORED].tolist()])
+                predictions.append([names[i] for i in given[right != IGNORED].tolist()])
+        return metrics.entity_scores(labels, predictions)
+
+
+@dataclass(frozen=True)
+class AnswerTask:
+    """Where in a text the answer to a question stands, from files in SQuAD format (paper, sections 4.2 and 4.3).
+
+    A text that is too long is read through windows. A window without the answer has [CLS] for one, and so has every
+    window of a question that cannot be answered.
+
+    Attributes:
+        stride: tokens that a window repeats from the one before.
+        longest_answer: in tokens.
+    """
+
+    stride: int = 64
+    longest_answer: int = 30
+
+    model_class: ClassVar[type[PreTrainedModel]] = BertForQuestionAnswering
+    packed: ClassVar[bool] = False
+    metric: ClassVar[str] = "f1"
+
+    def read(self, path: Path_) -> list[dict[str, Any]]:
+        """Questions, contexts and answers."""
+        return read_squad(path)
+
+    def config(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Nothing: every model of this kind has a start and an end."""
+        return {}
+
+    def examples(
+        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, most: int
+    ) -> list[Example]:
+        """Windows, with the place of the first answer and that of every token in the context (-1 in the question)."""
+        encoded = tokenizer(
+            [row["question"] for row in rows],
+            [row["context"] for row in rows],
+            truncation="only_second",
+            max_length=most,
+            stride=self.stride,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        examples = []
+        for window, number in enumerate(encoded["overflow_to_sample_mapping"]):
+            in_context = np.array([part == 1 for part in encoded.sequence_ids(window)])
+            offsets = np.where(in_context[:, None], np.array(encoded["offset_mapping"][window]), -1)
+            start, end = _place(offsets, rows[number])
+            examples.append(
+                {
+                    "input_ids": np.array(encoded["input_ids"][window]),
+                    "token_type_ids": np.array(encoded["token_type_ids"][window]),
+                    "begins": offsets[:, 0],
+                    "ends": offsets[:, 1],
+                    "row": number,
+                    "start_positions": start,
+                    "end_positions": end,
+                }
+            )
+        return examples
+
+    def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Cross entropy of the start and of the end, half of each."""
+        output = model(**_inputs(batch))
+        start = F.cross_entropy(output.start_logits, batch["start_positions"], reduction="sum")
+        end = F.cross_entropy(output.end_logits, batch["end_positions"], reduction="sum")
+        return {"start_positions": (start + end) / 2}
+
+    def scores(self, model: Any, rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> dict[str, float]:
+        """Exact match and F1 of the answers' words."""
+        return metrics.answer_scores([row["answers"] for row in rows], self.answers(model, rows, examples))
+
+    def answers(self, model: Any, rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> list[str]:
+        """The best answer to each question; "" where none is better, if some questions cannot be answered."""
+        some_without = any(not row["answers"] for row in rows)
+        found = [(-np.inf, "")] * len(rows)
+        for batch in _batches(model, examples, packed=False):
+            output = model(**_inputs(batch))
+            start, end = (x.masked_fill(batch["begins"] < 0, -1e4) for x in (output.start_logits, output.end_logits))
+            spans = start[:, :, None] + end[:, None, :]  # (batch, seq, seq)
+            possible = torch.ones_like(spans[0]).triu().tril(self.longest_answer - 1).bool()
+            best, place = spans.masked_fill(~possible, -1e9).flatten(1).max(dim=-1)
+            surplus = best - output.start_logits[:, 0] - output.end_logits[:, 0]  # over having no answer
+            for n, row in enumerate(batch["row"].tolist()):
+                first, last = divmod(int(place[n]), spans.shape[1])
+                text = rows[row]["context"][batch["begins"][n, first] : batch["ends"][n, last]]
+                found[row] = max(found[row], (surplus[n].item(), text))
+        return ["" if some_without and surplus < 0 else text for surplus, text in found]
+
+
+def _place(offsets: Any, row: dict[str, Any]) -> tuple[int, int]:
+    """First and last token of the first answer, or 0 and 0 where the window does not hold all of it."""
+    if not row["answers"]:
+        return 0, 0
+    begin = row["starts"][0]
+    end = begin + len(row["answers"][0])
+    inside = np.flatnonzero((offsets[:, 1] > begin) & (offsets[:, 0] < end) & (offsets[:, 0] >= 0))
+    whole = len(inside) and offsets[inside[0], 0] <= begin and offsets[inside[-1], 1] >= end
+    return (int(inside[0]), int(inside[-1])) if whole else (0, 0)
+
+
+def _inputs(batch: Batch) -> Batch:
+    """What a model's forward takes, without labels."""
+    names = ("input_ids", "token_type_ids", "attention_mask", "layout")
+    return {name: batch[name] for name in names if name in batch}
+
+
+def _batches(model: Any, examples: Sequence[Example], packed: bool, tokens: int = 16384) -> Iterator[Batch]:
+    """All examples in batches for measuring, on the model's device."""
+    for part in split_by_tokens(examples, tokens):
+        batch = pack(part) if packed else pad(part, model.config.pad_token_id or 0)
+        yield {name: x.to(model.device) if isinstance(x, Tensor) else x for name, x in batch.items()}
+
+
+def _number_of(label: str, config: BertConfig) -> int:
+    if label not in config.label2id:
+        known = ", ".join(config.label2id)
+        raise ValueError(f"Label {label!r} is not among those of the training data ({known}).")
+    return config.label2id[label]

@@ -1,0 +1,382 @@
+"""The training loop: one for pre-training and fine-tuning, one process or many.
+
+One *step* is one update of the weights by one batch of `batch_size` examples, whatever it takes to compute: the batch
+is shared out to the processes, and each cuts its share into forwards of at most `tokens_per_forward` tokens. Every
+loss is a sum over labels divided by the labels of the whole batch, so the result does not depend on how it was cut.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from tqdm import tqdm
+
+from minibert.checkpoint import PreTrainedModel
+from minibert.files import replacing
+from minibert.heads import IGNORED
+from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
+
+Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
+"""For a batch the summed loss of each kind of label, by the label's name in the examples."""
+
+STATE_FILE = "state.pt"
+LOG_FILE = "log.jsonl"
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to train; the defaults are those of fine-tuning in the paper (appendix A.3).
+
+    Attributes:
+        epochs: passes over the data, unless `steps` is given.
+        steps: number of updates.
+        batch_size: examples of an update, over all processes and forwards.
+        learning_rate: of AdamW at its highest.
+        warmup: share of the steps in which the learning rate rises from 0; it then falls to 0, both in a line.
+        weight_decay: of AdamW, for all weights but biases and LayerNorms.
+        max_grad_norm: gradients are scaled down to this norm.
+        tokens_per_forward: most tokens that one forward takes; None: the whole batch.
+        packed: sequences in a row without padding; False pads, as `BertForQuestionAnswering` needs.
+        bf16: compute in bfloat16 where that is safe (autocast).
+        seed: of the order of the data.
+        pool: see `epoch_order`.
+        save_every: steps between two saved states; 0 saves only the first and the last.
+        evaluate_every: steps between two evaluations; 0 evaluates at the end of each epoch.
+        patience: evaluations without a better score before training stops early; 0 never stops early.
+        tensorboard: write the log for TensorBoard too.
+    """
+
+    epochs: int = 3
+    steps: int | None = None
+    batch_size: int = 32
+    learning_rate: float = 5e-5
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    max_grad_norm: float = 1.0
+    tokens_per_forward: int | None = 16384
+    packed: bool = True
+    bf16: bool = False
+    seed: int = 0
+    pool: int = 50
+    save_every: int = 0
+    evaluate_every: int = 0
+    patience: int = 0
+    tensorboard: bool = False
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes that train together, as `torchrun` started them; one when it did not."""
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = torch.device("cpu")
+
+    @classmethod
+    def join(cls) -> Processes:
+        """Meets the others: over nccl with GPUs, over gloo without."""
+        gpu = torch.cuda.is_available()
+        rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if gpu else torch.device("cpu")
+        if gpu:
+            torch.cuda.set_device(device)
+        if size > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if gpu else "gloo")
+        return cls(rank, size, device)
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value that every process has, by rank."""
+        values = [value] * self.size
+        if self.size > 1:
+            dist.all_gather_object(values, value)
+        return values
+
+
+def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
+    """AdamW (Loshchilov and Hutter 2019) that lets only matrices decay: biases and LayerNorms are vectors."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": options.weight_decay},
+        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=options.learning_rate, fused=True)
+
+
+def linear_schedule(optimizer: torch.optim.Optimizer, steps: int, warmup: float) -> torch.optim.lr_scheduler.LambdaLR:
+    """The learning rate goes up for `warmup` of the steps and then down to 0."""
+    rising = int(steps * warmup)
+
+    def share(step: int) -> float:
+        return step / max(1, rising) if step < rising else max(0.0, (steps - step) / max(1, steps - rising))
+
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+
+
+class Trainer:
+    """Trains a model and keeps all that is needed to go on after any interruption.
+
+    Args:
+        model: trained in place; moved to this process's device.
+        dataset: gives the examples of each epoch.
+        objective: the summed losses of a batch.
+        folder: where the state, the log and the best model go.
+        options: how to train.
+        resume: go on from the state in `folder`.
+        evaluate: measures the model in eval mode; every process calls it, and the scores go into the log.
+        metric: the score that is best when highest; the model that has the best is kept in `folder/best`.
+
+    Raises:
+        FileNotFoundError: `resume` without a saved state.
+        ValueError: no examples, or a folder that already holds a run when `resume` is not asked for.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        dataset: Dataset,
+        objective: Objective,
+        folder: str | os.PathLike[str],
+        options: TrainingOptions,
+        *,
+        resume: bool = False,
+        evaluate: Callable[[], dict[str, float]] | None = None,
+        metric: str | None = None,
+    ) -> None:
+        self.processes = Processes.join()
+        self.model, self.dataset, self.objective, self.options = model, dataset, objective, options
+        self.folder, self.evaluate, self.metric = Path(folder), evaluate, metric
+        self.model.to(self.processes.device).train()
+        self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
+        self.best, self.evaluations_since_best = -math.inf, 0
+        self._open_epoch()
+        self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
+        self.optimizer = make_optimizer(model, options)
+        self.schedule = linear_schedule(self.optimizer, self.steps, options.warmup)
+        if resume:
+            self._resume()
+        elif (self.folder / STATE_FILE).exists():
+            raise ValueError(f"{self.folder} already holds a run: pass --resume to go on, or choose another folder.")
+        elif self.processes.rank > 0:  # every process draws its own dropout
+            torch.manual_seed(torch.initial_seed() + self.processes.rank)
+        self._parallel: nn.Module = DistributedDataParallel(model) if self.processes.size > 1 else model
+
+    def run(self) -> dict[str, float]:
+        """Trains to the end, or until it stops getting better; returns the last scores (none without `evaluate`).
+
+        Raises:
+            RuntimeError: another process of the run has ended; the message says where to go on from.
+        """
+        signal.signal(signal.SIGTERM, self._stopped)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._cut_log()
+        if self.step == 0:
+            self._save()
+        try:
+            scores = self._run()
+        except RuntimeError as error:
+            if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
+                message = f"Process {self.processes.rank}: another process of this run has ended. {self._go_on()}"
+                raise RuntimeError(message) from error
+            raise
+        self._save()
+        return scores
+
+    def _run(self) -> dict[str, float]:
+        scores: dict[str, float] = {}
+        with tqdm(total=self.steps, initial=self.step, unit="step", disable=self.processes.rank > 0) as progress:
+            while self.step < self.steps and not 0 < self.options.patience <= self.evaluations_since_best:
+                entry = self._one_step(self._next_batch())
+                self._log(entry)
+                progress.set_postfix(loss=f"{entry['loss']:.4f}", tokens_per_s=entry["tokens_per_second"])
+                progress.update()
+                if self.evaluate and self._due(self.options.evaluate_every, at_epoch_end=True):
+                    scores = self._evaluate(self.evaluate)
+                if self._due(self.options.save_every):
+                    self._save()
+        return scores
+
+    # --- one step ----------------------------------------------------------------------------------------------------
+
+    def _one_step(self, batch: Sequence[Example]) -> dict[str, Any]:
+        began = time.perf_counter()
+        rank, size = self.processes.rank, self.processes.size
+        learning_rate = self.schedule.get_last_lr()[0]
+        ordered = sorted(batch, key=length)
+        # a process for which no example is left computes the first one for nothing, because all must take part
+        mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)
+        parts = split_by_tokens(mine, self.options.tokens_per_forward)
+        loss = torch.zeros((), device=self.processes.device)
+        for number, part in enumerate(parts):
+            with self._exchanging(number == len(parts) - 1):
+                share = self._loss(part, batch) * weight
+                (share * size).backward()  # type: ignore[no-untyped-call]  # DDP takes the mean over processes
+            loss += share.detach()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.options.max_grad_norm)
+        self.optimizer.step()
+        self.schedule.step()
+        self.optimizer.zero_grad()
+        if size > 1:
+            dist.all_reduce(loss)
+        self.step += 1
+        tokens, seconds = sum(map(length, batch)), time.perf_counter() - began
+        return {
+            "step": self.step,
+            "epoch": self.epoch,
+            "loss": loss.item(),
+            "learning_rate": learning_rate,
+            "gradient_norm": norm.item(),
+            "tokens": tokens,
+            "tokens_per_second": round(tokens / seconds),
+        }
+
+    def _loss(self, part: Sequence[Example], batch: Sequence[Example]) -> Tensor:
+        """The share of `part` in the mean loss of `batch`."""
+        inputs = pack(part) if self.options.packed else pad(part, self.model.config.pad_token_id or 0)
+        device = self.processes.device
+        inputs = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in inputs.items()}
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.options.bf16):
+            sums = self.objective(self._parallel, inputs)
+        return torch.stack([summed / max(1, count_labels(batch, name)) for name, summed in sums.items()]).sum()
+
+    def _exchanging(self, wanted: bool) -> AbstractContextManager[Any]:
+        """Processes exchange gradients once a step, however many forwards each of them makes."""
+        if isinstance(self._parallel, DistributedDataParallel) and not wanted:
+            return self._parallel.no_sync()
+        return nullcontext()
+
+    # --- where we are in the data ------------------------------------------------------------------------------------
+
+    def _open_epoch(self) -> None:
+        self._examples = self.dataset.epoch(self.epoch)
+        if not self._examples:
+            raise ValueError("There are no examples to train on.")
+        lengths = [length(example) for example in self._examples]
+        options = self.options
+        self._batches = epoch_order(lengths, options.batch_size, options.seed, self.epoch, options.pool)
+
+    def _next_batch(self) -> list[Example]:
+        if self.batch_in_epoch == len(self._batches):
+            self.epoch, self.batch_in_epoch = self.epoch + 1, 0
+            self._open_epoch()
+        self.batch_in_epoch += 1
+        return [self._examples[i] for i in self._batches[self.batch_in_epoch - 1]]
+
+    def _due(self, every: int, at_epoch_end: bool = False) -> bool:
+        if every == 0:
+            return at_epoch_end and (self.batch_in_epoch == len(self._batches) or self.step == self.steps)
+        return self.step % every == 0 or self.step == self.steps
+
+    # --- what is kept ------------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        """Writes everything that the next step depends on, whole or not at all."""
+        random = self.processes.gather(_random_state(self.processes.device))
+        if self.processes.rank == 0:
+            state = {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "schedule": self.schedule.state_dict(),
+                "random": random,
+                "position": {name: getattr(self, name) for name in _POSITION},
+            }
+            with replacing(self.folder / STATE_FILE) as temporary:
+                torch.save(state, temporary)
+        self._saved_step = self.step
+
+    def _resume(self) -> None:
+        path = self.folder / STATE_FILE
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} does not exist, so there is nothing to resume: start without --resume.")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        for name, value in state["position"].items():
+            setattr(self, name, value)
+        self._saved_step = self.step
+        self._open_epoch()
+        if self.processes.rank < len(state["random"]):
+            _set_random_state(self.processes.device, state["random"][self.processes.rank])
+
+    def _evaluate(self, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
+        self.model.eval()
+        with torch.no_grad():
+            scores = evaluate()
+        self.model.train()
+        self._log({"step": self.step, "epoch": self.epoch, **scores})
+        if self.metric is not None:
+            self.evaluations_since_best += 1
+            if scores[self.metric] > self.best:
+                self.best, self.evaluations_since_best = scores[self.metric], 0
+                if self.processes.rank == 0:
+                    self.model.save_pretrained(self.folder / "best")
+        return scores
+
+    def _log(self, entry: dict[str, Any]) -> None:
+        if self.processes.rank > 0:
+            return
+        with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+        if self.options.tensorboard:
+            writer = _tensorboard(str(self.folder))
+            for name, value in entry.items():
+                writer.add_scalar(name, value, entry["step"])
+
+    def _cut_log(self) -> None:
+        """Takes back what was logged after the state was saved: those steps are made again."""
+        path = self.folder / LOG_FILE
+        if self.processes.rank > 0 or not path.is_file():
+            return
+        lines = path.read_text(encoding="utf-8").splitlines()
+        kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= self.step]
+        with replacing(path) as temporary:
+            temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+
+    def _go_on(self) -> str:
+        return f"Start again with --resume to go on from step {self._saved_step} ({self.folder / STATE_FILE})."
+
+    def _stopped(self, *_: Any) -> None:
+        raise SystemExit(f"Process {self.processes.rank}: told to stop at step {self.step}. {self._go_on()}")
+
+
+_POSITION = ("step", "epoch", "batch_in_epoch", "best", "evaluations_since_best")
+
+
+def count_labels(examples: Sequence[Example], name: str) -> int:
+    """How many labels of this name there are in the examples, `IGNORED` ones left out."""
+    return sum(int(np.count_nonzero(np.asarray(example[name]) != IGNORED)) for example in examples)
+
+
+def _random_state(device: torch.device) -> Tensor:
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _set_random_state(device: torch.device, state: Tensor) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
+
+
+@cache
+def _tensorboard(folder: str) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ImportError("TensorBoard is not installed: pip install 'minibert[train]'.") from None
+    return SummaryWriter(folder)

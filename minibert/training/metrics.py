@@ -1,0 +1,78 @@
+"""Scores of fine-tuned models, by scipy, scikit-learn and seqeval."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def _need(module: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ImportError(f"Measuring needs {module.split('.')[0]}: pip install 'minibert[train]'.") from None
+
+
+def classification_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, float]:
+    """Accuracy, and F1 averaged over the classes."""
+    metrics = _need("sklearn.metrics")
+    return {
+        "accuracy": float(metrics.accuracy_score(labels, predictions)),
+        "f1": float(metrics.f1_score(labels, predictions, average="macro")),
+    }
+
+
+def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:
+    """Pearson's and Spearman's correlation; 0 where the predictions are all the same."""
+    stats = _need("scipy.stats")
+    if len(set(predictions)) < 2:
+        return {"pearson": 0.0, "spearman": 0.0}
+    return {
+        "pearson": float(stats.pearsonr(labels, predictions).statistic),
+        "spearman": float(stats.spearmanr(labels, predictions).statistic),
+    }
+
+
+def entity_scores(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Precision, recall and F1 of whole entities, as the CoNLL-2003 task counts them (tags such as B-PER, I-PER, O)."""
+    metrics = _need("seqeval.metrics")
+    scores = {"f1": metrics.f1_score, "precision": metrics.precision_score, "recall": metrics.recall_score}
+    return {name: float(score(list(labels), list(predictions), zero_division=0)) for name, score in scores.items()}
+
+
+def answer_scores(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
+    """Exact match and F1 of answers, in the normalisation of the SQuAD paper (Rajpurkar et al. 2016, section 6.1).
+
+    Args:
+        answers: the right answers of each question, one of which has to be met; none for a question without one.
+        predictions: one for each question.
+    """
+    pairs = list(zip(answers, predictions, strict=True))
+    best: Callable[[Callable[[str, str], float]], float] = lambda score: (  # noqa: E731
+        sum(max(score(right, given) for right in (rights or [""])) for rights, given in pairs) / len(pairs)
+    )
+    return {"exact_match": best(_exact), "f1": best(_overlap)}
+
+
+def _normal(text: str) -> str:
+    """Lower case, without punctuation, articles and double spaces."""
+    text = "".join(c for c in text.lower() if c not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def _exact(right: str, given: str) -> float:
+    return float(_normal(right) == _normal(given))
+
+
+def _overlap(right: str, given: str) -> float:
+    """F1 of the words in common."""
+    rights, givens = _normal(right).split(), _normal(given).split()
+    common = sum((Counter(rights) & Counter(givens)).values())
+    if not rights or not givens:
+        return float(rights == givens)
+    return 2 * common / (len(rights) + len(givens))

@@ -1,0 +1,214 @@
+"""The loop against a plain one in transformers, and against itself: cut, shared out, interrupted."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config, with_reference
+from torch import Tensor
+
+from minibert import BertForSequenceClassification
+from minibert.training.data import Example, Examples, epoch_order, pad
+from minibert.training.finetuning import SequenceTask
+from minibert.training.loop import Trainer, TrainingOptions, count_labels, make_optimizer
+
+OPTIONS = TrainingOptions(steps=50, batch_size=8, learning_rate=1e-3, packed=False)
+losses_of = SequenceTask().losses
+
+
+def classification_examples(count: int = 100) -> list[Example]:
+    """Texts of 2 to 20 random words; the label is whether the first is even."""
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(5, 99, rng.integers(2, 21)) for _ in range(count)]
+    return [{"input_ids": ids, "token_type_ids": np.zeros_like(ids), "labels": int(ids[0] % 2)} for ids in texts]
+
+
+def run(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> list[float]:
+    """Trains and gives the losses of the log."""
+    Trainer(model, Examples(classification_examples()), losses_of, folder, options, **arguments).run()
+    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def assert_same_weights(first: dict[str, Tensor], second: dict[str, Tensor], tolerance: float = 0.0) -> None:
+    for name, weight in first.items():
+        torch.testing.assert_close(second[name], weight, rtol=0, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def reference_losses(theirs: Any, options: TrainingOptions) -> list[float]:
+    """The loop as a transformers user writes it, over the same batches."""
+    transformers = importlib.import_module("transformers")
+    examples = classification_examples()
+    assert options.steps is not None
+    batches = [
+        [examples[i] for i in batch]
+        for epoch in range(5)
+        for batch in epoch_order([len(e["input_ids"]) for e in examples], options.batch_size, options.seed, epoch)
+    ][: options.steps]
+    bare = [p for n, p in theirs.named_parameters() if "LayerNorm" in n or n.endswith("bias")]
+    decayed = [p for n, p in theirs.named_parameters() if not ("LayerNorm" in n or n.endswith("bias"))]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": bare, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=options.learning_rate, fused=True)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, options.steps // 10, options.steps)
+    theirs.train()
+    losses = []
+    for batch in batches:
+        loss = theirs(**pad(sorted(batch, key=lambda e: len(e["input_ids"])), 0)).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_fifty_steps_equal_a_transformers_loop_with_dropout(attention: str, tmp_path: Path) -> None:
+    ours, theirs = with_reference("BertForSequenceClassification", tiny_config(attn_implementation=attention))
+
+    torch.manual_seed(3)
+    expected = reference_losses(theirs, OPTIONS)
+    torch.manual_seed(3)
+    losses = run(ours, tmp_path, OPTIONS)
+
+    assert losses == expected
+    assert_same_weights(dict(theirs.state_dict()), dict(ours.state_dict()))
+    assert losses[-1] < losses[0]
+
+
+def test_packed_losses_equal_padded_ones(tmp_path: Path) -> None:
+    config = tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    ours, theirs = with_reference("BertForSequenceClassification", config)
+
+    losses = run(ours, tmp_path, TrainingOptions(**{**vars(OPTIONS), "packed": True}))
+
+    assert max(abs(a - b) for a, b in zip(losses, reference_losses(theirs, OPTIONS), strict=True)) < 1e-5
+
+
+def trained(folder: Path, **changes: Any) -> dict[str, Tensor]:
+    torch.manual_seed(0)
+    config = tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = BertForSequenceClassification(config)
+    run(model, folder, TrainingOptions(**{**vars(OPTIONS), "steps": 10, **changes}))
+    return dict(model.state_dict())
+
+
+def test_batch_cut_into_several_forwards_gives_the_same_weights(tmp_path: Path) -> None:
+    whole = trained(tmp_path / "whole")
+    cut = trained(tmp_path / "cut", tokens_per_forward=25)
+    assert_same_weights(whole, cut, tolerance=1e-6)
+
+
+class PowerCutError(Exception):
+    """What ends a run between two steps in these tests."""
+
+
+@pytest.mark.parametrize("step", [1, 13, 14, 29])
+def test_resumed_run_ends_with_the_same_weights_and_log(step: int, tmp_path: Path) -> None:
+    options = TrainingOptions(steps=30, batch_size=8, learning_rate=1e-3, save_every=4)  # 13 steps are an epoch
+    torch.manual_seed(1)
+    config = tiny_config()
+    model = BertForSequenceClassification(config)
+    expected = run(model, tmp_path / "whole", options)
+
+    torch.manual_seed(1)
+    interrupted = Trainer(
+        BertForSequenceClassification(config), Examples(classification_examples()), losses_of, tmp_path / "cut", options
+    )
+    one_step = interrupted._one_step
+
+    def cut(batch: Sequence[Example]) -> Any:
+        if interrupted.step == step:
+            raise PowerCutError
+        return one_step(batch)
+
+    interrupted._one_step = cut  # type: ignore[method-assign]
+    with pytest.raises(PowerCutError):
+        interrupted.run()
+    torch.manual_seed(99)  # what the resumed process happens to start with does not matter
+    resumed = BertForSequenceClassification(config)
+    losses = run(resumed, tmp_path / "cut", options, resume=True)
+
+    assert losses == expected
+    assert_same_weights(dict(model.state_dict()), dict(resumed.state_dict()))
+
+
+def test_state_is_read_without_running_code(tmp_path: Path) -> None:
+    trained(tmp_path)
+    assert torch.load(tmp_path / "state.pt", weights_only=True)["position"]["step"] == 10
+
+
+def test_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
+    trained(tmp_path)
+    with pytest.raises(ValueError, match="already holds a run: pass --resume to go on, or choose another folder"):
+        trained(tmp_path)
+
+
+def test_resume_without_a_state_is_refused(tmp_path: Path) -> None:
+    model = BertForSequenceClassification(tiny_config())
+    with pytest.raises(FileNotFoundError, match=r"state\.pt does not exist, so there is nothing to resume"):
+        run(model, tmp_path, OPTIONS, resume=True)
+
+
+def test_no_examples_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="There are no examples to train on"):
+        Trainer(BertForSequenceClassification(tiny_config()), Examples([]), losses_of, tmp_path, OPTIONS)
+
+
+def test_biases_and_layer_norms_do_not_decay() -> None:
+    model = BertForSequenceClassification(tiny_config())
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    decayed, bare = make_optimizer(model, OPTIONS).param_groups
+    assert decayed["weight_decay"] == 0.01 and bare["weight_decay"] == 0.0
+    assert all(names[id(p)].endswith("weight") and "LayerNorm" not in names[id(p)] for p in decayed["params"])
+    assert all(names[id(p)].endswith("bias") or "LayerNorm" in names[id(p)] for p in bare["params"])
+    assert len(decayed["params"]) + len(bare["params"]) == len(names)
+
+
+def test_ignored_labels_are_not_counted() -> None:
+    examples = [{"labels": np.array([-100, 3, -100])}, {"labels": np.array([1, 2])}]
+    assert count_labels(examples, "labels") == 3
+    assert count_labels([{"labels": 2.5}, {"labels": 0.0}], "labels") == 2
+
+
+def test_early_stopping_keeps_the_best_model(tmp_path: Path) -> None:
+    """The score rises twice and then falls: training ends two evaluations later, and the best model is kept."""
+    model = BertForSequenceClassification(tiny_config())
+    best: dict[str, Tensor] = {}
+    scores = iter([0.1, 0.5, 0.4, 0.3, 0.9])
+
+    def evaluate() -> dict[str, float]:
+        assert not model.training
+        score = next(scores)
+        if score == 0.5:
+            best.update({name: weight.clone() for name, weight in model.state_dict().items()})
+        return {"score": score}
+
+    options = TrainingOptions(steps=100, batch_size=8, learning_rate=1e-3, evaluate_every=5, patience=2)
+    trainer = Trainer(
+        model,
+        Examples(classification_examples()),
+        losses_of,
+        tmp_path,
+        options,
+        evaluate=evaluate,
+        metric="score",
+    )
+    trainer.run()
+
+    assert trainer.step == 20
+    assert_same_weights(best, dict(BertForSequenceClassification.from_pretrained(tmp_path / "best").state_dict()))
+
+
+def test_bf16_trains_too(tmp_path: Path) -> None:
+    losses = run(
+        BertForSequenceClassification(tiny_config()), tmp_path, TrainingOptions(**{**vars(OPTIONS), "bf16": True})
+    )
+    assert losses[-1] < losses[0]
