@@ -1,0 +1,116 @@
+"""Runs minibert and its peers side by side, prints the ratios and writes them as JSON.
+
+    python scripts/benchmark.py                          every section (about 30 minutes)
+    python scripts/benchmark.py start tokenizer          these only
+    python scripts/benchmark.py --out results.json --plot results.png
+
+Everything runs in one process with two threads, taking turns; a ratio above 1 means that minibert is faster. Absolute
+times say little on a shared machine. The peers come with `pip install 'minibert[test,bench]'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("RAYON_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+
+# section -> module and function; each function returns rows as `timing.row` makes them
+SECTIONS = {
+    "start": ("bench_start", "start"),
+    "tokenizer": ("bench_tokenizer", "tokenizer_speed"),
+    "encoder": ("bench_encoder", "encoder_speed"),
+    "embedder": ("bench_embedder", "embedder_speed"),
+    "training": ("bench_training", "training_speed"),
+}
+
+
+def main() -> None:
+    """Runs the sections that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--plot", type=Path, help="draw the ratios (PNG; needs matplotlib)")
+    options = parser.parse_args()
+    if unknown := set(options.sections) - SECTIONS.keys():
+        parser.error(f"there is no section {min(unknown)}; there are {', '.join(SECTIONS)}")
+    torch.set_num_threads(options.threads)
+    sys.path.insert(0, str(Path(__file__).parent))
+
+    results: dict[str, Any] = {"machine": machine(options.threads)}
+    for section in options.sections or SECTIONS:
+        module, function = SECTIONS[section]
+        results[section] = getattr(importlib.import_module(module), function)()
+        for entry in results[section]:
+            print(line(entry), flush=True)
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    if options.plot:
+        plot(results, options.plot)
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """What the figures were measured on."""
+    names = ("torch", "transformers", "tokenizers", "sentence_transformers", "onnxruntime", "openvino")
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return {"cpu": platform.processor() or platform.machine(), "threads": threads, "versions": versions}
+
+
+def line(entry: dict[str, Any]) -> str:
+    """One row for people."""
+    if "ratio" not in entry:
+        return "  ".join(
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{value}" for name, value in entry.items()
+        )
+    target = f"  (at least {entry['target']:g}x)" if entry.get("target") else ""
+    more = {k: v for k, v in entry.items() if k not in ("work", "ours_ms", "peer", "peer_ms", "ratio", "target")}
+    rest = "".join(
+        f"  {name} {value:.6g}" if isinstance(value, float) else f"  {name} {value}" for name, value in more.items()
+    )
+    return (
+        f"{entry['work']}: {entry['ratio']:.2f}x {entry['peer']}{target}"
+        f"  [{entry['ours_ms']:.4g} ms against {entry['peer_ms']:.4g} ms]{rest}"
+    )
+
+
+def plot(results: dict[str, Any], path: Path) -> None:
+    """A bar for each ratio, and a mark where it should at least be."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    entries = [e for section, rows in results.items() if section != "machine" for e in rows if "ratio" in e][::-1]
+    figure, axes = plt.subplots(figsize=(10, 0.42 * len(entries) + 1.2))
+    axes.barh(range(len(entries)), [e["ratio"] for e in entries], color="#3b6ea8")
+    for i, entry in enumerate(entries):
+        if entry.get("target"):
+            axes.plot([entry["target"]] * 2, [i - 0.4, i + 0.4], color="#c0392b", linewidth=2)
+        axes.text(entry["ratio"], i, f" {entry['ratio']:.2f}x", va="center", fontsize=8)
+    axes.set_yticks(range(len(entries)), [f"{e['work']}  |  {e['peer']}" for e in entries], fontsize=7)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("times as fast as the peer (red: target)")
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The command as a person runs it: output for people, JSON for programs, exit codes, errors in one sentence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ragged_batch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import minibert
+from minibert.cli import build_parser, main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of one command."""
+    try:
+        code = main(arguments)
+    except SystemExit as stop:  # argparse
+        code = int(stop.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_tokenize(capsys: pytest.CaptureFixture[str], minilm: str) -> None:
+    code, out, err = run(capsys, "tokenize", "--model", minilm, "I love Korea")
+    rows = [line.split() for line in out.splitlines()]
+    assert code == 0 and not err
+    assert [row[0] for row in rows] == ["[CLS]", "i", "love", "korea", "[SEP]"]
+    assert [row[1] for row in rows] == ["101", "1045", "2293", "4420", "102"]
+    assert rows[3][2:] == ["7-12", "Korea"]
+
+
+def test_tokenize_json_reads_files_and_pipes(capsys: pytest.CaptureFixture[str], minilm: str, tmp_path: Path) -> None:
+    (tmp_path / "texts").write_text("one\n두 줄\n", encoding="utf-8")
+    code, out, _ = run(capsys, "tokenize", "--model", minilm, "--json", "--file", str(tmp_path / "texts"))
+    texts = [json.loads(line)["text"] for line in out.splitlines()]
+    assert code == 0 and texts == ["one", "두 줄"]
+    command = [sys.executable, "-m", "minibert", "tokenize", "--model", minilm, "--json"]
+    piped = subprocess.run(command, input="from a pipe\n", capture_output=True, text=True, check=True)
+    assert json.loads(piped.stdout)["tokens"] == ["[CLS]", "from", "a", "pipe", "[SEP]"]
+
+
+def test_info(capsys: pytest.CaptureFixture[str], minilm: str) -> None:
+    code, out, err = run(capsys, "info", minilm)
+    assert code == 0 and not err
+    assert "22,713,216 parameters" in out and "hidden_size                    384" in out
+    assert "embeddings.word_embeddings.weight" in out and "left out: 1" in out
+    code, out, _ = run(capsys, "info", minilm, "--json")
+    content = json.loads(out)
+    assert content["parameters"] == 22713216 and content["load_report"]["missing"] == []
+
+
+def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str) -> None:
+    """Old pickle and old names in, safetensors and today's names out; head and tokenizer come along."""
+    from official import pretraining_tensors
+    from test_checkpoint import SMALL
+
+    old = tmp_path / "old"
+    minibert.BertConfig(**SMALL).save_pretrained(old)
+    torch.save(pretraining_tensors(SMALL, legacy=True), old / "pytorch_model.bin")
+    words = Path(minilm, "vocab.txt").read_text(encoding="utf-8").splitlines()
+    (old / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words[1996:2090]]))
+    code, out, err = run(capsys, "convert", "--model", str(old), str(tmp_path / "new"))
+    assert code == 0 and not err and "BertForMaskedLM with its tokenizer written to" in out
+    assert (tmp_path / "new" / "model.safetensors").exists()
+    ours = minibert.BertForMaskedLM.from_pretrained(tmp_path / "new")
+    assert not ours.load_report.renamed and not ours.load_report.missing
+    batch = ragged_batch(ours.config)
+    assert torch.equal(ours(**batch).logits, minibert.BertForMaskedLM.from_pretrained(old)(**batch).logits)
+    assert len(minibert.BertTokenizer.from_pretrained(tmp_path / "new")) == 99
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["tokenize", "--model", "/no/such", "hi"], 1, "minibert tokenize: Checkpoint '/no/such' is not a folder"),
+        (["tokenize", "--model", "{minilm}", "--file", "/no/such"], 1, "No such file"),
+        (["tokenize", "--model", "{minilm}", "--file", "x", "text"], 1, "give texts or --file, not both"),
+        (["tokenize", "--model", "{minilm}", "--file", "{latin1}"], 1, "line 2 of .* is not UTF-8; convert the file"),
+        (["info", "a/b/c"], 1, "cannot be a Hub id"),
+        (["info", "klue/bert-base"], 1, "offline mode is on: go online once, or pass a folder"),
+        ([], 2, "usage: minibert"),
+        (["dance"], 2, "invalid choice: 'dance'"),
+        (["tokenize", "--nothing"], 2, "unrecognized arguments: --nothing"),
+    ],
+)
+def test_errors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str, arguments: list[str], code: int, message: str
+) -> None:
+    import re
+
+    (tmp_path / "latin1").write_bytes("fine\ncaf\xe9\n".encode("latin-1"))
+    arguments = [a.format(minilm=minilm, latin1=tmp_path / "latin1") for a in arguments]
+    got, out, err = run(capsys, *arguments)
+    assert got == code and not out and re.search(message, err), err
+    assert "Traceback" not in err and (code == 2 or err.count("\n") == 1)
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "info", "/no/such", "--debug")
+    assert code == 1 and "Traceback" in err
+
+
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = next(a.choices for a in build_parser()._actions if a.dest == "command")
+    assert commands is not None
+    for command in commands:
+        code, out, _ = run(capsys, command, "--help")
+        assert code == 0 and "--model" in out and "--json" in out
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(max_size=30).filter(lambda text: not text.startswith("-")))
+def test_any_text_is_tokenized_or_refused(capsys: pytest.CaptureFixture[str], minilm: str, text: str) -> None:
+    code, out, err = run(capsys, "tokenize", "--model", minilm, "--json", text)
+    assert (code == 0 and json.loads(out)["text"] == text) or (code == 1 and err)
