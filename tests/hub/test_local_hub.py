@@ -96,7 +96,7 @@ def test_sharded_repository(hub: LocalHub, tmp_path: Path) -> None:
     config = transformers.BertConfig(hidden_size=48, num_hidden_layers=2, intermediate_size=99)
     reference = transformers.BertModel(config)
     reference.save_pretrained(tmp_path / "repo", max_shard_size="2MB")
-    assert len(list((tmp_path / "repo").glob("*.safetensors"))) > 2
+    assert len(list((tmp_path / "repo").glob("*.safetensors"))) > 1
     hub.repositories["a/sharded"] = tmp_path / "repo"
     ours = minibert.BertModel.from_pretrained("a/sharded", cache_dir=tmp_path / "cache")
     batch = ragged_batch(ours.config)
