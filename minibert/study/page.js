@@ -38,7 +38,7 @@ function buildFrame() {
     }
   }
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const show = (theme) => { root.dataset.theme = theme; readPalettes(); grid = null; if (numbers.hidden) draw(); };
+  const show = (theme) => { root.dataset.theme = theme; readPalettes(); grid = null; if (root.dataset.ready) draw(); };
   show(system.matches ? "dark" : "light");
   system.onchange = () => show(system.matches ? "dark" : "light");
   $("theme").onclick = () => show(root.dataset.theme === "dark" ? "light" : "dark");
@@ -72,12 +72,15 @@ function drawFrame() {
   }
 }
 
-/** Writes the ends of a colour scale beside it. */
-function legend(section, kind, low, high) {
-  const bar = element("i");
-  bar.setAttribute("aria-hidden", "true");
-  $(section).querySelector(`[data-legend=${kind}]`).replaceChildren(element("span", low), bar, element("span", high));
+/** Draws a colour scale with its ends beside it. */
+function legend(id, palette, low, high) {
+  const scale = element("i");
+  scale.setAttribute("aria-hidden", "true");
+  $(id).dataset.palette = palette;
+  $(id).replaceChildren(element("span", low), scale, element("span", high));
 }
+
+const signedLegend = (id, most) => legend(id, "diverging", `≤ −${most.toFixed(2)}`, `≥ ${most.toFixed(2)}`);
 
 // ---------------------------------------------------------------- 1 text
 
@@ -86,9 +89,10 @@ function buildText() {
     const line = element("p", "", { dir: "auto" }), letters = Array.from(text); // offsets count characters
     let end = 0;
     tokens.forEach((token, i) => {
-      if (token.type !== which || token.end <= token.start) return;
-      line.append(letters.slice(end, token.start).join(""));
-      const span = element("span", letters.slice(token.start, token.end).join(""), { onclick: () => change({ token: i }) });
+      const start = Math.max(token.start, end); // the pieces of one taken-apart Korean syllable share its place
+      if (token.type !== which || token.end <= start) return;
+      line.append(letters.slice(end, start).join(""));
+      const span = element("span", letters.slice(start, token.end).join(""), { onclick: () => change({ token: i }) });
       span.dataset.token = i;
       line.append(span);
       end = token.end;
@@ -129,32 +133,25 @@ function mark(table, chosen) {
 
 // ---------------------------------------------------------------- 2 embeddings and 5 pooler: vectors, one a row
 
-function vectors(id, names, read, space) {
-  return new HeatMap(id, () => {
-    const width = sizes.hidden, row = Math.min(state.row, names.length - 1);
-    const most = Math.max(...names.map((_, r) => numbers[read(r)[0]].typical()));
-    return {
-      rows: names.length, cols: width, palette: "diverging", space, tallest: 60, left: 150, cursor: [row, state.number],
-      rowLabel: (r) => t(names[r]),
-      shade: (r, c) => { const [name, ...at] = read(r); return 0.5 + numbers[name].at(...at, c) / most / 2; },
-      describe: (r, c) => {
-        const [name, ...at] = read(r);
-        return t("vector.cell", { row: t(names[r]), index: c, value: numbers[name].text(...at, c) });
-      },
-      move: (r, c) => change({ row: r, number: c }),
-    };
-  });
+/** A map of a few vectors; `read(r)` gives the name of the numbers and the place of row r in them. */
+function vectors(id, names, read) {
+  return new HeatMap(id, () => ({
+    rows: names.length, cols: sizes.hidden, palette: "diverging", space: 400, tallest: 64, left: 150,
+    cursor: [Math.min(state.row, names.length - 1), state.number],
+    rowLabel: (r) => t(names[r]),
+    shade: (r, c) => { const [name, ...at] = read(r); return 0.5 + numbers[name].at(...at, c) / numbers[name].typical() / 2; },
+    describe: (r, c) => {
+      const [name, ...at] = read(r);
+      return t("vector.cell", { row: t(names[r]), index: c, value: numbers[name].text(...at, c) });
+    },
+    move: (r, c) => change({ row: r, number: c }),
+  }));
 }
 
-const EMBEDDINGS = ["word", "segment", "position", "sum", "normalized"].map((name) => `embeddings.${name}`);
-const embeddingsMap = vectors("embeddings-map", EMBEDDINGS, (r) =>
-  [["word", state.token], ["segment", state.token], ["position", state.token], ["sum", state.token], ["hidden", 0, state.token]][r], 300);
-const poolerMap = vectors("pooler-map", ["pooler.0", "pooler.1", "pooler.2"], (r) => ["pooler", r], 180);
-
-function vectorLegend(section, names) {
-  const most = Math.max(...names.map((name) => numbers[name].typical())).toFixed(2);
-  legend(section, "diverging", `≤ −${most}`, `≥ ${most}`);
-}
+const SUMMED = ["word", "segment", "position", "sum"]; // small numbers; the normalised ones have a scale of their own
+const EMBEDDINGS = [...SUMMED, "normalized"].map((name) => `embeddings.${name}`);
+const embeddingsMap = vectors("embeddings-map", EMBEDDINGS, (r) => (r < 4 ? [SUMMED[r], state.token] : ["hidden", 0, state.token]));
+const poolerMap = vectors("pooler-map", ["pooler.0", "pooler.1", "pooler.2"], (r) => ["pooler", r]);
 
 function drawEmbeddings() {
   const token = tokens[state.token];
@@ -162,7 +159,9 @@ function drawEmbeddings() {
     `h0[${state.token}] = LayerNorm( ${t("embeddings.word")}[${token.id}] + ${t("embeddings.segment")}[${token.type}] + ` +
     `${t("embeddings.position")}[${state.token}] ),  ${token.id} = ${token.piece}`;
   embeddingsMap.draw();
-  vectorLegend("embeddings", ["word", "segment", "position", "sum", "hidden"]);
+  const most = SUMMED.map((name) => numbers[name].typical());
+  const scales = EMBEDDINGS.map((name, r) => `${t(name)} ±${(most[r] ?? numbers.hidden.typical()).toFixed(2)}`);
+  legend("embeddings-legend", "diverging", "−", `+      ${scales.join("   ")}`);
 }
 
 function drawPooler() {
@@ -171,7 +170,7 @@ function drawPooler() {
   $("pooler").querySelector(".say").textContent = t(has ? "pooler.say" : "pooler.none");
   if (!has) return;
   poolerMap.draw();
-  vectorLegend("pooler", ["pooler"]);
+  signedLegend("pooler-legend", numbers.pooler.typical());
   if (!page.next) return;
   const list = element("div", "", { className: "words" });
   ["follows", "random"].forEach((name, i) => {
@@ -188,7 +187,7 @@ const attentionMap = new HeatMap("attention-map", () => {
   const { layer, head, stage } = state, values = numbers[stage === "probabilities" ? stage : "scores"];
   const most = values.typical();
   return {
-    rows: count, cols: count, square: true, slanted: true, top: 84, space: spaceBelow("attention-map"), cursor: [state.token, state.key],
+    rows: count, cols: count, square: true, slanted: true, top: 78, space: spaceBelow("attention-map", 28), cursor: [state.token, state.key],
     rowLabel: piece, colLabel: piece,
     palette: stage === "probabilities" ? "sequential" : "diverging",
     // the root of a probability, so that small ones can be seen
@@ -219,6 +218,7 @@ function drawGrid() {
       for (let a = 0; a < heads; a++) {
         let at = numbers.probabilities.index(l, a, 0, 0);
         const map = picture(count, count, "sequential", () => Math.sqrt(numbers.probabilities.values[at++] / 10000));
+        context.imageSmoothingEnabled = count > cell[0];
         context.drawImage(map, SPACE + a * cell[0] + 1, SPACE + l * cell[1] + 1, cell[0] - 2, cell[1] - 2);
       }
     }
@@ -328,6 +328,8 @@ function drawAttention() {
   $("steps-scroll").hidden = lines;
   drawGrid();
   attentionMap.draw();
+  if (state.stage === "probabilities") legend("attention-legend", "sequential", "0", "1");
+  else signedLegend("attention-legend", numbers.scores.typical());
   if (lines) drawLines(); else drawSteps();
 }
 
@@ -336,7 +338,7 @@ function drawAttention() {
 const hiddenMap = new HeatMap("hidden-map", () => {
   const values = numbers.hidden, most = values.typical(), { depth } = state;
   return {
-    rows: count, cols: sizes.hidden, palette: "diverging", space: spaceBelow("hidden-map", 30), cursor: [state.token, state.number],
+    rows: count, cols: sizes.hidden, palette: "diverging", space: spaceBelow("hidden-map", 30), tallest: 40, cursor: [state.token, state.number],
     rowLabel: piece,
     shade: (r, c) => 0.5 + values.at(depth, r, c) / most / 2,
     describe: (r, c) => t("hidden.cell", { layer: depth, token: piece(r), index: c, value: values.text(depth, r, c) }),
@@ -349,7 +351,7 @@ const lowest = (values) => values.values.reduce((low, value) => Math.min(low, va
 const movedMap = new HeatMap("moved-map", () => {
   const values = numbers[state.compare], low = Math.min(lowest(values), 0.99);
   return {
-    rows: count, cols: sizes.layers, palette: "sequential", space: spaceBelow("moved-map", 30),
+    rows: count, cols: sizes.layers, palette: "sequential", space: spaceBelow("moved-map", 30), tallest: 40,
     cursor: [state.token, Math.max(state.depth - 1, 0)], rowLabel: piece, colLabel: (c) => `${c + 1}`,
     shade: (r, c) => (values.at(c, r) - low) / (1 - low),
     write: (r, c) => values.at(c, r).toFixed(2),
@@ -364,9 +366,8 @@ function drawHidden() {
   $("moved-caption").textContent = t(`hidden.${state.compare}.caption`);
   hiddenMap.draw();
   movedMap.draw();
-  const most = numbers.hidden.typical().toFixed(2);
-  legend("hidden", "diverging", `≤ −${most}`, `≥ ${most}`);
-  legend("hidden", "sequential", lowest(numbers[state.compare]).toFixed(2), "1.00");
+  signedLegend("hidden-legend", numbers.hidden.typical());
+  legend("moved-legend", "sequential", lowest(numbers[state.compare]).toFixed(2), "1.00");
 }
 
 // ---------------------------------------------------------------- 6 predictions

@@ -108,9 +108,13 @@ function prepare(canvas, width, height) {
   canvas.style.height = `${height}px`;
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
-  context.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  setSize(context, 12);
   context.textBaseline = "middle";
   return context;
+}
+
+function setSize(context, size) {
+  context.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
 }
 
 /** A picture with one pixel for each number; `shade` gives 0 to 1, or null where nothing is to be seen. */
@@ -146,8 +150,9 @@ function walk(target, size, cursor, move) {
 class HeatMap {
   /**
    * @param id of the canvas.
-   * @param plan () => {rows, cols, palette, shade(r, c), describe(r, c), cursor: [r, c], move(r, c), rowLabel?, colLabel?,
-   *   write?(r, c), space} for the present state; `space` is the height there is for the whole canvas.
+   * @param plan () => {rows, cols, palette, shade(r, c), describe(r, c), cursor: [r, c], move(r, c), rowLabel(r), space,
+   *   tallest or square, and maybe colLabel(c), slanted, write(r, c), left, top} for the present state: `space` is the height
+   *   there is for the whole canvas, `tallest` the most a row may take, `left` and `top` what the labels take.
    */
   constructor(id, plan) {
     this.canvas = $(id);
@@ -172,46 +177,52 @@ class HeatMap {
   }
   draw() {
     const now = (this.now = this.plan()), { rows, cols } = now;
-    const full = this.canvas.clientWidth, roomy = now.space / rows >= 11;
-    const left = now.rowLabel && roomy ? now.left ?? 84 : 0;
-    const width = full - left, across = now.colLabel && width / cols >= 11;
-    const top = across ? now.top ?? 16 : 0;
-    const side = now.square ? Math.min(width, now.space - top) : 0;
-    const height = now.square ? side : Math.min(now.space - top, rows * (now.tallest ?? 24));
-    this.area = { left, top, width: side || width, height };
-    const context = prepare(this.canvas, full, top + height), { area } = this;
+    const full = this.canvas.clientWidth, left = now.left ?? 84, top = now.colLabel ? now.top ?? 16 : 0;
+    const side = Math.min(full - left, now.space - top);
+    const area = { left, top, width: now.square ? side : full - left };
+    area.height = now.square ? side : Math.min(now.space - top, rows * now.tallest);
+    this.area = area;
+    const context = prepare(this.canvas, full, top + area.height);
     const cell = [area.width / cols, area.height / rows];
     context.imageSmoothingEnabled = cell[0] < 1;
     context.drawImage(picture(rows, cols, now.palette, now.shade), left, top, area.width, area.height);
-    if (left) this.#rowLabels(context, cell[1]);
-    if (across) this.#colLabels(context, cell[0]);
+    this.#rowLabels(context, cell[1]);
+    if (top) this.#colLabels(context, cell[0]);
     if (now.write && cell[0] >= 30 && cell[1] >= 12) this.#write(context, cell);
-    const [r, c] = now.cursor;
+    const [width, height] = cell.map((size) => Math.max(size, 5)), [r, c] = now.cursor;
     context.strokeStyle = color("cursor");
     context.lineWidth = 2;
-    context.strokeRect(left + c * cell[0] - 1, top + r * cell[1] - 1, Math.max(cell[0], 3) + 2, Math.max(cell[1], 3) + 2);
+    context.strokeRect(clamp(left + c * cell[0], left + 1, full - width - 1), clamp(top + r * cell[1], 1, top + area.height - height - 1), width, height);
   }
+  // Where there is no room for all labels, only those of the cursor are written.
   #rowLabels(context, size) {
+    setSize(context, size < 12 ? 10 : size < 14 ? 11 : 12);
     context.textAlign = "right";
     for (let r = 0; r < this.now.rows; r++) {
-      context.fillStyle = color(r === this.now.cursor[0] ? "cursor" : "ink");
-      fitted(context, this.now.rowLabel(r), this.area.left - 6, this.area.top + (r + 0.5) * size, this.area.left - 8);
+      const chosen = r === this.now.cursor[0];
+      if (size < 10 && !chosen) continue;
+      context.fillStyle = color(chosen ? "cursor" : "ink");
+      const y = clamp(this.area.top + (r + 0.5) * size, 7, this.area.top + this.area.height - 6);
+      fitted(context, this.now.rowLabel(r), this.area.left - 6, y, this.area.left - 8);
     }
   }
   #colLabels(context, size) {
+    setSize(context, size < 12 ? 10 : size < 14 ? 11 : 12);
     for (let c = 0; c < this.now.cols; c++) {
+      const chosen = c === this.now.cursor[1];
+      if (size < 10 && !chosen) continue;
       context.save();
-      context.fillStyle = color(c === this.now.cursor[1] ? "cursor" : "ink");
-      context.translate(this.area.left + (c + 0.5) * size, this.area.top - 5);
+      context.fillStyle = color(chosen ? "cursor" : "ink");
+      context.translate(clamp(this.area.left + (c + 0.5) * size, 6, this.area.left + this.area.width - 6), this.area.top - 5);
       if (this.now.slanted) context.rotate(-Math.PI / 2); else context.translate(0, -3);
       context.textAlign = this.now.slanted ? "left" : "center";
-      fitted(context, this.now.colLabel(c), 0, 0, this.now.slanted ? this.area.top - 8 : size);
+      fitted(context, this.now.colLabel(c), 0, 0, this.now.slanted ? this.area.top - 8 : Math.max(size, 20));
       context.restore();
     }
   }
   #write(context, size) {
     context.textAlign = "center";
-    context.font = context.font.replace("12px", "11px");
+    setSize(context, 11);
     for (let r = 0; r < this.now.rows; r++) {
       for (let c = 0; c < this.now.cols; c++) {
         const rgb = palettes[this.now.palette][Math.round(clamp(this.now.shade(r, c), 0, 1) * 255)];

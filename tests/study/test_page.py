@@ -1,0 +1,180 @@
+"""The page as a file: what is in it, and that a text can do no more in it than be shown."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minibert
+from minibert.cli import main
+from minibert.study.page import pack, page_data, render, write_page
+
+PARTS = Path(minibert.__file__).parent / "study"
+
+
+def unpack(packed: dict[str, Any]) -> np.ndarray:
+    """What the page's script does."""
+    whole = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), f"<i{packed['bits'] // 8}")
+    return whole.reshape(packed["shape"]) / 10 ** packed["decimals"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(minilm: str) -> Any:
+    return minibert.BertTokenizer.from_pretrained(minilm)
+
+
+def random_model(name: str = "BertForPreTraining", **overrides: Any) -> Any:
+    overrides = {"attn_implementation": "eager", "vocab_size": 30522, **overrides}
+    return getattr(minibert, name)(tiny_config(**overrides)).eval()
+
+
+@given(st.lists(st.floats(-3e6, 3e6, width=32), min_size=1, max_size=20))
+def test_packed_numbers_are_the_numbers_rounded_to_the_digits_shown(values: list[float]) -> None:
+    packed = pack("values", torch.tensor(values))
+    digits = packed["decimals"]
+    for stored, value in zip(unpack(packed), values, strict=True):
+        assert f"{stored:.{digits}f}".replace("-0.", "0.") == f"{value:.{digits}f}".replace("-0.", "0.")
+
+
+def test_packing_keeps_four_digits_where_they_fit() -> None:
+    assert (pack("p", torch.tensor([1.0]))["decimals"], pack("p", torch.tensor([1.0]))["bits"]) == (4, 16)
+    assert (pack("s", torch.tensor([-30.0]))["decimals"], pack("s", torch.tensor([-30.0]))["bits"]) == (3, 16)
+    assert (pack("s", torch.tensor([9e5]))["decimals"], pack("s", torch.tensor([9e5]))["bits"]) == (2, 32)
+    assert unpack(pack("none", torch.empty(0, 3))).shape == (0, 3)
+
+
+def test_data_are_what_the_model_returns(tokenizer: Any) -> None:
+    model = random_model()
+    data = page_data(model, tokenizer, "I love Korea", "unaffable [MASK]", pad_to=14)
+    batch = tokenizer("I love Korea", "unaffable [MASK]", padding="max_length", max_length=14, return_tensors="pt")
+    with torch.no_grad():
+        out = model(**batch, output_hidden_states=True, output_attentions=True)
+        pooled = model.bert(**batch).pooler_output
+
+    shown = {name: unpack(packed) for name, packed in data["arrays"].items()}
+    np.testing.assert_allclose(shown["probabilities"], torch.cat(out.attentions), atol=5.001e-5)
+    np.testing.assert_allclose(shown["hidden"], torch.cat(out.hidden_states), atol=5.001e-5)
+    np.testing.assert_allclose(shown["pooler"][2], pooled[0], atol=5.001e-5)
+    best = out.prediction_logits[0].softmax(-1).max(-1)
+    words = tokenizer.convert_ids_to_tokens(best.indices.tolist())
+    assert [row[0][0] for row in data["lens"][-1]] == words
+    assert [row[0][1] for row in data["lens"][-1]] == [round(p, 4) for p in best.values.tolist()]
+    assert data["next"] == [round(p, 4) for p in out.seq_relationship_logits[0].softmax(-1).tolist()]
+    assert [token["mask"] for token in data["tokens"]] == batch["attention_mask"][0].tolist()
+
+
+@pytest.mark.parametrize(("name", "head"), [("BertModel", None), ("BertForMaskedLM", "lens")])
+def test_parts_that_a_model_lacks_are_left_out(tokenizer: Any, name: str, head: str | None) -> None:
+    data = page_data(random_model(name), tokenizer, "I love Korea")
+    assert data["next"] is None and (data["lens"] is None) == (head is None)
+    assert ("pooler" in data["arrays"]) == (name == "BertModel")
+
+
+class Reader(HTMLParser):
+    """Collects scripts by their attributes, and every attribute that could fetch something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts: list[tuple[dict[str, Any], str]] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [
+            f"{tag} {name}" for name, _ in attributes if name in ("src", "href", "action") or name[:2] == "on"
+        ]
+        if tag in ("script", "style"):
+            self.scripts.append((dict(attributes), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem:
+            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    return reader
+
+
+EMPTY_DATA: dict[str, Any] = {"name": "m", "tokens": [], "arrays": {}, "lens": None, "next": None}
+
+
+@settings(max_examples=200)
+@given(st.text())
+def test_no_text_leaves_its_place_in_the_data(text: str) -> None:
+    plain, page = read(render({**EMPTY_DATA, "texts": ["plain"]})), read(render({**EMPTY_DATA, "texts": [text]}))
+    assert page.tags == plain.tags and page.links == []
+    assert json.loads(page.scripts[1][1])["texts"] == [text]
+
+
+@pytest.mark.parametrize(
+    "text", ["</script><script>alert(1)</script>", "<!--<script>", "{{script}}", "\u2028'\"\\", "\ud800"]
+)
+def test_nor_does_a_hostile_one(text: str) -> None:
+    page = render({**EMPTY_DATA, "texts": [text]})
+    assert json.loads(read(page).scripts[1][1])["texts"] == [text]
+    assert read(page).tags.count("script") == 2
+
+
+def test_only_the_pages_own_script_and_style_may_run_and_nothing_is_fetched() -> None:
+    page = render({**EMPTY_DATA, "texts": ["x"]})
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    rules = dict(rule.split(" ", 1) for rule in policy[1].split("; "))
+    (_, style), _, (_, script) = read(page).scripts
+    for kind, content in (("style-src", style), ("script-src", script)):
+        assert rules[kind] == f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+    assert rules["default-src"] == "'none'"
+    assert not re.search(r"https?://", page)
+
+
+def test_both_languages_have_every_word_that_the_page_uses() -> None:
+    words = json.loads((PARTS / "page_words.json").read_text(encoding="utf-8"))
+    assert words["en"].keys() == words["ko"].keys()
+    for key, sentence in words["en"].items():
+        fields = re.findall(r"\{\w+\}", sentence)
+        assert sorted(fields) == sorted(re.findall(r"\{\w+\}", words["ko"][key])), key
+    html = (PARTS / "page.html").read_text(encoding="utf-8")
+    script = (PARTS / "page.js").read_text(encoding="utf-8")
+    used = set(re.findall(r'data-(?:t|label)="([^"]+)"', html)) | set(re.findall(r'\bt\("([^"]+)"', script))
+    assert used and used <= words["en"].keys()
+
+
+def test_the_command_writes_the_page(tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "page.html"
+    assert main(["view", "I love Korea", "--model", minilm, "--pad-to", "7", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out} written (7 tokens); open it in a browser.\n"
+    assert main(["view", "I love Korea", "--pair", "so do I", "--model", minilm, "--out", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"page": str(out), "tokens": 9, "bytes": out.stat().st_size}
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_errors_say_what_is_wrong(
+    tmp_path: Path, minilm: str, tokenizer: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError, match="the text has 202 tokens, and the page shows up to 128"):
+        write_page(tmp_path / "page.html", minilm, "word " * 200)
+    model = random_model()
+    with torch.no_grad():
+        model.bert.encoder.layer[0].attention.self.query.weight.fill_(float("nan"))
+    with pytest.raises(ValueError, match="are not finite numbers: the checkpoint is damaged"):
+        page_data(model, tokenizer, "x")
+    assert main(["view", "x", "--model", minilm, "--out", str(tmp_path / "no" / "page.html")]) == 1
+    assert "no" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
