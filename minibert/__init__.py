@@ -26,10 +26,17 @@ _PUBLIC = {
     "BertForQuestionAnswering": "heads",
     "BertForMultipleChoice": "heads",
     "AutoModel": "heads",
+    "AutoModelForPreTraining": "heads",
     "AutoModelForMaskedLM": "heads",
+    "AutoModelForNextSentencePrediction": "heads",
     "AutoModelForSequenceClassification": "heads",
     "AutoModelForTokenClassification": "heads",
     "AutoModelForQuestionAnswering": "heads",
+    "AutoModelForMultipleChoice": "heads",
+    "classify": "predict",
+    "find_entities": "predict",
+    "answer_question": "predict",
+    "fill_mask": "predict",
     "SentenceEmbedder": "embedder",
     "optimize": "optimize",
     "trace": "study.trace",
@@ -39,43 +46,29 @@ if TYPE_CHECKING:
     from minibert.config import BertConfig as BertConfig
     from minibert.heads import (
         AutoModel as AutoModel,
-    )
-    from minibert.heads import (
         AutoModelForMaskedLM as AutoModelForMaskedLM,
-    )
-    from minibert.heads import (
+        AutoModelForMultipleChoice as AutoModelForMultipleChoice,
+        AutoModelForNextSentencePrediction as AutoModelForNextSentencePrediction,
+        AutoModelForPreTraining as AutoModelForPreTraining,
         AutoModelForQuestionAnswering as AutoModelForQuestionAnswering,
-    )
-    from minibert.heads import (
         AutoModelForSequenceClassification as AutoModelForSequenceClassification,
-    )
-    from minibert.heads import (
         AutoModelForTokenClassification as AutoModelForTokenClassification,
-    )
-    from minibert.heads import (
         BertForMaskedLM as BertForMaskedLM,
-    )
-    from minibert.heads import (
         BertForMultipleChoice as BertForMultipleChoice,
-    )
-    from minibert.heads import (
         BertForNextSentencePrediction as BertForNextSentencePrediction,
-    )
-    from minibert.heads import (
         BertForPreTraining as BertForPreTraining,
-    )
-    from minibert.heads import (
         BertForQuestionAnswering as BertForQuestionAnswering,
-    )
-    from minibert.heads import (
         BertForSequenceClassification as BertForSequenceClassification,
-    )
-    from minibert.heads import (
         BertForTokenClassification as BertForTokenClassification,
     )
-    from minibert.layouts import PackedLayout as PackedLayout
-    from minibert.layouts import PaddedLayout as PaddedLayout
+    from minibert.layouts import PackedLayout as PackedLayout, PaddedLayout as PaddedLayout
     from minibert.model import BertModel as BertModel
+    from minibert.predict import (
+        answer_question as answer_question,
+        classify as classify,
+        fill_mask as fill_mask,
+        find_entities as find_entities,
+    )
     from minibert.study.trace import trace as trace
 
 __all__ = ["__version__", *_PUBLIC]

@@ -60,6 +60,8 @@ class LoadReport:
         unexpected: tensors of the file that no BERT has a place for.
         left_out: tensors of the file that belong to a head which this class does not have, as is right.
         renamed: (name in the file, name in the model) of every tensor whose name differs.
+        untied: (name, other name) of tensors that the config ties but that differ in the file; both are kept, and the
+            model's config says `tie_word_embeddings=False`.
     """
 
     source: str
@@ -68,6 +70,7 @@ class LoadReport:
     unexpected: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     renamed: list[tuple[str, str]] = field(default_factory=list)
+    untied: list[tuple[str, str]] = field(default_factory=list)
 
     def problems(self, model_name: str) -> list[str]:
         """Sentences for a person: only what changes the results."""
@@ -89,6 +92,11 @@ class LoadReport:
             sentences.append(f"{model_name}: {_listed(shapes)} of another shape in {self.source}, newly initialised.")
         if self.unexpected:
             sentences.append(f"{model_name}: {_listed(self.unexpected)} in {self.source} but in no BERT; not loaded.")
+        for name, other in self.untied:
+            sentences.append(
+                f"{model_name}: {name} differs from {other} in {self.source}, although its config ties them; each is "
+                "kept. Pass tie_word_embeddings=False if that is right, or correct the file."
+            )
         return sentences
 
 
@@ -158,7 +166,7 @@ class PreTrainedModel(nn.Module):
         model.load_report = assign(model, tensors, source, dtype, ignore_mismatched_sizes)
         for sentence in model.load_report.problems(cls.__name__):
             warnings.warn(sentence, stacklevel=2)
-        model.config = config.replace(dtype=str(dtype))
+        model._set_config(dtype=str(dtype))
         return model.to(device).eval() if device is not None else model.eval()
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
@@ -282,7 +290,6 @@ def assign(
     """
     report = LoadReport(str(source))
     expected = dict(model.named_parameters(remove_duplicate=False))
-    aliases = model.tied_weights()
     found: dict[str, Tensor] = {}
     is_head, prefixed = hasattr(model, "bert"), any(name.startswith("bert.") for name in tensors)
     for name, tensor in tensors.items():
@@ -313,15 +320,15 @@ def assign(
             f"{source} does not fit its config: {details}. Correct the config (num_labels?), or pass "
             "ignore_mismatched_sizes=True to start these from random."
         )
-    for alias, name in aliases.items():
+    for alias, name in model.tied_weights().items():
         # an alias is the same tensor as its original, whichever of the two the file holds; where it holds both and
-        # they differ, the alias is the one that the reference computes with
+        # they differ, a decoder stays untied, and a bias is the one that the reference computes with
         if alias in found and name == WORD_EMBEDDINGS and name in found and not torch.equal(found[alias], found[name]):
-            raise ValueError(
-                f"{source}: {alias} differs from {name}, which its config ties it to: pass tie_word_embeddings=False."
-            )
-        if alias in found:
+            report.untied.append((alias, name))
+            model._set_config(tie_word_embeddings=False)
+        elif alias in found:
             found[name] = found.pop(alias)
+    aliases = model.tied_weights()
     mismatched = {name for name, _, _ in report.mismatched}
     new = [name for name in expected if name not in found and name not in aliases]
     report.missing = [name for name in new if name not in mismatched]

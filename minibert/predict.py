@@ -1,0 +1,352 @@
+"""Ready-made predictions: a fine-tuned model, its tokenizer and texts in, plain dictionaries out.
+
+    classify          labels of texts
+    find_entities     labelled spans of texts (token classification)
+    answer_question   the span of a context that answers a question
+    fill_mask         words behind [MASK]
+
+One text gives one result, a list of texts a list of results. Texts go through the model sorted by length and packed,
+so no time goes into padding; dropout is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from minibert.batching import batches
+from minibert.checkpoint import PreTrainedModel
+from minibert.encoding import BatchEncoding, Encoding
+from minibert.heads import (
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from minibert.layouts import PackedLayout
+from minibert.tokenizer import BertTokenizer
+
+BATCH_TOKENS = 4096  # of one pass through the model
+
+Texts = str | Sequence[str]
+
+
+def classify(
+    model: BertForSequenceClassification, tokenizer: BertTokenizer, texts: Texts, pairs: Texts | None = None
+) -> list[Any]:
+    """Labels of texts.
+
+    Args:
+        model: a sequence classifier.
+        tokenizer: its tokenizer.
+        texts: of a text that is too long for the model, the beginning counts.
+        pairs: the second text of each, where the model compares two.
+
+    Returns:
+        For each text a list of `{"label", "score"}`, all labels, best first. The score is a probability, by softmax,
+        or by sigmoid where `problem_type` is "multi_label_classification"; of a regression it is the number itself.
+    """
+    _require(model, BertForSequenceClassification)
+    config = model.config
+    rows, second = _as_list(texts), None if pairs is None else _as_list(pairs)
+    batch = tokenizer(rows, second, truncation=True, max_length=_limit(model, tokenizer))
+    found = _run(model, batch, [1] * len(rows), lambda ids, **inputs: model(ids, **inputs).logits)
+    results = []
+    for logits in found:
+        if config.problem_type == "multi_label_classification":
+            scores = logits[0].sigmoid()
+        elif config.problem_type == "regression" or config.num_labels == 1:
+            scores = logits[0]
+        else:
+            scores = logits[0].softmax(-1)
+        labels = [{"label": config.id2label[number], "score": score} for number, score in enumerate(scores.tolist())]
+        results.append(sorted(labels, key=lambda label: -float(label["score"])))
+    return results[0] if isinstance(texts, str) else results
+
+
+def fill_mask(
+    model: BertForMaskedLM | BertForPreTraining, tokenizer: BertTokenizer, texts: Texts, top: int = 5
+) -> list[Any]:
+    """Words behind [MASK].
+
+    Args:
+        model: a masked-language model.
+        tokenizer: its tokenizer.
+        texts: each with one [MASK] or more; they are guessed independently of each other.
+        top: how many words for each [MASK].
+
+    Returns:
+        For each text a list, for each [MASK] in it a list of `{"token", "id", "score"}`, best first; the score is the
+        word's probability.
+
+    Raises:
+        ValueError: a text without [MASK], or too long for the model.
+    """
+    _require(model, BertForMaskedLM, BertForPreTraining)
+    if top < 1:
+        raise ValueError(f"top should be 1 or more, not {top}.")
+    rows, mask, limit = _as_list(texts), tokenizer.mask_token_id, _limit(model, tokenizer)
+    batch = tokenizer(rows, verbose=False)
+    masks = [row.count(mask) for row in batch["input_ids"]]
+    for text, row, count in zip(rows, batch["input_ids"], masks, strict=True):
+        if not count:
+            raise ValueError(f"There is no {tokenizer.mask_token} in {_short(text)}; write it where a word is wanted.")
+        if len(row) > limit:
+            raise ValueError(f"{_short(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
+    # the decoder is as much work as several layers, so it sees the masked tokens only
+    found = _run(model, batch, masks, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0])
+    results = []
+    for logits in found:
+        known = logits.softmax(-1)[:, : len(tokenizer)]  # a vocabulary that was rounded up has rows without a word
+        best = known.topk(min(top, known.shape[-1]))
+        results.append(
+            [
+                [
+                    {"token": tokenizer.convert_ids_to_tokens(number), "id": number, "score": score}
+                    for number, score in zip(ids, scores, strict=True)
+                ]
+                for ids, scores in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ]
+        )
+    return results[0] if isinstance(texts, str) else results
+
+
+class _Word(NamedTuple):
+    """A word of a text, `[start, end)` in characters, as one window sees it."""
+
+    start: int
+    end: int
+    margin: int  # tokens from its first piece to the nearer end of the window
+    label: str
+    score: float
+
+
+def find_entities(
+    model: BertForTokenClassification, tokenizer: BertTokenizer, texts: Texts, stride: int | None = None
+) -> list[Any]:
+    """Labelled spans of texts, such as names.
+
+    A word has the label of its first piece. Neighbours of one kind make a span, which B- begins anew; I- continues,
+    also where no B- came before; E- and L- end, and S- and U- are spans alone. A label without such a prefix is a
+    kind itself, and O is none.
+
+    Args:
+        model: a token classifier.
+        tokenizer: its tokenizer.
+        texts: one that is too long for the model is read in windows; of two windows that hold a word, the one counts
+            that shows more around it.
+        stride: tokens that neighbouring windows share; None: a quarter of a window.
+
+    Returns:
+        For each text a list of `{"label", "score", "start", "end", "text"}` in the order of the text: the kind, the
+        mean probability of its words' labels, and where it lies, `[start, end)` in characters.
+    """
+    _require(model, BertForTokenClassification)
+    rows, limit = _as_list(texts), _limit(model, tokenizer)
+    batch = tokenizer(
+        rows,
+        truncation=True,
+        max_length=limit,
+        stride=limit // 4 if stride is None else stride,
+        return_overflowing_tokens=True,
+    )
+    lengths = [len(row) for row in batch["input_ids"]]
+    found = _run(model, batch, lengths, lambda ids, **inputs: model(ids, **inputs).logits)
+    words: list[dict[int, _Word]] = [{} for _ in rows]
+    for sample, row, logits in zip(batch["overflow_to_sample_mapping"], batch.encodings, found, strict=True):
+        scores, labels = logits.softmax(-1).max(-1)
+        names = [model.config.id2label[label] for label in labels.tolist()]
+        for number, word in _words(row, names, scores.tolist()):
+            known = words[sample].get(number)
+            words[sample][number] = word if known is None else _better(known, word)
+    kinds = set(model.config.id2label.values())
+    results = [_spans([w[n] for n in sorted(w)], kinds, text) for w, text in zip(words, rows, strict=True)]
+    return results[0] if isinstance(texts, str) else results
+
+
+def _words(row: Encoding, labels: list[str], scores: list[float]) -> list[tuple[int, _Word]]:
+    """The words of a window by their number in the text."""
+    words: dict[int, _Word] = {}
+    for place, (number, (start, end)) in enumerate(zip(row.word_ids, row.offsets, strict=True)):
+        if number is None:
+            continue
+        if number in words:
+            words[number] = words[number]._replace(end=end)
+        else:
+            margin = min(place, len(row.ids) - 1 - place)
+            words[number] = _Word(start, end, margin, labels[place], scores[place])
+    return list(words.items())
+
+
+def _better(one: _Word, other: _Word) -> _Word:
+    """Of two sights of a word the one with its beginning, or else with more around it; as far as either reaches."""
+    best = min(one, other, key=lambda word: (word.start, -word.margin))
+    return best._replace(end=max(one.end, other.end))
+
+
+def _spans(words: Iterable[_Word], labels: set[str], text: str) -> list[dict[str, Any]]:
+    """Neighbours of one kind, put together."""
+    groups: list[tuple[str, list[_Word]]] = []
+    going_on = ""  # the kind of the span that the next word may continue
+    for word in words:
+        prefix, kind = _prefix(word.label, labels)
+        if kind == "O":
+            going_on = ""
+            continue
+        if kind == going_on and prefix not in ("B", "S", "U"):
+            groups[-1][1].append(word)
+        else:
+            groups.append((kind, [word]))
+        going_on = "" if prefix in ("E", "L", "S", "U") else kind
+    spans = []
+    for kind, group in groups:
+        start, end = group[0].start, group[-1].end
+        score = fmean(word.score for word in group)
+        spans.append({"label": kind, "score": score, "start": start, "end": end, "text": text[start:end]})
+    return spans
+
+
+def _prefix(label: str, labels: set[str]) -> tuple[str, str]:
+    """("B", "PER") of "B-PER"; a label that only looks like that, such as "E-mail", has the prefix ""."""
+    prefix, dash, kind = label.partition("-")
+    if dash and prefix in tuple("BIELSU") and (prefix in "BI" or {f"B-{kind}", f"I-{kind}"} & labels):
+        return prefix, kind
+    return "", label
+
+
+def answer_question(
+    model: BertForQuestionAnswering,
+    tokenizer: BertTokenizer,
+    questions: Texts,
+    contexts: Texts,
+    *,
+    stride: int | None = None,
+    max_answer_length: int = 30,
+    no_answer: bool = False,
+) -> Any:
+    """The best answer to a question in a context, which may be longer than what the model takes at once.
+
+    Of all windows, the span whose first token's start logit and last token's end logit have the largest sum
+    (paper, section 4.2).
+
+    Args:
+        model: a question answerer.
+        tokenizer: its tokenizer.
+        questions: a question or several.
+        contexts: the text that holds the answer, one for each question.
+        stride: tokens of context that neighbouring windows share; None: a quarter of a window.
+        max_answer_length: tokens of the longest answer.
+        no_answer: allow for questions that the context does not answer (paper, section 4.3): the score of that is
+            what [CLS] has as start and end, in the window where it is lowest, and the text is empty where it is higher
+            than the best span's.
+
+    Returns:
+        For each question `{"text", "score", "start", "end"}`: the answer, its two logits' sum, and where it lies,
+        `[start, end)` in characters of the context. With `no_answer` also "no_answer_score".
+
+    Raises:
+        ValueError: a context without a word, or a question that leaves no room for it.
+    """
+    _require(model, BertForQuestionAnswering)
+    if max_answer_length < 1:
+        raise ValueError(f"max_answer_length should be 1 or more, not {max_answer_length}.")
+    rows, second, limit = _as_list(questions), _as_list(contexts), _limit(model, tokenizer)
+    batch = tokenizer(
+        rows,
+        second,
+        truncation="only_second",
+        max_length=limit,
+        stride=limit // 4 if stride is None else stride,
+        return_overflowing_tokens=True,
+    )
+    lengths = [len(row) for row in batch["input_ids"]]
+    found = _run(model, batch, lengths, lambda ids, **inputs: _both_logits(model(ids, **inputs)))
+    spans: list[list[tuple[float, int, int]]] = [[] for _ in rows]
+    nothing: list[list[float]] = [[] for _ in rows]
+    for sample, row, logits in zip(batch["overflow_to_sample_mapping"], batch.encodings, found, strict=True):
+        spans[sample] += _best_span(row, logits, max_answer_length)
+        nothing[sample].append(logits[0].sum().item())
+    results = []
+    for context, candidates, scores in zip(second, spans, nothing, strict=True):
+        if not candidates:
+            raise ValueError(f"The context {_short(context)} holds no word to answer with.")
+        score, start, end = max(candidates)
+        result = {"text": context[start:end], "score": score, "start": start, "end": end}
+        if no_answer:
+            result["no_answer_score"] = min(scores)
+            if min(scores) > score:
+                result |= {"text": "", "start": 0, "end": 0}
+        results.append(result)
+    return results[0] if isinstance(questions, str) else results
+
+
+def _both_logits(output: Any) -> Tensor:
+    return torch.stack([output.start_logits, output.end_logits], dim=-1)  # (tokens, 2)
+
+
+def _best_span(row: Encoding, logits: Tensor, longest: int) -> list[tuple[float, int, int]]:
+    """Score and characters of a window's best span, if it holds any of the context."""
+    context = torch.tensor([number == 1 for number in row.sequence_ids])
+    sums = logits[:, None, 0] + logits[None, :, 1]  # (first token, last token)
+    allowed = (context[:, None] & context).triu().tril(longest - 1)
+    if not allowed.any():
+        return []
+    first, last = divmod(int(sums.masked_fill(~allowed, -torch.inf).argmax()), len(row.ids))
+    return [(sums[first, last].item(), row.offsets[first][0], row.offsets[last][1])]
+
+
+def _run(
+    model: PreTrainedModel, batch: BatchEncoding, sizes: Sequence[int], score: Callable[..., Tensor]
+) -> list[Tensor]:
+    """Scores rows, each alone in its sequence, many in one pass.
+
+    Args:
+        model: which is in eval mode meanwhile.
+        batch: `input_ids` and `token_type_ids` as lists.
+        sizes: how many logits each row has: one, or as many as tokens.
+        score: called with ids (tokens,) and the inputs that go with them; gives logits (sum of sizes, classes).
+
+    Returns:
+        For each row its logits (size, classes), float32 on the CPU.
+    """
+    rows, types = batch["input_ids"], batch["token_type_ids"]
+    results = [torch.empty(0)] * len(rows)
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            for numbers in batches([len(row) for row in rows], BATCH_TOKENS):
+                ids, type_ids = (
+                    torch.tensor([x for n in numbers for x in lists[n]], device=model.device) for lists in (rows, types)
+                )
+                layout = PackedLayout([len(rows[n]) for n in numbers])
+                options = {"output_attentions": False, "return_dict": True}  # whatever the config says
+                logits = score(ids, token_type_ids=type_ids, layout=layout, **options).float().cpu()
+                parts = torch.split(logits, [sizes[n] for n in numbers])
+                for n, part in zip(numbers, parts, strict=True):
+                    results[n] = part
+    finally:
+        model.train(training)
+    return results
+
+
+def _require(model: Any, *kinds: type) -> None:
+    if not isinstance(model, kinds):
+        raise TypeError(f"model should be a {' or '.join(k.__name__ for k in kinds)}, not a {type(model).__name__}.")
+
+
+def _as_list(texts: Texts) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
+
+
+def _limit(model: PreTrainedModel, tokenizer: BertTokenizer) -> int:
+    return min(tokenizer.model_max_length, model.config.max_position_embeddings)
+
+
+def _short(text: str, most: int = 50) -> str:
+    return repr(text if len(text) <= most else text[: most - 3] + "...")

@@ -1,0 +1,424 @@
+"""Heads by themselves: tying, new and left-out weights, labels that do not fit, and logits only where they are wanted.
+
+tests/parity/test_heads_parity.py holds their numbers against the reference.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import ragged_batch, tiny_config
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+import minibert
+from minibert.heads import IGNORED, cross_entropy
+
+HEADS = (
+    "BertForPreTraining",
+    "BertForMaskedLM",
+    "BertForNextSentencePrediction",
+    "BertForSequenceClassification",
+    "BertForTokenClassification",
+    "BertForQuestionAnswering",
+    "BertForMultipleChoice",
+)
+MLM_HEADS = HEADS[:2]
+
+each_head = pytest.mark.parametrize("name", HEADS)
+each_mlm_head = pytest.mark.parametrize("name", MLM_HEADS)
+
+
+def build(name: str, **changes: Any) -> Any:
+    return getattr(minibert, name)(tiny_config(**changes)).eval()
+
+
+def words(model: Any) -> nn.Parameter:
+    weight: nn.Parameter = model.bert.embeddings.word_embeddings.weight
+    return weight
+
+
+def assert_tied(model: Any) -> None:
+    """One tensor under both names, used by the forward pass and by the gradient, and saved and counted once."""
+    predictions = model.cls.predictions
+    assert predictions.decoder.weight is words(model) and predictions.decoder.bias is predictions.bias
+    assert model.config.vocab_size == predictions.decoder.out_features == len(predictions.bias) == len(words(model))
+    ids = torch.tensor([[3, 5, 8]])
+    before = model(ids)[0]
+    with torch.no_grad():
+        words(model)[20] += 1  # not an input, so only a tied decoder notices
+        predictions.bias[21] += 1
+    changed = (model(ids)[0] != before).any(dim=(0, 1)).nonzero().flatten().tolist()
+    assert changed == [20, 21]
+
+
+class TestTying:
+    @each_mlm_head
+    def test_when_new(self, name: str) -> None:
+        model = build(name)
+        assert_tied(model)
+        assert model.get_output_embeddings() is model.cls.predictions.decoder
+        names = [n for n, _ in model.named_parameters()]
+        assert "bert.embeddings.word_embeddings.weight" in names and "cls.predictions.bias" in names
+        assert not any("decoder" in n for n in names)
+
+    @each_mlm_head
+    def test_after_everything_that_could_break_it(self, name: str, tmp_path: Path) -> None:
+        model = build(name)
+        model.save_pretrained(tmp_path)
+        whole = tmp_path / "whole.pt"
+        torch.save(model, whole)
+        assert_tied(copy.deepcopy(model))
+        assert_tied(pickle.loads(pickle.dumps(model)))
+        assert_tied(torch.load(whole, weights_only=False))
+        assert_tied(getattr(minibert, name).from_pretrained(tmp_path))
+        assert_tied(copy.deepcopy(model).to(torch.float64))
+        assert_tied(copy.deepcopy(model).to("cpu", torch.bfloat16).float())
+        assert_tied(model.requires_grad_(False))
+
+    @each_mlm_head
+    @pytest.mark.parametrize("assign", [False, True])
+    def test_after_load_state_dict(self, name: str, assign: bool) -> None:
+        model, other = build(name), build(name)
+        wrapped = nn.ModuleDict({"model": model})  # as training code does
+        wrapped.load_state_dict({f"model.{n}": t.clone() for n, t in other.state_dict().items()}, assign=assign)
+        assert torch.equal(words(model), words(other))
+        assert_tied(model)
+
+    @each_mlm_head
+    def test_after_new_embeddings(self, name: str) -> None:
+        model = build(name)
+        model.set_input_embeddings(nn.Embedding(99, 32))
+        assert_tied(model)
+        model.set_input_embeddings(nn.Embedding(120, 32))
+        assert_tied(model)
+
+    @each_mlm_head
+    @pytest.mark.parametrize("vocab_size", [130, 60])
+    @pytest.mark.parametrize("tied", [True, False])
+    def test_resizing(self, name: str, vocab_size: int, tied: bool, tmp_path: Path) -> None:
+        model = build(name, tie_word_embeddings=tied)
+        nn.init.normal_(model.cls.predictions.bias)
+        ids = torch.tensor([[3, 5, 8]])
+        before = model(ids)[0]
+        model.resize_token_embeddings(vocab_size)
+        kept = min(vocab_size, 99)
+        after = model(ids)[0]
+        assert after.shape[-1] == vocab_size
+        torch.testing.assert_close(after[..., :kept], before[..., :kept])  # a product of another size rounds otherwise
+        assert not model.cls.predictions.bias[kept:].any()
+        model.save_pretrained(tmp_path)
+        again = getattr(minibert, name).from_pretrained(tmp_path)
+        assert again.config.vocab_size == vocab_size
+        assert torch.equal(again(ids)[0], after)
+        if tied:
+            assert_tied(model)
+
+    def test_untied(self, tmp_path: Path) -> None:
+        model = build("BertForMaskedLM", tie_word_embeddings=False)
+        decoder = model.cls.predictions.decoder
+        assert decoder.weight is not words(model) and decoder.bias is model.cls.predictions.bias
+        model.save_pretrained(tmp_path)
+        again = minibert.BertForMaskedLM.from_pretrained(tmp_path)
+        assert torch.equal(again.cls.predictions.decoder.weight, decoder.weight)
+        assert again.cls.predictions.decoder.weight is not words(again)
+
+    def test_a_file_may_hold_either_name(self, tmp_path: Path) -> None:
+        """`decoder.weight` without the word embeddings' own name, and `decoder.bias` without `bias`."""
+        model = build("BertForMaskedLM")
+        nn.init.normal_(model.cls.predictions.bias)
+        model.save_pretrained(tmp_path)
+        tensors = load_file(tmp_path / "model.safetensors")
+        tensors["cls.predictions.decoder.weight"] = tensors.pop("bert.embeddings.word_embeddings.weight")
+        tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
+        save_file(tensors, tmp_path / "model.safetensors")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            again = minibert.BertForMaskedLM.from_pretrained(tmp_path)
+        batch = ragged_batch(model.config)
+        assert torch.equal(again(**batch).logits, model(**batch).logits)
+        assert_tied(again)
+
+
+@pytest.fixture
+def headless(tmp_path: Path) -> Path:
+    """A checkpoint of BertModel, with its pooler."""
+    minibert.BertModel(tiny_config(initializer_range=0.5)).save_pretrained(tmp_path / "headless")
+    return tmp_path / "headless"
+
+
+class TestHeadlessCheckpoint:
+    new = {
+        "BertForPreTraining": 7,
+        "BertForMaskedLM": 5,
+        "BertForNextSentencePrediction": 2,
+        "BertForSequenceClassification": 2,
+        "BertForTokenClassification": 2,
+        "BertForQuestionAnswering": 2,
+        "BertForMultipleChoice": 2,
+    }
+
+    @each_head
+    def test_one_warning_names_what_is_new_and_nothing_else(self, headless: Path, name: str) -> None:
+        with pytest.warns(UserWarning) as caught:
+            model = getattr(minibert, name).from_pretrained(headless)
+        (warning,) = caught
+        missing = model.load_report.missing
+        assert len(missing) == self.new[name]
+        assert f"{name}: {', '.join(missing[:6])}" in str(warning.message)
+        assert "newly initialised: train before you use" in str(warning.message)
+        assert warning.filename == __file__
+        # the pooler of a head that has none is left out, as is right
+        assert bool(model.load_report.left_out) == (model.bert.pooler is None)
+
+    @each_head
+    def test_new_weights_are_drawn_as_bert_draws_them(self, headless: Path, name: str) -> None:
+        with pytest.warns(UserWarning, match="newly initialised"):
+            model = getattr(minibert, name).from_pretrained(headless, vocab_size=99)
+        for path in model.load_report.missing:
+            parameter = model.get_parameter(path)
+            if path.endswith("bias"):
+                assert not parameter.any(), path
+            elif "LayerNorm" in path:
+                assert torch.equal(parameter, torch.ones_like(parameter))
+            else:
+                assert 0.3 < parameter.std() < 0.7, path
+                assert abs(parameter.mean()) < 0.3, path
+
+    @each_head
+    def test_seeded(self, headless: Path, name: str) -> None:
+        def load(seed: int) -> dict[str, Tensor]:
+            torch.manual_seed(seed)
+            state: dict[str, Tensor] = getattr(minibert, name).from_pretrained(headless).state_dict()
+            return state
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first, again, other = load(3), load(3), load(4)
+        assert all(torch.equal(first[path], again[path]) for path in first)
+        drawn = [path for path in first if not torch.equal(first[path], other[path])]
+        assert drawn and all(path.startswith(("cls", "classifier", "qa_outputs")) for path in drawn)
+
+    def test_a_pooler_that_is_not_needed_is_not_missed(self, headless: Path, tmp_path: Path) -> None:
+        tagger = build("BertForTokenClassification")
+        tagger.save_pretrained(tmp_path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            minibert.BertForTokenClassification.from_pretrained(tmp_path)
+        with pytest.warns(UserWarning, match=r"bert.pooler.dense.weight, bert.pooler.dense.bias are not in"):
+            minibert.BertForSequenceClassification.from_pretrained(tmp_path)
+
+    @each_head
+    def test_encoder_is_the_checkpoint_s(self, headless: Path, name: str) -> None:
+        with pytest.warns(UserWarning, match="newly initialised"):
+            model = getattr(minibert, name).from_pretrained(headless)
+        batch = ragged_batch(model.config)
+        expected = minibert.BertModel.from_pretrained(headless)(**batch).last_hidden_state
+        assert torch.equal(model.bert(**batch).last_hidden_state, expected)
+
+
+class TestLabelNames:
+    def test_read_and_saved(self, tmp_path: Path) -> None:
+        names = {0: "O", 1: "B-PER", 2: "I-PER"}
+        build("BertForTokenClassification", id2label=names).save_pretrained(tmp_path)
+        config = json.loads((tmp_path / "config.json").read_text())
+        assert config["id2label"] == {"0": "O", "1": "B-PER", "2": "I-PER"}
+        assert config["label2id"] == {"O": 0, "B-PER": 1, "I-PER": 2}
+        model = minibert.BertForTokenClassification.from_pretrained(tmp_path)
+        assert model.config.id2label == names and model.classifier.out_features == 3
+
+    @pytest.mark.parametrize("name", ["BertForSequenceClassification", "BertForTokenClassification"])
+    def test_another_number_of_labels_than_the_file_has(self, name: str, tmp_path: Path) -> None:
+        build(name, num_labels=2).save_pretrained(tmp_path)
+        message = r"classifier.weight is \(2, 32\) in the file but \(5, 32\) in the model.*ignore_mismatched_sizes=True"
+        with pytest.raises(ValueError, match=message):
+            getattr(minibert, name).from_pretrained(tmp_path, num_labels=5)
+        with pytest.warns(UserWarning, match=r"classifier.weight \(file \(2, 32\), model \(5, 32\)\).*newly init"):
+            model = getattr(minibert, name).from_pretrained(tmp_path, num_labels=5, ignore_mismatched_sizes=True)
+        assert {entry[0] for entry in model.load_report.mismatched} == {"classifier.weight", "classifier.bias"}
+        assert model.load_report.missing == [] and model.config.num_labels == 5
+        assert model(**ragged_batch(model.config)).logits.shape[-1] == 5
+
+    def test_answers_have_a_start_and_an_end(self, tmp_path: Path) -> None:
+        build("BertForTokenClassification", num_labels=9).save_pretrained(tmp_path)
+        with pytest.raises(ValueError, match="scores start and end: num_labels=2, not 9"):
+            minibert.BertForQuestionAnswering.from_pretrained(tmp_path)
+        with pytest.warns(UserWarning, match="qa_outputs.weight, qa_outputs.bias are not in"):
+            minibert.BertForQuestionAnswering.from_pretrained(tmp_path, num_labels=2)
+
+
+class TestAuto:
+    @pytest.mark.parametrize(
+        ("auto", "name"),
+        [("AutoModel", "BertModel"), *((f"AutoModelFor{head.removeprefix('BertFor')}", head) for head in HEADS)],
+    )
+    def test_chooses_bert_and_refuses_others_by_name(self, auto: str, name: str, tmp_path: Path) -> None:
+        getattr(minibert, name)(tiny_config()).save_pretrained(tmp_path)
+        model = getattr(minibert, auto).from_pretrained(tmp_path)
+        assert type(model) is getattr(minibert, name)
+        config = json.loads((tmp_path / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "roberta"}))
+        with pytest.raises(ValueError, match="model_type 'roberta' is not bert"):
+            getattr(minibert, auto).from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("labels", [[[0.5], [3.0]], [0.5, 3.0], [[1], [4]], [1, 4]])
+def test_a_published_notebook_s_regression(headless: Path, labels: list[Any]) -> None:
+    """A blog post's walk through BertForSequenceClassification (klue/bert-base, num_labels=1), import changed."""
+    with pytest.warns(UserWarning, match="classifier.weight, classifier.bias are not in"):
+        model = minibert.AutoModelForSequenceClassification.from_pretrained(headless, num_labels=1)
+    input_ids = torch.randint(1, 99, (2, 9))
+    target = torch.tensor(labels)
+    output = model(input_ids, labels=target)
+    assert output.keys() == ["loss", "logits"]
+    assert output["logits"].shape == (2, 1) and output["loss"].shape == ()
+    assert output["loss"].grad_fn.name() == "MseLossBackward0"
+    assert torch.equal(output["loss"], nn.MSELoss()(output["logits"].squeeze(), target.squeeze()))
+
+
+class TestBadLabels:
+    @pytest.mark.parametrize(
+        ("name", "arguments", "message"),
+        [
+            (
+                "BertForSequenceClassification",
+                {"labels": [0, 3, 1]},
+                "labels hold 3, but the model has 3 classes (0 to",
+            ),
+            ("BertForSequenceClassification", {"labels": [0, -1, 1]}, "labels hold -1, but the model has 3 classes"),
+            ("BertForSequenceClassification", {"labels": [0, 1]}, "labels should be of shape (3,), not (2,)"),
+            ("BertForSequenceClassification", {"labels": [[0, 1, 2]]}, "labels should be of shape (3,), not (1, 3)"),
+            ("BertForSequenceClassification", {"labels": [0.0, 1.0, 1.0]}, "for one class a text pass whole numbers"),
+            ("BertForSequenceClassification", {"labels": [[0.0, 1, 2]] * 3}, "labels should be from 0.0 to 1.0"),
+            ("BertForTokenClassification", {"labels": [[0.0] * 5] * 3}, "should be whole numbers (torch.long), one"),
+            ("BertForTokenClassification", {"labels": [[True] * 5] * 3}, "one class each, not torch.bool"),
+            ("BertForTokenClassification", {"labels": [[0] * 3] * 5}, "of shape (3, 5), not (5, 3)"),
+            ("BertForMaskedLM", {"labels": [[99] * 5] * 3}, "labels hold 99, but the model has 99 classes (0 to 98)"),
+            ("BertForNextSentencePrediction", {"labels": [0, 1, 2]}, "labels hold 2, but the model has 2 classes"),
+            (
+                "BertForPreTraining",
+                {"labels": [[0] * 5] * 3, "next_sentence_label": [0, 1]},
+                "labels should be of shape (3,), not (2,)",
+            ),
+            (
+                "BertForQuestionAnswering",
+                {"start_positions": [0, -1, 2], "end_positions": [0, 1, 2]},
+                "positions hold -1; no answer is position 0, the place of [CLS]",
+            ),
+            (
+                "BertForQuestionAnswering",
+                {"start_positions": [0.0, 1.0, 2.0], "end_positions": [0, 1, 2]},
+                "positions should be whole numbers of shape (3,), not torch.float32 of (3,)",
+            ),
+            (
+                "BertForQuestionAnswering",
+                {"start_positions": [0, 1, 2], "end_positions": [0, 1]},
+                "positions should be whole numbers of shape (3,), not torch.int64 of (2,)",
+            ),
+        ],
+    )
+    def test_one_sentence_says_what_is_wrong(self, name: str, arguments: dict[str, Any], message: str) -> None:
+        model = build(name, **({"num_labels": 3} if "Classification" in name else {}))
+        tensors = {argument: torch.tensor(value) for argument, value in arguments.items()}
+        with pytest.raises(ValueError, match=re.escape(message)):
+            model(torch.randint(1, 99, (3, 5)), **tensors)
+
+    def test_regression(self) -> None:
+        model = build("BertForSequenceClassification", num_labels=2, problem_type="regression")
+        with pytest.raises(ValueError, match=r"labels should be of shape \(3, 2\), not \(2, 3\)"):
+            model(torch.randint(1, 99, (3, 5)), labels=torch.zeros(2, 3))
+        model = build("BertForSequenceClassification", num_labels=1)
+        with pytest.raises(ValueError, match=r"labels should be of shape \(3, 1\), not \(2,\)"):
+            model(torch.randint(1, 99, (3, 5)), labels=torch.zeros(2))
+
+    def test_choices(self) -> None:
+        model = build("BertForMultipleChoice")
+        with pytest.raises(ValueError, match=r"input_ids should be of shape \(batch, choices, seq\), not \(3, 5\)"):
+            model(torch.randint(1, 99, (3, 5)))
+        with pytest.raises(ValueError, match="labels hold 2, but the model has 2 classes"):
+            model(torch.randint(1, 99, (3, 2, 5)), labels=torch.tensor([0, 1, 2]))
+
+    @settings(deadline=None)
+    @given(
+        st.integers(1, 4),
+        st.lists(st.integers(-200, 6), min_size=1, max_size=5),
+        st.sampled_from([torch.int8, torch.int16, torch.int32, torch.int64]),
+    )
+    def test_any_whole_numbers(self, classes: int, labels: list[int], dtype: torch.dtype) -> None:
+        """Either the mean over what is not ignored, or an error that names a wrong label."""
+        labels = [max(label, -128) for label in labels]
+        logits = torch.randn(len(labels), classes)
+        wrong = [label for label in labels if label != IGNORED and not 0 <= label < classes]
+        if wrong:
+            with pytest.raises(ValueError, match=f"labels hold {wrong[0]}, but the model has {classes} classes"):
+                cross_entropy(logits, torch.tensor(labels, dtype=dtype))
+            return
+        kept = [(row, label) for row, label in enumerate(labels) if label != IGNORED]
+        loss = cross_entropy(logits, torch.tensor(labels, dtype=dtype))
+        if not kept:
+            assert loss.isnan()
+        else:
+            terms = torch.stack([-logits[row].double().log_softmax(-1)[label] for row, label in kept])
+            torch.testing.assert_close(loss.double(), terms.mean(), rtol=1e-5, atol=1e-6)
+
+
+class TestChosenPositions:
+    """Logits only where they are wanted: the same numbers but for rounding, because a product of fewer rows may be
+    summed in another order."""
+
+    @each_mlm_head
+    def test_same_logits_loss_and_gradients(self, name: str) -> None:
+        model = build(name)
+        batch = ragged_batch(model.config)
+        labels = torch.full_like(batch["input_ids"], IGNORED)
+        labels[0, [1, 4]] = torch.tensor([7, 9])
+        labels[1, 2] = 3
+        positions = labels != IGNORED
+        extra = {"next_sentence_label": torch.tensor([0, 1, 1])} if name == "BertForPreTraining" else {}
+        whole = model(**batch, labels=labels, **extra)
+        whole.loss.backward()
+        expected = {path: parameter.grad.clone() for path, parameter in model.named_parameters()}
+        model.zero_grad()
+        chosen = model(**batch, labels=labels, positions=positions, **extra)
+        chosen.loss.backward()
+        assert chosen[1].shape == (3, 99)
+        torch.testing.assert_close(chosen[1], whole[1][positions])
+        torch.testing.assert_close(chosen.loss, whole.loss)
+        for path, parameter in model.named_parameters():
+            torch.testing.assert_close(parameter.grad, expected[path])
+
+    @each_mlm_head
+    def test_nowhere(self, name: str) -> None:
+        model = build(name)
+        nowhere = torch.zeros(2, 5, dtype=torch.bool)
+        assert model(torch.randint(1, 99, (2, 5)), positions=nowhere)[0].shape == (0, 99)
+
+    @each_mlm_head
+    @pytest.mark.parametrize("positions", [torch.tensor([[1, 2]]), torch.ones(5, 2, dtype=torch.bool)])
+    def test_anything_but_a_mask_is_refused(self, name: str, positions: Tensor) -> None:
+        received = f"not {positions.dtype} of {tuple(positions.shape)}"
+        with pytest.raises(ValueError, match=re.escape(f"positions should be torch.bool of shape (2, 5), {received}")):
+            build(name)(torch.randint(1, 99, (2, 5)), positions=positions)
+
+
+@pytest.mark.parametrize("name", HEADS[:-1])  # a batch for multiple choice has one more axis
+def test_packed(name: str) -> None:
+    """Sequences in a row without padding score as each does alone."""
+    model = build(name)
+    sequences = [torch.randint(1, 99, (length,)) for length in (7, 7, 3)]
+    layout = minibert.PackedLayout([7, 7, 3])
+    packed = model(torch.cat(sequences), layout=layout)
+    for key in packed.keys():
+        alone = [model(sequence[None])[key] for sequence in sequences]
+        per_sequence = packed[key].shape[0] == 3
+        torch.testing.assert_close(packed[key], torch.cat([x if per_sequence else x[0] for x in alone]))
