@@ -39,6 +39,7 @@ from minibert import BertConfig, BertForPreTraining, BertModel, BertTokenizer
 from minibert.files import write_json
 from minibert.heads import IGNORED
 from minibert.training.data import Example, Examples, epoch_order, pack, split_by_tokens
+from minibert.training.loop import linear_schedule
 from minibert.training.pretraining import PretrainingData, encode_documents
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
@@ -145,11 +146,11 @@ def student_from(teacher: BertModel, word_counts: np.ndarray) -> BertForPreTrain
 # --- training --------------------------------------------------------------------------------------------------------
 
 
-def stream(dataset: Any, batch_size: int, seed: int) -> Iterator[list[Example]]:
+def stream(dataset: Any, batch_size: int, pool: int) -> Iterator[list[Example]]:
     """Batches of one epoch after the other, without end."""
     for epoch in itertools.count():
         examples = dataset.epoch(epoch)
-        for batch in epoch_order([len(e["input_ids"]) for e in examples], batch_size, seed, epoch, pool=1):
+        for batch in epoch_order([len(e["input_ids"]) for e in examples], batch_size, 0, epoch, pool):
             yield [examples[i] for i in batch]
 
 
@@ -164,6 +165,11 @@ class Unpaired:
         return [{**example, "next_sentence_label": IGNORED} for example in self.data.epoch(number)]
 
 
+def batch_of(streams: Sequence[Iterator[list[Example]]]) -> dict[str, Any]:
+    """The next batch of each stream, packed into one."""
+    return pack(sorted((e for s in streams for e in next(s)), key=lambda e: len(e["input_ids"])))
+
+
 def distillation_loss(student: Tensor, projected: Tensor, teacher: Tensor) -> Tensor:
     """How far the cosines between sentences, and the vectors after a projection, are from the teacher's."""
     student = F.normalize(student, dim=-1)
@@ -172,33 +178,32 @@ def distillation_loss(student: Tensor, projected: Tensor, teacher: Tensor) -> Te
 
 
 def train(
-    student: BertForPreTraining, sentences: list[Any], teacher: list[Tensor], pretraining: list[Any], steps: int
+    student: BertForPreTraining,
+    sentences: Sequence[Iterator[list[Example]]],
+    teacher: Tensor,
+    pretraining: Sequence[Iterator[list[Example]]],
+    steps: int,
 ) -> None:
     """Both losses in every step; dropout is off, because so small a model has nothing to spare."""
     student.eval()
-    projection = nn.Linear(student.config.hidden_size, teacher[0].shape[1], bias=False)
-    optimizer = torch.optim.AdamW([*student.parameters(), *projection.parameters()], lr=2e-3, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / (0.05 * steps), (steps - step) / (0.95 * steps), 1.0)
-    )
-    start = time.time()
+    projection = nn.Linear(student.config.hidden_size, teacher.shape[1], bias=False)
+    parameters = [*student.parameters(), *projection.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.01, fused=True)
+    schedule = linear_schedule(optimizer, steps, warmup=0.05)
+    began = time.time()
     for step in range(steps):
-        parts = [next(s) for s in sentences]
-        distilled: Any = 0.0
-        for examples, vectors in zip(parts, teacher, strict=True):
-            batch = pack(sorted(examples, key=lambda e: len(e["input_ids"])))
-            pooled = mean_pooled(student.bert, batch)
-            distilled = distilled + distillation_loss(pooled, projection(pooled), vectors[batch["number"]]) / len(parts)
-        batch = pack(sorted((e for s in pretraining for e in next(s)), key=lambda e: len(e["input_ids"])))
+        batch = batch_of(sentences)
+        pooled = mean_pooled(student.bert, batch)
+        distilled = distillation_loss(pooled, projection(pooled), teacher[batch["number"]])
+        batch = batch_of(pretraining)
         predicted = student(**batch, positions=batch["labels"] != IGNORED).loss
-        loss = distilled + 0.2 * predicted
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(student.parameters(), 1.0)
+        (distilled + 0.2 * predicted).backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         schedule.step()
+        optimizer.zero_grad()
         if step % 50 == 0:
-            rest = (time.time() - start) / (step + 1) * (steps - step) / 60
+            rest = (time.time() - began) / (step + 1) * (steps - step) / 60
             print(f"step {step}: distillation {distilled:.4f}, MLM + NSP {predicted:.3f}, {rest:.0f} min", flush=True)
 
 
@@ -260,17 +265,19 @@ def main() -> None:
     other = [other[i] for i in rng.permutation(len(other))[:60_000]]
     print(f"{len(articles)} articles, {len(meanings)} meanings, {len(short)} + {len(other)} sentences", flush=True)
 
-    sentences = [sentence_examples(texts, tokenizer) for texts in (short, other)]
-    vectors = [encode(teacher, examples) for examples in sentences]
-    print("teacher done", flush=True)
+    sentences = sentence_examples(short + other, tokenizer)
+    vectors = encode(teacher, sentences)
+    print("sentences encoded", flush=True)
     paired = PretrainingData(encode_documents(articles, tokenizer), tokenizer)
     unpaired = PretrainingData(encode_documents(meanings, tokenizer), tokenizer, next_sentence=False)
     counts = Counter(i for d in [*paired.documents, *unpaired.documents] for sentence in d for i in sentence.tolist())
     word_counts = np.array([counts[i] + 0.1 for i in range(len(tokenizer))])
 
     student = student_from(teacher, word_counts)
-    streams = [stream(Examples(sentences[0]), 96, 1), stream(Examples(sentences[1]), 96, 2)]
-    train(student, streams, vectors, [stream(paired, 24, 0), stream(Unpaired(unpaired), 64, 0)], options.steps)
+    parts = [sentences[: len(short)], sentences[len(short) :]]
+    sentence_streams = [stream(Examples(part), 96, pool=4) for part in parts]
+    text_streams = [stream(paired, 24, pool=50), stream(Unpaired(unpaired), 48, pool=50)]
+    train(student, sentence_streams, vectors, text_streams, options.steps)
 
     save(student, tokenizer, options.output)
     print(measure(options.output, options.data))

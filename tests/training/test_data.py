@@ -1,0 +1,109 @@
+"""Reading files of labelled text, and putting examples into batches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, strategies as st
+
+from minibert.training.data import epoch_order, pack, pad, read_conll, read_squad, read_table, split_by_tokens
+
+EXAMPLES = [
+    {"input_ids": np.array([1, 2, 3]), "labels": np.array([-100, 5, -100]), "score": 0.5},
+    {"input_ids": np.array([4]), "labels": np.array([6]), "score": 1.5},
+]
+
+
+def test_packed_batch() -> None:
+    batch = pack(EXAMPLES)
+    assert batch["input_ids"].tolist() == [1, 2, 3, 4]
+    assert batch["labels"].tolist() == [-100, 5, -100, 6]
+    assert torch.equal(batch["score"], torch.tensor([0.5, 1.5]))
+    assert batch["layout"].lengths == [3, 1]
+
+
+def test_padded_batch() -> None:
+    batch = pad(EXAMPLES, pad_token_id=9)
+    assert batch["input_ids"].tolist() == [[1, 2, 3], [4, 9, 9]]
+    assert batch["labels"].tolist() == [[-100, 5, -100], [6, -100, -100]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=1, max_size=200),
+    st.integers(1, 16),
+    st.sampled_from([1, 3, 50]),
+    st.integers(0, 3),
+)
+def test_every_example_comes_once_an_epoch(lengths: list[int], batch_size: int, pool: int, epoch: int) -> None:
+    batches = epoch_order(lengths, batch_size, 0, epoch, pool)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    assert all(1 <= len(batch) <= batch_size for batch in batches)
+    assert len(batches) == -(-len(lengths) // batch_size)
+    assert batches == epoch_order(lengths, batch_size, 0, epoch, pool)
+
+
+def test_batches_hold_examples_of_like_length_in_another_order_each_epoch() -> None:
+    lengths = np.random.default_rng(0).integers(1, 100, 1000).tolist()
+    batches = epoch_order(lengths, 10, 0, 0)
+    assert np.mean([max(lengths[i] for i in b) - min(lengths[i] for i in b) for b in batches]) < 5
+    assert batches != epoch_order(lengths, 10, 0, 1)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(1, 60))
+def test_parts_keep_within_the_budget(lengths: list[int], most: int) -> None:
+    examples = [{"input_ids": np.full(n, i)} for i, n in enumerate(lengths)]
+    parts = split_by_tokens(examples, most)
+    assert sorted(int(e["input_ids"][0]) for part in parts for e in part) == list(range(len(lengths)))
+    assert all(len(part) == 1 or sum(len(e["input_ids"]) for e in part) <= most for part in parts)
+    assert [e for part in split_by_tokens(examples, None) for e in part] == sorted(
+        examples, key=lambda e: len(e["input_ids"])
+    )
+
+
+def test_tables(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('text\tlabel\nsay "no\t1\n\nyes\t0\n', encoding="utf-8")
+    (tmp_path / "a.csv").write_text('text,label\n"a, b",1\n', encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": 1}\n\n', encoding="utf-8")
+    (tmp_path / "bare.tsv").write_text("good\t1\n", encoding="utf-8")
+    assert read_table(tmp_path / "a.tsv") == [{"text": 'say "no', "label": "1"}, {"text": "yes", "label": "0"}]
+    assert read_table(tmp_path / "a.csv") == [{"text": "a, b", "label": "1"}]
+    assert read_table(tmp_path / "a.jsonl") == [{"text": "a", "label": 1}]
+    assert read_table(tmp_path / "bare.tsv", ["text", "label"]) == [{"text": "good", "label": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "text\tlabel\nonly one\n", r"a\.tsv: row 1 has 1 columns, not 2 \(text, label\)"),
+        ("a.jsonl", '{"text": 1}\n{oops\n', r"a\.jsonl, line 2 is not JSON"),
+        ("a.jsonl", "[1]\n", r"a\.jsonl, line 1 should be a JSON object"),
+    ],
+)
+def test_broken_tables_are_refused(name: str, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / name)
+
+
+def test_conll(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("-DOCSTART- -X- O O\n\nSeoul NNP B-NP B-LOC\nis VBZ B-VP O\n\n\nParis NNP B-NP B-LOC\n")
+    assert read_conll(path) == [(["Seoul", "is"], ["B-LOC", "O"]), (["Paris"], ["B-LOC"])]
+    path.write_text("Seoul B-LOC\nis\n")
+    with pytest.raises(ValueError, match="line 2: 'is' should be a word and, last, its tag"):
+        read_conll(path)
+
+
+def test_squad(tmp_path: Path) -> None:
+    path = tmp_path / "squad.json"
+    entry = {"id": "1", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}]}
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann sat.", "qas": [entry]}]}]}))
+    assert read_squad(path) == [{"question": "Who?", "context": "Ann sat.", "answers": ["Ann"], "starts": [0]}]
+    path.write_text('{"data": [{"paragraphs": [{}]}]}')
+    with pytest.raises(ValueError, match=r"squad\.json is not a SQuAD file: 'qas' is missing"):
+        read_squad(path)

@@ -1,0 +1,217 @@
+"""Fine-tuning end to end on tasks that a tiny model learns in seconds; the real data are slow tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import shared_data, tiny_config
+
+from minibert import BertForSequenceClassification, BertForTokenClassification, BertModel, BertTokenizer
+from minibert.heads import IGNORED
+from minibert.training.finetuning import AnswerTask, SequenceTask, Task, TokenTask, finetune
+from minibert.training.loop import TrainingOptions
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "sat", "?", ".", "##s", "good", "bad", "seoul", "paris"]
+WORDS += [f"w{i}" for i in range(80)]
+OPTIONS = TrainingOptions(epochs=8, batch_size=16, learning_rate=3e-3)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Any:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    folder = tmp_path / "checkpoint"
+    config = tiny_config(vocab_size=len(WORDS), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    BertModel(config).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    return str(folder)
+
+
+def some_words(rng: np.random.Generator, count: int) -> list[str]:
+    return [f"w{i}" for i in rng.integers(0, 80, count)]
+
+
+def write_reviews(path: Path, count: int, seed: int) -> Path:
+    """Texts with one of two telling words in them."""
+    rng = np.random.default_rng(seed)
+    lines = ["review\tverdict"]
+    for _ in range(count):
+        words = some_words(rng, int(rng.integers(1, 12)))
+        verdict = ["bad", "good"][rng.integers(2)]
+        words.insert(int(rng.integers(len(words) + 1)), verdict)
+        lines.append(" ".join(words) + f"\t{verdict}!")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def run(task: Task, checkpoint: str, files: list[Path], folder: Path, **options: Any) -> dict[str, float]:
+    return finetune(task, checkpoint, files[0], files[1], folder, OPTIONS, **options)
+
+
+def test_classification_from_a_table(checkpoint: str, tmp_path: Path) -> None:
+    files = [write_reviews(tmp_path / f"{seed}.tsv", 200, seed) for seed in range(2)]
+
+    scores = run(SequenceTask(text="review", label="verdict"), checkpoint, files, tmp_path / "out")
+
+    assert scores["accuracy"] > 0.95
+    best = BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best")
+    assert best.config.id2label == {0: "bad!", 1: "good!"}
+    tokenizer = BertTokenizer.from_pretrained(tmp_path / "out" / "best")
+    logits = best(**tokenizer(["w1 good w2", "w1 bad"], padding=True, return_tensors="pt")).logits
+    assert [best.config.id2label[i] for i in logits.argmax(-1).tolist()] == ["good!", "bad!"]
+    logged = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert max(entry["accuracy"] for entry in logged if "accuracy" in entry) == scores["accuracy"]
+
+
+def test_regression_from_pairs(checkpoint: str, tmp_path: Path) -> None:
+    files = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        rows = []
+        for _ in range(200):
+            goods = int(rng.integers(0, 5))
+            first = ["good"] * goods + some_words(rng, 3)
+            rows.append({"a": " ".join(first), "b": " ".join(some_words(rng, 4)), "score": goods / 4})
+        files.append(tmp_path / f"{seed}.jsonl")
+        files[-1].write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+
+    task = SequenceTask(text="a", pair="b", label="score", regression=True)
+    scores = run(task, checkpoint, files, tmp_path / "out")
+
+    assert scores["spearman"] > 0.9
+    config = BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best").config
+    assert (config.num_labels, config.problem_type) == (1, "regression")
+
+
+def test_tags_of_words(checkpoint: str, tmp_path: Path) -> None:
+    files = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        lines = []
+        for _ in range(150):
+            for word in [*some_words(rng, 4), "seoul", "paris", *some_words(rng, 2)]:
+                lines.append(f"{word} {dict(seoul='B-LOC', paris='I-LOC').get(word, 'O')}")
+            lines.append("")
+        files.append(tmp_path / f"{seed}.conll")
+        files[-1].write_text("\n".join(lines), encoding="utf-8")
+
+    scores = run(TokenTask(), checkpoint, files, tmp_path / "out")
+
+    assert scores["f1"] > 0.95
+    best = BertForTokenClassification.from_pretrained(tmp_path / "out" / "best")
+    assert best.config.id2label == {0: "B-LOC", 1: "I-LOC", 2: "O"}
+
+
+def test_only_first_pieces_have_a_tag(checkpoint: str) -> None:
+    tokenizer = BertTokenizer.from_pretrained(checkpoint)
+    task, rows = TokenTask(), [(["seouls", "sat"], ["B-LOC", "O"])]
+    (example,) = task.examples(rows, tokenizer, tiny_config(**task.config(rows)), 16)
+    assert tokenizer.convert_ids_to_tokens(example["input_ids"].tolist()) == ["[CLS]", "seoul", "##s", "sat", "[SEP]"]
+    assert example["labels"].tolist() == [IGNORED, 0, IGNORED, 1, IGNORED]
+
+
+def write_squad(path: Path, count: int, seed: int) -> Path:
+    """The answer is the place after "sat"; the contexts are longer than a window."""
+    rng = np.random.default_rng(seed)
+    paragraphs = []
+    for _ in range(count):
+        words = some_words(rng, 40)
+        at = int(rng.integers(0, 39))
+        words[at : at + 2] = ["Sat", f"w{rng.integers(80)}"]
+        start = len(" ".join(words[: at + 1])) + 1
+        answer = {"text": words[at + 1], "answer_start": start}
+        paragraphs.append({"context": " ".join(words), "qas": [{"question": "who sat?", "answers": [answer]}]})
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
+    return path
+
+
+def test_windows_hold_the_answer_where_it_is(checkpoint: str, tmp_path: Path) -> None:
+    tokenizer, task = BertTokenizer.from_pretrained(checkpoint), AnswerTask(stride=6)
+    rows = task.read(write_squad(tmp_path / "a.json", 30, 0))
+    examples = task.examples(rows, tokenizer, tiny_config(), 24)
+    assert len(examples) > 2 * len(rows)
+    found = set()
+    for example in examples:
+        start, end = example["start_positions"], example["end_positions"]
+        if start:
+            context = rows[example["row"]]["context"]
+            text = context[example["begins"][start] : example["ends"][end]]
+            assert text == rows[example["row"]]["answers"][0]
+            found.add(example["row"])
+    assert found == set(range(len(rows)))
+
+
+def test_answers_to_questions(checkpoint: str, tmp_path: Path) -> None:
+    files = [write_squad(tmp_path / f"{seed}.json", 150, seed) for seed in range(2)]
+    scores = run(AnswerTask(stride=6), checkpoint, files, tmp_path / "out", max_length=24)
+    assert scores["f1"] > 0.5  # one window in two or three holds the answer; chance is 0.03
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (SequenceTask(text="text", label="verdict"), r"has no column 'text' in row 1; its columns are review, verdict"),
+        (
+            SequenceTask(text="review", label="verdict", regression=True),
+            r"Column 'verdict' should hold numbers, not '\w+!'",
+        ),
+    ],
+)
+def test_wrong_columns_are_named(task: Task, message: str, checkpoint: str, tmp_path: Path) -> None:
+    file = write_reviews(tmp_path / "a.tsv", 10, 0)
+    with pytest.raises(ValueError, match=message):
+        run(task, checkpoint, [file, file], tmp_path / "out")
+
+
+def test_label_that_training_has_not_is_named(checkpoint: str, tmp_path: Path) -> None:
+    file = write_reviews(tmp_path / "a.tsv", 20, 0)
+    other = tmp_path / "b.tsv"
+    other.write_text("review\tverdict\nw1\tgreat!\n")
+    with pytest.raises(ValueError, match=r"Label 'great!' is not among those of the training data \(bad!, good!\)"):
+        run(SequenceTask(text="review", label="verdict"), checkpoint, [file, other], tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_sst2(minilm: str, tmp_path: Path) -> None:
+    """MiniLM reaches 0.88 on SST-2's dev set."""
+    train, dev = shared_data("data", "sst2", "train.tsv"), shared_data("data", "sst2", "dev.tsv")
+    task = SequenceTask(text="sentence", label="label", columns=["sentence", "label"])
+    scores = finetune(task, minilm, train, dev, tmp_path, TrainingOptions(epochs=3, learning_rate=5e-5))
+    assert scores["accuracy"] >= 0.88
+
+
+STS_COLUMNS = ["genre", "file", "year", "id", "score", "sentence1", "sentence2"]
+
+
+@pytest.mark.slow
+def test_sts_benchmark(minilm: str, tmp_path: Path) -> None:
+    """MiniLM with a regression head reaches a Spearman of 0.85 on the STS benchmark's dev set."""
+    train, dev = shared_data("data", "stsb", "stsb-train.csv"), shared_data("data", "stsb", "stsb-dev.csv")
+    task = SequenceTask("sentence1", "score", "sentence2", regression=True, columns=STS_COLUMNS, delimiter="\t")
+    scores = finetune(task, minilm, train, dev, tmp_path, TrainingOptions(epochs=4, learning_rate=5e-5))
+    assert scores["spearman"] >= 0.85
+
+
+@pytest.mark.slow
+def test_korean_pairs_with_the_official_vocabulary(tmp_path: Path) -> None:
+    """KorSTS goes through end to end with kcbert's vocabulary and a small new model, and something is learnt."""
+    vocabulary = shared_data("data", "kcbert-base")
+    tokenizer = BertTokenizer.from_pretrained(vocabulary)
+    BertModel(tiny_config(vocab_size=len(tokenizer), max_position_embeddings=300)).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    task = SequenceTask("sentence1", "score", "sentence2", regression=True)
+    files = [shared_data("data", "korsts", f"sts-{part}.tsv") for part in ("train", "dev")]
+    options = TrainingOptions(epochs=3, learning_rate=1e-3)
+    scores = finetune(task, tmp_path / "model", files[0], files[1], tmp_path / "out", options)
+    assert scores["spearman"] > 0.1

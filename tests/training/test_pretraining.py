@@ -1,0 +1,202 @@
+"""Pre-training data: what is masked, which sentences are paired, and that every epoch can be made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+from hypothesis import given, settings, strategies as st
+
+from minibert import BertForMaskedLM, BertForPreTraining, BertTokenizer
+from minibert.heads import IGNORED
+from minibert.training.data import pack
+from minibert.training.pretraining import (
+    Masking,
+    PretrainingData,
+    encode_documents,
+    pretraining_losses,
+    read_documents,
+    sentence_pairs,
+    single_texts,
+)
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##believ", "##able", "cat", "dog", "sat"]
+WORDS += [f"word{i}" for i in range(988)]
+PAD, UNK, CLS, SEP, MASK = range(5)
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> BertTokenizer:
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    return BertTokenizer.from_pretrained(tmp_path)
+
+
+def numbered_documents(count: int = 6) -> list[list[Any]]:
+    """Documents in which every token is another number that tells its document: 1000 d, 1000 d + 1, ..."""
+    rng = np.random.default_rng(0)
+    documents = []
+    for number in range(count):
+        ends = np.cumsum(rng.integers(1, 15, 30))
+        documents.append(np.split(1000 * (number + 1) + np.arange(ends[-1]), ends[:-1]))
+    return documents
+
+
+def masked_tokens(tokenizer: BertTokenizer, whole_words: bool = False) -> tuple[Any, Any, Any]:
+    """A million tokens, one in fifty of them special, as (before, seen, labels)."""
+    rng = np.random.default_rng(0)
+    ids = rng.integers(5, len(WORDS), (1000, 1000))
+    ids[rng.random(ids.shape) < 0.02] = SEP
+    ids[:, 0] = CLS
+    masking = Masking.for_tokenizer(tokenizer, whole_words=whole_words)
+    rows = [masking(row, rng) for row in ids]
+    return ids, np.stack([seen for seen, _ in rows]), np.stack([labels for _, labels in rows])
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_masking_statistics_over_a_million_tokens(whole_words: bool, tokenizer: BertTokenizer) -> None:
+    ids, seen, labels = masked_tokens(tokenizer, whole_words)
+    chosen = labels != IGNORED
+
+    assert not chosen[np.isin(ids, (PAD, UNK, CLS, SEP, MASK))].any()
+    assert np.array_equal(seen[~chosen], ids[~chosen])
+    assert np.array_equal(labels[chosen], ids[chosen])
+    # five standard deviations of a million draws are 0.0018, of 150,000 draws 0.005
+    assert abs(chosen.mean() / (ids >= 5).mean() - 0.15) < 0.002
+    hidden, kept = seen[chosen] == MASK, seen[chosen] == ids[chosen]
+    assert abs(hidden.mean() - 0.8) < 0.005
+    assert abs(kept.mean() - 0.1) < 0.005
+    others = seen[chosen][~hidden & ~kept]
+    assert not np.isin(others, (PAD, UNK, CLS, SEP, MASK)).any()
+    assert len(np.unique(others)) > 980  # any word may come
+
+
+def test_whole_words_are_masked_with_all_their_pieces(tokenizer: BertTokenizer) -> None:
+    ids = np.array(tokenizer(["unbelievable cat unbelievable dog"] * 1)["input_ids"][0])
+    masking = Masking.for_tokenizer(tokenizer, probability=0.5, whole_words=True)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        chosen = masking(ids, rng)[1] != IGNORED
+        assert len(set(chosen[1:4])) == 1 and len(set(chosen[5:8])) == 1
+    assert ids.tolist() == [CLS, 5, 6, 7, 8, 5, 6, 7, 9, SEP]
+
+
+def test_half_of_the_pairs_follow_each_other_and_the_others_cross_documents() -> None:
+    documents = numbered_documents()
+    flat = [np.concatenate(document) for document in documents]
+    labels = []
+    for seed in range(100):
+        for first, second, label in sentence_pairs(documents, 40, np.random.default_rng(seed)):
+            assert len(first) + (0 if second is None else len(second)) <= 40
+            assert (np.diff(first) == 1).all()  # a run of one document
+            if second is None:
+                assert label == IGNORED and first[-1] in (text[-1] for text in flat)
+                continue
+            assert len(first) and len(second) and (np.diff(second) == 1).all()
+            same = first[0] // 1000 == second[0] // 1000
+            assert same == (label == 0)
+            labels.append(label)
+            if label == 0:
+                assert second[0] > first[-1]
+    assert len(labels) > 4000
+    assert abs(np.mean(labels) - 0.5) < 0.03  # four standard deviations
+
+
+def test_next_text_starts_where_the_first_ends_when_nothing_has_to_be_cut() -> None:
+    pairs = sentence_pairs(numbered_documents(), 10_000, np.random.default_rng(0))
+    followed = [(first, second) for first, second, label in pairs if label == 0 and second is not None]
+    assert followed
+    assert all(second[0] == first[-1] + 1 for first, second in followed)
+
+
+def test_no_text_is_lost() -> None:
+    """Every token of the corpus is in some first text, or in a second one that follows it."""
+    documents = numbered_documents()
+    seen: set[int] = set()
+    for first, second, label in sentence_pairs(documents, 10_000, np.random.default_rng(1)):
+        seen.update(first.tolist())
+        if second is not None and label == 0:
+            seen.update(second.tolist())
+    assert seen == {int(token) for document in documents for sentence in document for token in sentence}
+
+
+def test_one_document_cannot_make_random_pairs() -> None:
+    with pytest.raises(ValueError, match="needs two or more documents, not 1: put empty lines between documents"):
+        sentence_pairs(numbered_documents(1), 40, np.random.default_rng(0))
+
+
+def test_texts_without_pairs_are_the_documents_in_order() -> None:
+    documents = numbered_documents()
+    texts = [first for first, _, _ in single_texts(documents, 10_000)]
+    assert [text.tolist() for text in texts] == [np.concatenate(document).tolist() for document in documents]
+    assert max(len(text) for text, _, _ in single_texts(documents, 12)) == 12
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.lists(st.lists(st.integers(5, 98), min_size=1, max_size=12), min_size=1, max_size=6), min_size=2),
+    st.integers(2, 60),
+)
+def test_any_corpus_makes_valid_pairs(corpus: list[list[list[int]]], most: int) -> None:
+    documents = [[np.array(sentence) for sentence in document] for document in corpus]
+    for first, second, label in sentence_pairs(documents, most, np.random.default_rng(0)):
+        assert 1 <= len(first) and len(first) + (0 if second is None else len(second)) <= most
+        assert (second is None) == (label == IGNORED)
+
+
+def pretraining_data(tokenizer: BertTokenizer, **options: Any) -> PretrainingData:
+    documents = [["cat sat word1", "dog sat word2 word3", "unbelievable cat"] * 5, ["word4 word5", "word6 word7"] * 5]
+    return PretrainingData(encode_documents(documents, tokenizer), tokenizer, max_length=24, **options)
+
+
+def test_epochs_differ_and_can_be_made_again(tokenizer: BertTokenizer) -> None:
+    def rows(data: PretrainingData, epoch: int) -> list[list[int]]:
+        return [example["input_ids"].tolist() for example in data.epoch(epoch)]
+
+    data, same, other_seed = (pretraining_data(tokenizer, seed=seed) for seed in (0, 0, 1))
+    assert rows(data, 3) == rows(same, 3)
+    assert rows(data, 3) != rows(data, 4)
+    assert rows(data, 3) != rows(other_seed, 3)
+
+
+def test_example_is_laid_out_as_in_the_paper(tokenizer: BertTokenizer) -> None:
+    for example in pretraining_data(tokenizer, mask_probability=0.0).epoch(0):
+        ids, segments = example["input_ids"].tolist(), example["token_type_ids"].tolist()
+        assert len(ids) <= 24 and ids[0] == CLS and ids[-1] == SEP
+        assert segments == sorted(segments)
+        assert ids.count(SEP) == (1 if example["next_sentence_label"] == IGNORED else 2)
+        if example["next_sentence_label"] != IGNORED:
+            assert segments.index(1) == ids.index(SEP) + 1  # the first [SEP] belongs to the first text
+        assert (example["labels"] == IGNORED).all()
+
+
+@pytest.mark.parametrize("next_sentence", [True, False])
+def test_losses_are_those_of_the_model(next_sentence: bool, tokenizer: BertTokenizer) -> None:
+    examples = pretraining_data(tokenizer, next_sentence=next_sentence).epoch(0)
+    model = (BertForPreTraining if next_sentence else BertForMaskedLM)(tiny_config(vocab_size=len(WORDS))).eval()
+    batch = pack(examples)
+
+    losses = pretraining_losses(model, batch)
+
+    means = [summed / (batch[name] != IGNORED).sum() for name, summed in losses.items()]
+    assert len(means) == (2 if next_sentence else 1)
+    torch.testing.assert_close(sum(means), model(**batch).loss)
+
+
+def test_documents_are_separated_by_empty_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\none\ntwo\n\n \nthree\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("four", encoding="utf-8")
+    documents = read_documents([tmp_path / "a.txt", tmp_path / "b.txt"])
+    assert documents == [["one", "two"], ["three"], ["four"]]
+
+
+def test_corpus_that_is_empty_or_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ValueError, match="The corpus holds no text: one sentence a line"):
+        read_documents([tmp_path / "empty.txt"])
+    with pytest.raises(ValueError, match=r"latin\.txt is not UTF-8; convert it"):
+        read_documents([tmp_path / "latin.txt"])

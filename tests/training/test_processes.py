@@ -1,0 +1,131 @@
+"""scripts/pretrain.py as it is really run: killed and resumed, and shared out to two processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import CHECKOUT, tiny_config
+from safetensors.torch import load_file
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(CHECKOUT)}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a small config, corpus and vocabulary."""
+    rng = np.random.default_rng(0)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(94))]
+    documents = [
+        "\n".join(" ".join(f"w{i}" for i in rng.integers(0, 94, rng.integers(3, 12))) for _ in range(8))
+        for _ in range(30)
+    ]
+    (tmp_path / "corpus.txt").write_text("\n\n".join(documents), encoding="utf-8")
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    write_config(tmp_path, dropout=0.1)
+    return tmp_path
+
+
+def write_config(project: Path, dropout: float) -> None:
+    config = tiny_config(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    (project / "config.json").write_text(config.to_json_string(), encoding="utf-8")
+
+
+def command(project: Path, output: str, *options: str, processes: int = 1) -> list[str]:
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    return [
+        sys.executable,
+        *(torchrun if processes > 1 else []),
+        str(CHECKOUT / "scripts" / "pretrain.py"),
+        *("--config", f"{project}/config.json", "--corpus", f"{project}/corpus.txt", "--vocab", str(project)),
+        *("--output", f"{project}/{output}", "--max-length", "32", "--batch-size", "8", "--learning-rate", "1e-3"),
+        *options,
+    ]
+
+
+def train(project: Path, output: str, *options: str, **arguments: Any) -> dict[str, torch.Tensor]:
+    result = subprocess.run(
+        command(project, output, *options, **arguments), env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return load_file(project / output / "model.safetensors")
+
+
+def losses(project: Path, output: str) -> list[float]:
+    return [json.loads(line)["loss"] for line in (project / output / "log.jsonl").read_text().splitlines()]
+
+
+def kill_and_resume(project: Path, kills: int, steps: int) -> None:
+    """Kills the run `kills` times with SIGKILL at random moments, resumes it, and compares with one left alone."""
+    options = ("--steps", str(steps), "--save-every", "7")
+    whole = train(project, "whole", *options)
+    chance = random.Random(0)
+    log = project / "cut" / "log.jsonl"
+    resume: tuple[str, ...] = ()
+    for kill in range(kills):
+        process = subprocess.Popen(
+            command(project, "cut", *options, *resume), env=ENVIRONMENT, stderr=subprocess.DEVNULL
+        )
+        # until some random place of its own part of the run, and a moment more: within a step, or while it is saving
+        goal = (kill + chance.random()) * steps / (kills + 1)
+        while process.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < goal):
+            time.sleep(0.01)
+        time.sleep(chance.random() * 0.05)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        resume = ("--resume",)
+    resumed = train(project, "cut", *options, "--resume")
+
+    assert losses(project, "cut") == losses(project, "whole")
+    assert whole.keys() == resumed.keys()
+    assert all(torch.equal(resumed[name], weight) for name, weight in whole.items())
+
+
+def test_killed_twice_and_resumed_to_the_same_weights(project: Path) -> None:
+    kill_and_resume(project, kills=2, steps=150)
+
+
+@pytest.mark.slow
+def test_killed_ten_times_and_resumed_to_the_same_weights(project: Path) -> None:
+    kill_and_resume(project, kills=10, steps=1000)
+
+
+def test_two_processes_equal_one(project: Path) -> None:
+    write_config(project, dropout=0.0)
+    options = ("--steps", "20", "--tokens-per-forward", "100")  # each process makes several forwards a step
+    one = train(project, "one", *options)
+    two = train(project, "two", *options, processes=2)
+    assert max(abs(a - b) for a, b in zip(losses(project, "one"), losses(project, "two"), strict=True)) < 1e-6
+    for name, weight in one.items():
+        torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> None:
+    options = ("--steps", "100000", "--save-every", "5")
+    run = subprocess.Popen(
+        command(project, "out", *options, processes=2), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    )
+    log = project / "out" / "log.jsonl"
+    while run.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 12):
+        time.sleep(0.05)
+    workers = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()
+    assert len(workers) == 2
+    os.kill(int(workers[1]), signal.SIGKILL)
+    _, messages = run.communicate(timeout=120)
+
+    assert run.returncode == 1
+    assert "Start again with --resume to go on from step" in messages
+    steps = torch.load(project / "out" / "state.pt", weights_only=True)["position"]["step"]
+    assert steps >= 10 and steps % 5 == 0
+    train(project, "out", "--steps", str(steps + 3), "--resume")
+    assert len(losses(project, "out")) == steps + 3
