@@ -44,6 +44,7 @@ _PUBLIC = {
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig as BertConfig
+    from minibert.embedder import SentenceEmbedder as SentenceEmbedder
     from minibert.heads import (
         AutoModel as AutoModel,
         AutoModelForMaskedLM as AutoModelForMaskedLM,

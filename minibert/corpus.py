@@ -1,0 +1,268 @@
+"""Encoding a corpus of any length: lines in, shards of vectors out, in bounded memory, and resumable.
+
+    folder/
+      manifest.json         model and settings; a folder is only continued with the same
+      shard-000000.npy      vectors of the first `shard_size` lines
+      shard-000000.json     its counts and a hash of its lines, written after it: the shard is complete
+      ...
+      index.json            totals, written when every shard is complete
+
+A shard is encoded by itself, so it does not matter which run, or which of several processes, wrote it: the bytes are
+the same. A run that was stopped, however hard, is continued by starting it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minibert.batching import Progress
+from minibert.embedder import WINDOW, SentenceEmbedder
+from minibert.files import read_json, replacing, write_json
+from minibert.vector_files import FORMATS, open_vectors, vector_format
+
+
+@dataclass
+class CorpusReport:
+    """What `encode_corpus` or `encode_file` did.
+
+    Attributes:
+        lines: texts that were encoded.
+        tokens: tokens of these that went through the model.
+        overlong: how many of these texts have more tokens than fit, and were cut or averaged.
+        shards: shards that were written.
+        skipped: shards that an earlier run had finished.
+    """
+
+    lines: int = 0
+    tokens: int = 0
+    overlong: int = 0
+    shards: int = 0
+    skipped: int = 0
+
+
+def read_lines(name: str) -> Iterator[str]:
+    """The lines of a UTF-8 file, or of stdin for "-", one at a time; blank lines count, as empty texts.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is not UTF-8; its number is named.
+    """
+    where = "stdin" if name == "-" else name
+    file = sys.stdin.buffer if name == "-" else Path(name).open("rb")
+    with file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield line.rstrip(b"\r\n").decode("utf-8")
+            except UnicodeDecodeError:
+                raise ValueError(f"line {number} of {where} is not UTF-8; convert the file (iconv -t utf-8).") from None
+
+
+def encode_file(
+    embedder: SentenceEmbedder, texts: Iterable[str], path: str | Path, *, show_progress: bool = False, **options: Any
+) -> CorpusReport:
+    """Writes the vectors of `texts` into one file, whole or not at all, holding few of them in memory.
+
+    Args:
+        embedder: what makes the vectors.
+        texts: read one after the other.
+        path: the file; its ending says the format, see `minibert.vector_files.open_vectors`.
+        show_progress: a tqdm bar with tokens per second.
+        options: as in `SentenceEmbedder.encode`.
+
+    Raises:
+        ValueError: a format or an option that does not exist.
+        OSError: the file cannot be written.
+    """
+    file_format = vector_format(path)
+    with Progress(show_progress) as progress:
+        settings = embedder.window_options(**options)
+        return _write(embedder, iter(texts), Path(path), file_format, settings, progress)
+
+
+def encode_corpus(
+    embedder: SentenceEmbedder,
+    texts: Iterable[str],
+    folder: str | Path,
+    *,
+    file_format: str = "npy",
+    shard_size: int = WINDOW,
+    rank: int = 0,
+    world_size: int = 1,
+    show_progress: bool = False,
+    **options: Any,
+) -> CorpusReport:
+    """Writes the vectors of `texts` as shards into `folder`, going on where an earlier run stopped.
+
+    Of several processes each takes every `world_size`-th shard; they need not know of each other, but all read the
+    same texts.
+
+    Args:
+        embedder: what makes the vectors.
+        texts: read one after the other; one shard of them is held at a time.
+        folder: where the shards go; made when it does not exist.
+        file_format: one of `minibert.vector_files.FORMATS`.
+        shard_size: texts in a shard.
+        rank: number of this process.
+        world_size: number of processes.
+        show_progress: a tqdm bar with tokens per second.
+        options: as in `SentenceEmbedder.encode`.
+
+    Raises:
+        ValueError: an option that does not exist, or a folder that was begun with other texts, model or settings.
+        OSError: a shard cannot be written; those before it are complete.
+    """
+    if file_format not in FORMATS:
+        raise ValueError(f"file_format should be one of {', '.join(FORMATS)}, not {file_format!r}.")
+    if not isinstance(shard_size, int) or shard_size < 1:
+        raise ValueError(f"shard_size should be a whole number of 1 or more, not {shard_size!r}.")
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}.")
+    settings = embedder.window_options(**options)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if world_size == 1:  # among several, another may be writing these right now
+        _remove_leftovers(folder, "manifest.json")
+        _remove_leftovers(folder, "index.json")
+    about = {"file_format": file_format, "shard_size": shard_size, **settings, **_describe(embedder)}
+    _check_manifest(folder / "manifest.json", about)
+
+    report = CorpusReport()
+    texts = iter(texts)
+    with Progress(show_progress) as progress:
+        for number in count():
+            shard = list(islice(texts, shard_size))
+            if not shard:
+                break
+            if number % world_size == rank:
+                path = folder / f"shard-{number:06d}.{file_format}"
+                _do_shard(embedder, shard, path, settings, progress, report)
+    _finish(folder, number, {"dimension": embedder.dimension, "file_format": file_format})
+    return report
+
+
+def _write(
+    embedder: SentenceEmbedder,
+    texts: Iterator[str],
+    path: Path,
+    file_format: str,
+    settings: dict[str, Any],
+    progress: Progress,
+) -> CorpusReport:
+    report = CorpusReport()
+    with replacing(path) as temporary, open_vectors(temporary, file_format, embedder.dimension) as write:
+        while window := list(islice(texts, WINDOW)):
+            encoded = embedder.encode_window(window, **settings, progress=progress)
+            write(window, encoded.vectors)
+            report.lines += len(window)
+            report.tokens += encoded.tokens
+            report.overlong += encoded.overlong
+    return report
+
+
+def _do_shard(
+    embedder: SentenceEmbedder,
+    texts: list[str],
+    path: Path,
+    settings: dict[str, Any],
+    progress: Progress,
+    report: CorpusReport,
+) -> None:
+    """Writes one shard and then its record, unless an earlier run has done so; counts it in `report`."""
+    record = path.with_suffix(".json")
+    digest = _digest(texts)
+    if record.is_file() and path.is_file():
+        if read_json(record).get("sha256") != digest:
+            raise ValueError(f"{path} was made from other texts: the input has changed, so give another folder.")
+        report.skipped += 1
+        progress.add(len(texts))
+        return
+    _remove_leftovers(path.parent, path.stem)
+    try:
+        done = _write(embedder, iter(texts), path, path.suffix[1:], settings, progress)
+        write_json(record, {"lines": done.lines, "tokens": done.tokens, "overlong": done.overlong, "sha256": digest})
+    except OSError as error:
+        raise OSError(
+            f"{path} could not be written ({error.strerror or error}). The shards before it are complete: make room, "
+            "then run the same again to go on."
+        ) from error
+    report.lines += done.lines
+    report.tokens += done.tokens
+    report.overlong += done.overlong
+    report.shards += 1
+
+
+def _finish(folder: Path, shards: int, about: dict[str, Any]) -> None:
+    """Writes the totals if this run, or this process among several, was the last to finish its shards."""
+    if (folder / f"shard-{shards:06d}.json").exists():
+        raise ValueError(f"{folder} holds more than the {shards} shards of this input: the input has changed.")
+    records = [folder / f"shard-{number:06d}.json" for number in range(shards)]
+    if all(record.is_file() for record in records):
+        counts = [read_json(record) for record in records]
+        totals = {name: sum(c[name] for c in counts) for name in ("lines", "tokens", "overlong")}
+        write_json(folder / "index.json", {"shards": shards, **about, **totals})
+
+
+def _check_manifest(path: Path, settings: dict[str, Any]) -> None:
+    """Writes the settings of a new folder, or compares them with those it was begun with."""
+    if not path.is_file():
+        write_json(path, settings)
+        return
+    earlier = read_json(path)
+    changed = [name for name in settings if earlier.get(name) != settings[name]]
+    if "model" in changed:
+        raise ValueError(f"{path.parent} was begun with another model or tokenizer; give another folder.")
+    if changed:
+        name = changed[0]
+        raise ValueError(
+            f"{path.parent} was begun with {name} {earlier.get(name)!r}, not {settings[name]!r}: use the same settings "
+            "to go on, or another folder."
+        )
+
+
+def _describe(embedder: SentenceEmbedder) -> dict[str, Any]:
+    """Everything about an embedder that its vectors depend on."""
+    return {
+        "model": _fingerprint(embedder),
+        "precision": embedder.precision,
+        "pooling": embedder.pooling,
+        "layers": embedder.layers,
+        "layer_weights": embedder.layer_weights,
+        "steps": [str(step) for step in embedder.steps],
+        "max_length": embedder.max_length,
+        "include_prompt": embedder.include_prompt,
+    }
+
+
+def _fingerprint(embedder: SentenceEmbedder) -> str:
+    """A hash of the weights and the vocabulary."""
+    tokenizer = embedder.tokenizer
+    switches = (tokenizer.do_lower_case, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
+    digest = hashlib.sha256(repr((sorted(tokenizer.get_vocab().items()), switches)).encode())
+    digest.update(embedder.model.config.to_json_string().encode())
+    for module in (embedder.model, embedder.steps):
+        for name, tensor in module.state_dict().items():
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def _digest(texts: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _remove_leftovers(folder: Path, name: str) -> None:
+    """Removes the temporary files of a writer that was killed."""
+    for leftover in folder.glob(f".{name}.*.tmp"):
+        leftover.unlink(missing_ok=True)

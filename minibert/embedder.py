@@ -1,0 +1,391 @@
+"""SentenceEmbedder: texts to vectors, sorted by length and packed, so that no time goes into padding."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from minibert.batching import Progress, batches, cut, merge_windows, windows
+from minibert.config import split_source_options
+from minibert.encoding import Encoding
+from minibert.files import Source
+from minibert.layouts import PackedLayout
+from minibert.model import BertModel
+from minibert.pooling import POOLINGS, Layers, combine_layers, pool, resolve_layers
+from minibert.sentence_folder import Dense, Normalize, read_sentence_folder
+from minibert.tokenizer import BertTokenizer
+
+Vectors = NDArray[np.float32]
+
+# Tokens of one pass through the model: enough for the matrix products to run at full speed, few enough for the
+# hidden states to stay near the processor
+BATCH_TOKENS = 4096
+# Texts that are tokenised and sorted together; bounds the memory that token lists take
+WINDOW = 16384
+
+
+class WordVectors(NamedTuple):
+    """The words of a text, where each lies in it (`[start, end)` in characters), and their vectors (words, D)."""
+
+    words: list[str]
+    offsets: list[tuple[int, int]]
+    vectors: Vectors
+
+
+class Encoded(NamedTuple):
+    """Vectors of some texts (N, D), how many tokens went through the model, and how many texts did not fit."""
+
+    vectors: Vectors
+    tokens: int
+    overlong: int
+
+
+class SentenceEmbedder:
+    """A BERT, its tokenizer, and how hidden states become one vector for each text.
+
+    ```python
+    embedder = SentenceEmbedder.from_pretrained("sentence-transformers/all-MiniLM-L6-v2")
+    vectors = embedder.encode(["I love Korea", "Paris"])     # numpy (2, 384) float32
+    ```
+
+    Args:
+        model: the BERT; used as it is.
+        tokenizer: its tokenizer.
+        pooling: one of `minibert.pooling.POOLINGS`, or several to be put side by side.
+        layers: which layers, and
+        layer_weights: with what weights; as in `minibert.pooling.combine_layers`.
+        steps: modules that the pooled vectors (batch, hidden) go through, such as `Dense` and `Normalize`.
+        max_length: tokens of the longest text, [CLS] and [SEP] included; never more than the model has positions.
+            None: what the tokenizer says.
+        prompts: texts to put before every text, by name.
+        default_prompt_name: the prompt that is used when a call names none.
+        include_prompt: whether a prompt's tokens take part in pooling.
+
+    Raises:
+        ValueError: a pooling, layer or prompt that is not there, or vectors that do not fit the first `Dense`.
+    """
+
+    def __init__(
+        self,
+        model: BertModel,
+        tokenizer: BertTokenizer,
+        *,
+        pooling: str | Sequence[str] = "mean",
+        layers: Layers = "last",
+        layer_weights: Sequence[float] | None = None,
+        steps: Iterable[nn.Module] = (),
+        max_length: int | None = None,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        include_prompt: bool = True,
+    ) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
+        if unknown := [name for name in self.pooling if name not in POOLINGS] or not self.pooling:
+            raise ValueError(f"pooling should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}.")
+        if "pooler" in self.pooling and model.pooler is None:
+            raise ValueError('pooling="pooler" needs a model with a pooler: BertModel(config, add_pooling_layer=True).')
+        depth = model.config.num_hidden_layers
+        self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
+        self._keep_all = self.layers != [depth]
+        self.steps = nn.Sequential(*steps).to(model.device).eval()
+        positions = model.config.max_position_embeddings
+        self.max_length = min(positions, max_length or tokenizer.model_max_length)
+        self.prompts = dict(prompts or {})
+        self.default_prompt_name = default_prompt_name
+        self.include_prompt = include_prompt
+        self.precision: str | None = None  # what `from_pretrained` made of the model
+        self._named_prompt(None)  # the default one must exist
+        hidden = model.config.hidden_size
+        features = hidden * (len(self.layers) if self.layer_weights is None else 1)
+        self._width = sum(hidden if name == "pooler" else features for name in self.pooling)
+        self.dimension = self._width
+        for dense in (step for step in self.steps if isinstance(step, Dense)):
+            if dense.linear.in_features != self.dimension:
+                raise ValueError(
+                    f"layers and pooling give vectors of {self.dimension} numbers, but the Dense layer of this model "
+                    f"takes {dense.linear.in_features}."
+                )
+            self.dimension = dense.linear.out_features
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        pooling: str | Sequence[str] | None = None,
+        layers: Layers | None = None,
+        layer_weights: Sequence[float] | None = None,
+        normalize: bool | None = None,
+        precision: str | None = "fp32",
+        max_length: int | None = None,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        device: torch.device | str | None = None,
+        **options: Any,
+    ) -> SentenceEmbedder:
+        """Loads a sentence-transformers folder as it says, or any BERT.
+
+        Args:
+            name: folder, bundled model or Hub id.
+            pooling: None follows the folder's modules.json; a plain BERT has none and gets `"mean"`.
+            layers: one of `minibert.pooling.LAYER_CHOICES` or layer numbers; None: `"last"`. Layers above the highest
+                one that is needed are not kept.
+            layer_weights: as in `minibert.pooling.combine_layers`.
+            normalize: make vectors of length 1; None follows the folder, a plain BERT's are left as they are.
+            precision: "fp32", "bf16" or "int8" as in `minibert.optimize`; None runs the model unchanged, whose float32
+                results equal the reference's bit for bit.
+            max_length: as in the class; None: what the folder says.
+            prompts: None: the folder's.
+            default_prompt_name: None: the folder's.
+            device: where to run; None: the CPU.
+            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.files.Source`.
+
+        Raises:
+            FileNotFoundError: no such checkpoint, or a file of it is missing.
+            ValueError: a damaged file, or something in the folder that minibert does not have, named.
+        """
+        source_options, unknown = split_source_options(options)
+        if unknown:
+            raise TypeError(f"SentenceEmbedder.from_pretrained has no option {min(unknown)!r}.")
+        folder = read_sentence_folder(Source(name, **source_options))
+        pooling = folder.pooling if pooling is None else [pooling] if isinstance(pooling, str) else list(pooling)
+        # with its pooler only where that is used: sentence models come without one
+        model = BertModel.from_pretrained(
+            folder.transformer,
+            dtype=torch.float32,
+            device=device,
+            add_pooling_layer="pooler" in pooling,
+            **source_options,
+        )
+        numbers, weights = resolve_layers(layers or "last", model.config.num_hidden_layers, layer_weights)
+        if "pooler" not in pooling:
+            del model.encoder.layer[max(numbers) :]
+            model.config = model.config.replace(num_hidden_layers=max(numbers))
+        if precision is not None:
+            from minibert.optimize import optimize
+
+            model = optimize(model, precision=precision)
+        steps = [step for step in folder.steps if normalize is None or not isinstance(step, Normalize)]
+        # a tokenizer that keeps capitals is made not to; its accents stay as they are
+        tokenizer = BertTokenizer.from_pretrained(folder.transformer, **source_options)
+        if folder.lower_case and not tokenizer.do_lower_case:
+            lower: dict[str, Any] = {"do_lower_case": True, "strip_accents": bool(tokenizer.strip_accents)}
+            tokenizer = BertTokenizer.from_pretrained(folder.transformer, **source_options, **lower)
+        embedder = cls(
+            model,
+            tokenizer,
+            pooling=pooling,
+            layers=numbers,
+            layer_weights=weights,
+            steps=[*steps, Normalize()] if normalize else steps,
+            max_length=max_length or folder.max_length,
+            prompts=folder.prompts if prompts is None else prompts,
+            default_prompt_name=default_prompt_name or folder.default_prompt_name,
+            include_prompt=folder.include_prompt,
+        )
+        embedder.precision = precision
+        return embedder
+
+    def encode(self, texts: str | Iterable[str], *, show_progress: bool = False, **options: Any) -> Vectors:
+        """Vectors of texts, in the order of the texts.
+
+        Args:
+            texts: one text or any number of them.
+            show_progress: a tqdm bar with tokens per second.
+            options: `prompt`, `prompt_name`, `overflow` and `batch_tokens` as in `window_options`.
+
+        Returns:
+            (N, D) float32; (D,) for a single text; (0, D) for none.
+
+        Raises:
+            ValueError: something that is not a text, or an option that does not exist.
+        """
+        single = isinstance(texts, str)
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        settings = self.window_options(**options)
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        overlong = 0
+        with Progress(show_progress, total=len(texts)) as progress:
+            for start in range(0, len(texts), WINDOW):
+                encoded = self.encode_window(texts[start : start + WINDOW], **settings, progress=progress)
+                vectors[start : start + WINDOW] = encoded.vectors
+                overlong += encoded.overlong
+        if overlong and settings["overflow"] == "truncate":
+            warnings.warn(
+                f"{overlong} of {len(texts)} texts have more than {self.max_length} tokens and were cut there; "
+                'overflow="mean" takes all of them in.',
+                stacklevel=2,
+            )
+        return vectors[0] if single else vectors
+
+    def encode_stream(
+        self, texts: Iterable[str], *, window: int = WINDOW, **options: Any
+    ) -> Iterator[tuple[list[str], Vectors]]:
+        """Encodes any number of texts, never holding more than `window` of them.
+
+        Args:
+            texts: read as far as the vectors are asked for.
+            window: texts that are sorted and encoded together.
+            options: as in `encode`.
+
+        Yields:
+            The next texts and their vectors (window, D), in the order of the texts.
+        """
+        texts = iter(texts)
+        while batch := list(islice(texts, window)):
+            yield batch, self.encode(batch, **options)
+
+    def window_options(
+        self,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        overflow: str = "truncate",
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> dict[str, Any]:
+        """Checks the options of every way to encode, and looks the prompt up: arguments for `encode_window`.
+
+        Args:
+            prompt: put before every text.
+            prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
+            overflow: what to do with a text of more than `max_length` tokens. "truncate" leaves the rest out and says
+                for how many texts; "mean" cuts it into windows, each with the prompt, and takes the mean of their
+                vectors before normalisation, each window counting as many times as it has tokens.
+            batch_tokens: tokens of one pass through the model.
+
+        Raises:
+            ValueError: an impossible value, or a prompt that is unknown or leaves no room for a text.
+        """
+        if prompt is not None and prompt_name is not None:
+            raise ValueError("pass prompt or prompt_name, not both.")
+        if overflow not in ("truncate", "mean"):
+            raise ValueError(f'overflow should be "truncate" or "mean", not {overflow!r}.')
+        if not isinstance(batch_tokens, int) or batch_tokens < 1:
+            raise ValueError(f"batch_tokens should be a whole number of 1 or more, not {batch_tokens!r}.")
+        if prompt is None:
+            prompt = self._named_prompt(prompt_name)
+        if (head := self._head(prompt)) + 2 > self.max_length:
+            raise ValueError(f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take {head + 1}.")
+        return {"prompt": prompt, "overflow": overflow, "batch_tokens": batch_tokens}
+
+    def encode_window(
+        self, texts: Sequence[str], *, prompt: str, overflow: str, batch_tokens: int, progress: Progress | None = None
+    ) -> Encoded:
+        """Encodes texts that are sorted together, and counts; what every way to encode is made of.
+
+        The result depends on the texts and the options (see `window_options`) alone, not on what was encoded before.
+        """
+        if not texts:
+            return Encoded(np.empty((0, self.dimension), dtype=np.float32), 0, 0)
+        head = self._head(prompt)
+        rows, counts, overlong = self._rows(_checked(texts), prompt, head, overflow)
+        lengths = [len(row) for row in rows]
+        skip = 0 if self.include_prompt or not prompt else head
+        pooled = torch.empty(len(rows), self._width)
+        with torch.inference_mode():
+            for batch in batches(lengths, batch_tokens):
+                sizes = [lengths[index] for index in batch]
+                features, pooler_output = self._features([rows[index] for index in batch], sizes)
+                pooled[batch] = pool(features, sizes, self.pooling, skip=skip, pooler_output=pooler_output).cpu()
+                if progress is not None:
+                    progress.add(len(batch), sum(sizes))
+            if len(rows) > len(texts):
+                pooled = merge_windows(pooled, lengths, counts)
+            vectors = self.steps(pooled.to(self.model.device)).cpu().numpy()
+        return Encoded(vectors, sum(lengths), overlong)
+
+    def words(self, texts: str | Sequence[str], *, merge: str = "mean", batch_tokens: int = BATCH_TOKENS) -> Any:
+        """Vectors of the words of texts, from the chosen layers, without prompt, pooling and normalisation.
+
+        Words are the tokenizer's: cut at white space and around punctuation. Those past `max_length` tokens are left
+        out.
+
+        Args:
+            texts: one text or several.
+            merge: how the WordPieces of a word become one vector: their "mean", or the "first" of them.
+            batch_tokens: tokens of one pass through the model.
+
+        Returns:
+            `WordVectors` of each text in a list; of a single text, just its own.
+        """
+        if merge not in ("mean", "first"):
+            raise ValueError(f'merge should be "mean" or "first", not {merge!r}.')
+        if isinstance(texts, str):
+            return self.words([texts], merge=merge)[0]
+        if not texts:
+            return []
+        encodings = self.tokenizer(_checked(texts), truncation=True, max_length=self.max_length).encodings
+        found: dict[int, WordVectors] = {}
+        with torch.inference_mode():
+            for batch in batches([len(encoding.ids) for encoding in encodings], batch_tokens):
+                lengths = [len(encodings[index].ids) for index in batch]
+                features, _ = self._features([encodings[index].ids for index in batch], lengths)
+                for index, states in zip(batch, features.split_with_sizes(lengths), strict=True):
+                    found[index] = _word_vectors(texts[index], encodings[index], states, merge)
+        return [found[index] for index in range(len(texts))]
+
+    def _named_prompt(self, name: str | None) -> str:
+        name = name or self.default_prompt_name
+        if name is not None and name not in self.prompts:
+            raise ValueError(f"there is no prompt {name!r}; this model has {', '.join(self.prompts) or 'none'}.")
+        return "" if name is None else self.prompts[name]
+
+    def _head(self, prompt: str) -> int:
+        """Tokens that begin every window: [CLS] and the prompt's."""
+        return len(self.tokenizer(prompt, verbose=False)["input_ids"]) - 1
+
+    def _rows(
+        self, texts: Sequence[str], prompt: str, head: int, overflow: str
+    ) -> tuple[list[list[int]], list[int], int]:
+        """Token ids of every window, the windows of each text, and how many texts were too long for one."""
+        if prompt:
+            texts = [prompt + text for text in texts]
+        only_ids: dict[str, Any] = {"return_token_type_ids": False, "return_attention_mask": False, "verbose": False}
+        rows: list[list[int]] = self.tokenizer(texts, **only_ids)["input_ids"]
+        overlong = [index for index, row in enumerate(rows) if len(row) > self.max_length]
+        if overflow == "mean":
+            cuts = [windows(row, self.max_length, head) for row in rows]
+            return list(chain.from_iterable(cuts)), [len(own) for own in cuts], len(overlong)
+        for index in overlong:
+            rows[index] = cut(rows[index], self.max_length, self.tokenizer.truncation_side)
+        return rows, [1] * len(rows), len(overlong)
+
+    def _features(self, rows: Sequence[list[int]], lengths: list[int]) -> tuple[Tensor, Tensor | None]:
+        """Features of the tokens of all rows one after the other, (tokens, D), and the pooler's output."""
+        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=sum(lengths))
+        output = self.model(
+            torch.from_numpy(ids).to(self.model.device),
+            layout=PackedLayout(lengths),
+            output_hidden_states=self._keep_all,
+            return_dict=True,
+        )
+        if self._keep_all:
+            return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
+        return combine_layers([output.last_hidden_state], [0], self.layer_weights), output.pooler_output
+
+
+def _checked(texts: Sequence[str]) -> list[str]:
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"texts should be strings, but number {index} is {text!r}.")
+    return list(texts)
+
+
+def _word_vectors(text: str, encoding: Encoding, states: Tensor, merge: str) -> WordVectors:
+    """Merges the states of a text's tokens, (tokens, D), into those of its words."""
+    pieces = [token for token, word in enumerate(encoding.word_ids) if word is not None]
+    words = [list(group) for _, group in groupby(pieces, key=lambda token: encoding.word_ids[token])]
+    offsets = [(encoding.offsets[word[0]][0], encoding.offsets[word[-1]][1]) for word in words]
+    vectors = states[:0]  # for a text without words
+    if words:
+        vectors = pool(states[pieces], [len(word) for word in words], "mean" if merge == "mean" else "cls")
+    return WordVectors([text[start:end] for start, end in offsets], offsets, vectors.cpu().numpy())

@@ -1,0 +1,149 @@
+"""From hidden states to features: which layers (`combine_layers`), and one vector for each sequence (`pool`).
+
+Both work on rows of tokens, `(tokens, hidden)`, as a `PackedLayout` has them; `unpad` makes such rows of a padded
+batch, so that padding never enters a mean or a maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+POOLINGS = ("cls", "pooler", "mean", "max", "mean_sqrt_len")
+LAYER_CHOICES = ("embeddings", "last", "second_to_last", "sum_last_4", "concat_last_4", "sum_all_12")
+
+Layers = str | Sequence[int]
+
+
+def resolve_layers(
+    layers: Layers, num_hidden_layers: int, weights: Sequence[float] | None = None
+) -> tuple[list[int], list[float] | None]:
+    """What a choice of layers stands for: layer numbers, and their weights in a sum or None for side by side.
+
+    Args:
+        layers: one of `LAYER_CHOICES`, or numbers: 0 is the embeddings, `num_hidden_layers` the last layer, and
+            negative ones count from there, -1 being the last.
+        num_hidden_layers: encoder layers L of the model.
+        weights: one number for each layer of a sum.
+
+    Raises:
+        ValueError: an unknown name, a layer that the model does not have, or weights that do not fit.
+    """
+    last = num_hidden_layers
+    last_four = list(range(last - 3, last + 1))
+    if isinstance(layers, str):
+        named = {
+            "embeddings": [0],
+            "last": [last],
+            "second_to_last": [last - 1],
+            "sum_last_4": last_four,
+            "concat_last_4": last_four,
+            "sum_all_12": list(range(1, last + 1)),  # every layer: 12 in the paper's table, which is of BERT-base
+        }
+        if layers not in named:
+            raise ValueError(f"layers should be one of {', '.join(named)}, or a list of numbers, not {layers!r}.")
+        numbers = named[layers]
+        if layers.startswith("sum") and weights is None:
+            weights = [1.0] * len(numbers)
+        elif not layers.startswith("sum") and weights is not None:
+            raise ValueError(f"layer weights fit a sum or a list of layers, not layers={layers!r}.")
+    else:
+        numbers = [number + last + 1 if number < 0 else number for number in layers]
+    if not numbers or min(numbers) < 0 or max(numbers) > last:
+        raise ValueError(f"layers {layers!r} should lie between 0 (embeddings) and {last}, the model's last layer.")
+    if weights is not None and len(weights) != len(numbers):
+        raise ValueError(f"layers {layers!r} takes {len(numbers)} weights, one a layer, not {len(weights)}.")
+    return numbers, None if weights is None else list(weights)
+
+
+def combine_layers(
+    hidden_states: Sequence[Tensor], layers: Layers = "last", weights: Sequence[float] | None = None
+) -> Tensor:
+    """Features of each token from one or several layers, as in BERT's feature-based table (paper, table 7).
+
+    `"sum_last_4"` and `"sum_all_12"` (every encoder layer, however many there are) are weighted sums. The paper
+    does not say with which weights; without `weights` each layer counts 1, a plain sum, as the name says. Weights
+    of 1/n would change the length of the vectors but not their direction. A list of numbers puts the layers side
+    by side, or adds them when `weights` are given.
+
+    Args:
+        hidden_states: embeddings and every layer's result, L + 1 times (..., hidden).
+        layers: one of `LAYER_CHOICES` or layer numbers, as in `resolve_layers`.
+        weights: one number for each layer of a sum.
+
+    Returns:
+        (..., hidden), or (..., n x hidden) for n layers side by side; float32 at least.
+
+    Raises:
+        ValueError: as in `resolve_layers`.
+    """
+    numbers, weights = resolve_layers(layers, len(hidden_states) - 1, weights)
+    chosen = [_at_least_float32(hidden_states[number]) for number in numbers]
+    if weights is not None:
+        chosen = [weight * states for weight, states in zip(weights, chosen, strict=True)]
+        return torch.stack(chosen).sum(dim=0)
+    return chosen[0] if len(chosen) == 1 else torch.cat(chosen, dim=-1)
+
+
+def _at_least_float32(states: Tensor) -> Tensor:
+    return states if states.dtype in (torch.float32, torch.float64) else states.float()
+
+
+def unpad(hidden_states: Tensor, attention_mask: Tensor) -> tuple[Tensor, list[int]]:
+    """Takes the padding out: (batch, seq, hidden) to (tokens, hidden) and the tokens of each sequence."""
+    visible = attention_mask.bool()
+    return hidden_states[visible], visible.sum(dim=1).tolist()
+
+
+def pool(
+    states: Tensor,
+    lengths: Sequence[int],
+    pooling: str | Sequence[str] = "mean",
+    *,
+    skip: int = 0,
+    pooler_output: Tensor | None = None,
+) -> Tensor:
+    """One vector for each sequence.
+
+    - `"cls"`: the state of the first token, [CLS], as it is;
+    - `"pooler"`: that state after the pooler's linear layer and tanh, `pooler_output`; not the same thing;
+    - `"mean"`, `"max"`: over the tokens of the sequence, [CLS] and [SEP] among them;
+    - `"mean_sqrt_len"`: their sum divided by the square root of their number.
+
+    Args:
+        states: features of the tokens of all sequences in a row, (tokens, hidden); see `unpad`.
+        lengths: tokens of each sequence.
+        pooling: one of `POOLINGS`, or several to be put side by side.
+        skip: tokens at the start of every sequence to leave out, such as those of a prompt.
+        pooler_output: the model's, (batch, hidden); only `"pooler"` needs it.
+
+    Returns:
+        (batch, hidden), or (batch, n x hidden) for n poolings.
+
+    Raises:
+        ValueError: an unknown pooling, or a sequence of which no token is left.
+    """
+    if len(lengths) and min(lengths) <= skip:
+        raise ValueError(f"each sequence should have more than {skip} tokens to pool, not {min(lengths)}.")
+    if skip:
+        parts = torch.split(states, list(lengths))
+        states = torch.cat([part[skip:] for part in parts])
+        lengths = [length - skip for length in lengths]
+    counts = torch.tensor(lengths, dtype=torch.long, device=states.device)  # (batch,)
+    vectors = []
+    for name in [pooling] if isinstance(pooling, str) else pooling:
+        if name == "cls":
+            vectors.append(states[counts.cumsum(0) - counts])
+        elif name == "pooler" and pooler_output is not None:
+            vectors.append(_at_least_float32(pooler_output))
+        elif name == "max":
+            vectors.append(torch.segment_reduce(states, "max", lengths=counts))
+        elif name in ("mean", "mean_sqrt_len"):
+            divisor = counts if name == "mean" else counts.sqrt()
+            vectors.append(torch.segment_reduce(states, "sum", lengths=counts) / divisor[:, None])
+        else:
+            needs = " (which needs pooler_output)" if name == "pooler" else ""
+            raise ValueError(f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}.")
+    return vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)

@@ -1,0 +1,200 @@
+"""Reading a sentence-transformers folder: what comes after the BERT, and how texts go in.
+
+    modules.json                        the steps, each with a folder: Transformer, Pooling, then Dense or Normalize
+    sentence_bert_config.json           max_seq_length, do_lower_case (in the transformer's folder)
+    1_Pooling/config.json               which pooling
+    2_Dense/config.json + weights       a linear layer and an activation
+    config_sentence_transformers.json   prompts, such as "query: "
+
+A folder without modules.json is a plain BERT: mean pooling, nothing after it. The format is described in the
+documentation of sentence-transformers ("Creating Custom Models"); nothing named in a file is ever imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minibert.checkpoint import WEIGHT_FILES, read_tensors
+from minibert.files import Source, read_json
+from minibert.layers import Linear
+
+# in the order in which sentence-transformers puts them side by side
+_POOLING_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+_POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
+_ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "Identity": nn.Identity,
+    "Tanh": nn.Tanh,
+    "ReLU": nn.ReLU,
+    "GELU": nn.GELU,
+    "SiLU": nn.SiLU,
+    "Sigmoid": nn.Sigmoid,
+}
+_KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
+_TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
+class Dense(nn.Module):
+    """A linear layer and an activation on sentence vectors: (batch, in_features) to (batch, out_features)."""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool, activation: str) -> None:
+        super().__init__()
+        self.linear = Linear(in_features, out_features, bias=bias)
+        self.activation = _ACTIVATIONS[activation]()
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(batch, in_features) to (batch, out_features)."""
+        activated: Tensor = self.activation(self.linear(vectors))
+        return activated
+
+
+class Normalize(nn.Module):
+    """Divides each vector by its length."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(batch, hidden) to the same, each of length 1."""
+        return F.normalize(vectors, p=2.0, dim=-1)
+
+
+@dataclass
+class SentenceFolder:
+    """What a folder says about turning texts into vectors.
+
+    Attributes:
+        transformer: name of the checkpoint of the BERT itself: the folder, or one inside it.
+        pooling: one or several poolings, side by side.
+        include_prompt: whether the tokens of a prompt take part in pooling.
+        steps: `Dense` and `Normalize` modules that follow.
+        max_length: most tokens of a text, None where the folder does not say.
+        lower_case: make texts lower case, whatever the tokenizer does.
+        prompts: text to put before every text, by name.
+        default_prompt_name: the prompt that is used when none is asked for.
+    """
+
+    transformer: str
+    pooling: list[str] = field(default_factory=lambda: ["mean"])
+    include_prompt: bool = True
+    steps: list[nn.Module] = field(default_factory=list)
+    max_length: int | None = None
+    lower_case: bool = False
+    prompts: dict[str, str] = field(default_factory=dict)
+    default_prompt_name: str | None = None
+
+
+def read_sentence_folder(source: Source) -> SentenceFolder:
+    """Reads a sentence-transformers folder, or a plain BERT's (then everything is the default).
+
+    Raises:
+        ValueError: a module, pooling or activation that minibert does not have, named; or a damaged file.
+        FileNotFoundError: a file that modules.json promises is not there.
+    """
+    found = SentenceFolder(transformer=str(source))
+    path = source.file("modules.json")
+    if path is None:
+        return found
+    modules = _read_modules(path)
+    kinds = [kind for kind, _ in modules]
+    if kinds[:2] != ["Transformer", "Pooling"] or {"Transformer", "Pooling"}.intersection(kinds[2:]):
+        order = ", ".join(kinds)
+        raise ValueError(f"{path} should list a Transformer, a Pooling, then Dense or Normalize, not {order}.")
+    for kind, folder in modules:
+        if kind == "Transformer":
+            _read_transformer(source, folder, found)
+        elif kind == "Pooling":
+            _read_pooling(source.require(f"{folder}config.json"), found)
+        elif kind == "Dense":
+            found.steps.append(_read_dense(source, folder))
+        else:
+            if config := source.file(f"{folder}config.json") if folder else None:
+                _refuse_token_level(config, read_json(config))
+            found.steps.append(Normalize())
+    if config := source.file("config_sentence_transformers.json"):
+        content = read_json(config)
+        found.prompts = {name: text or "" for name, text in (content.get("prompts") or {}).items()}
+        found.default_prompt_name = content.get("default_prompt_name")
+    return found
+
+
+def _read_modules(path: Path) -> list[tuple[str, str]]:
+    """The class name of each module, and its folder with a slash at the end ("" for the model's own folder)."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON in UTF-8 ({error}); get the file again.") from None
+    if not isinstance(content, list) or not all(isinstance(module, dict) for module in content):
+        raise ValueError(f"{path} should hold a list of modules.")
+    modules = []
+    for module in content:
+        # the packages between the first name and the class differ between versions of sentence-transformers
+        package, _, kind = str(module.get("type")).rpartition(".")
+        if kind not in _KINDS or package.split(".")[0] != "sentence_transformers":
+            raise ValueError(f"{path} asks for the module {module.get('type')!r}; minibert has {', '.join(_KINDS)}.")
+        folder = str(module.get("path") or "")
+        if folder.startswith(("/", "\\")) or ":" in folder or ".." in folder:
+            raise ValueError(f"{path} names {folder!r}, which is outside the model's folder.")
+        modules.append((kind, f"{folder.rstrip('/')}/" if folder else ""))
+    return modules
+
+
+def _read_transformer(source: Source, folder: str, found: SentenceFolder) -> None:
+    if folder:
+        # on the Hub: fetched into the cache, where it is a folder like any other
+        found.transformer = str(source.require(f"{folder}config.json").parent)
+        source.require(*(folder + name for name in WEIGHT_FILES))
+        for name in _TOKENIZER_FILES:
+            source.file(folder + name)
+    if path := source.file(f"{folder}sentence_bert_config.json"):
+        config = read_json(path)
+        found.max_length = config.get("max_seq_length")
+        found.lower_case = bool(config.get("do_lower_case"))
+
+
+def _read_pooling(path: Path, found: SentenceFolder) -> None:
+    config = read_json(path)
+    modes = config.get("pooling_mode") or [mode for flag, mode in _POOLING_FLAGS.items() if config.get(flag)] or "mean"
+    modes = [modes] if isinstance(modes, str) else modes
+    for mode in modes:
+        if mode not in _POOLINGS:
+            raise ValueError(f"{path} asks for pooling {mode!r}; minibert has {', '.join(_POOLINGS)}.")
+    found.pooling = [_POOLINGS[mode] for mode in modes]
+    found.include_prompt = bool(config.get("include_prompt", True))
+
+
+def _read_dense(source: Source, folder: str) -> Dense:
+    path = source.require(f"{folder}config.json")
+    config = read_json(path)
+    _refuse_token_level(path, config)
+    if config.get("use_residual"):
+        raise ValueError(f"{path} asks for a Dense with use_residual, which minibert does not have.")
+    name = str(config.get("activation_function", "torch.nn.Tanh"))
+    package, _, activation = name.rpartition(".")
+    if activation not in _ACTIVATIONS or package.split(".")[0] != "torch":
+        raise ValueError(f"{path} asks for activation {name!r}; minibert has {', '.join(_ACTIVATIONS)} of torch.nn.")
+    dense = Dense(int(config["in_features"]), int(config["out_features"]), bool(config.get("bias", True)), activation)
+    source.require(*(folder + name for name in WEIGHT_FILES))
+    weights = read_tensors(Source(path.parent))
+    expected = {name: tuple(tensor.shape) for name, tensor in dense.state_dict().items()}
+    received = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if received != expected:
+        raise ValueError(f"{path.parent} should hold the tensors {expected}, not {received}.")
+    dense.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
+    return dense
+
+
+def _refuse_token_level(path: Path, config: Mapping[str, Any]) -> None:
+    for name in ("module_input_name", "module_output_name"):
+        if config.get(name) not in (None, "sentence_embedding"):
+            raise ValueError(f"{path} works on {config[name]!r}; minibert has this module on sentence vectors only.")

@@ -1,0 +1,307 @@
+"""SentenceEmbedder: order, limits, prompts, words, and the folders that say how."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+from tiny_folder import WORDS, sentence_folder, tiny_folder
+
+from minibert import BertModel, BertTokenizer, SentenceEmbedder
+from minibert.batching import batches, windows
+from minibert.pooling import combine_layers
+
+TEXTS = ["hello world", "how tall do trees grow in korea?", "", "x", "trees. trees, trees!", "hello world"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("tiny"), num_hidden_layers=5)
+
+
+@pytest.fixture(scope="module")
+def embedder(folder: Path) -> SentenceEmbedder:
+    return SentenceEmbedder.from_pretrained(folder, precision=None)
+
+
+def one_by_one(embedder: SentenceEmbedder, text: str) -> np.ndarray[Any, Any]:
+    """The mean of the last hidden states of a text, by hand."""
+    batch = embedder.tokenizer([text], return_tensors="pt")
+    with torch.inference_mode():
+        return embedder.model(**batch).last_hidden_state[0].mean(0).numpy()
+
+
+class TestEncode:
+    def test_order_and_shape(self, embedder: SentenceEmbedder) -> None:
+        vectors = embedder.encode(TEXTS)
+        assert vectors.shape == (len(TEXTS), 32) and vectors.dtype == np.float32
+        for text, vector in zip(TEXTS, vectors, strict=True):
+            np.testing.assert_allclose(vector, one_by_one(embedder, text), atol=1e-6)
+
+    def test_one_text_and_none(self, embedder: SentenceEmbedder) -> None:
+        assert embedder.encode("hello world").shape == (32,)
+        assert embedder.encode([]).shape == (0, 32)
+        assert embedder.encode(iter(["hello", "x"])).shape == (2, 32)
+
+    @settings(max_examples=20, deadline=None)
+    @given(
+        texts=st.lists(st.lists(st.sampled_from(WORDS), max_size=20).map(" ".join), max_size=12),
+        batch_tokens=st.integers(1, 100),
+    )
+    def test_batches_change_nothing(self, embedder: SentenceEmbedder, texts: list[str], batch_tokens: int) -> None:
+        alone = [embedder.encode(text) for text in texts]
+        together = embedder.encode(texts, batch_tokens=batch_tokens)
+        np.testing.assert_allclose(together, np.reshape(alone, (len(texts), 32)), atol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"overflow": "drop"}, 'overflow should be "truncate" or "mean", not \'drop\''),
+            ({"batch_tokens": 0}, "batch_tokens should be a whole number of 1 or more, not 0"),
+            ({"prompt_name": "query"}, "there is no prompt 'query'; this model has none"),
+            ({"prompt": "a", "prompt_name": "b"}, "pass prompt or prompt_name, not both"),
+            ({"prompt": "hello " * 70}, r"max_length is 64 tokens, but \[CLS\], prompt and \[SEP\] take 72"),
+        ],
+    )
+    def test_impossible_options(self, embedder: SentenceEmbedder, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            embedder.encode(["hello"], **options)
+
+    def test_what_is_no_text(self, embedder: SentenceEmbedder) -> None:
+        with pytest.raises(ValueError, match="texts should be strings, but number 1 is nan"):
+            embedder.encode(["hello", float("nan")])  # type: ignore[list-item]
+
+
+class TestLongTexts:
+    LONG = " ".join(["hello world how tall do trees grow"] * 20)  # 140 words for a window of 64
+
+    def test_cut_and_counted(self, embedder: SentenceEmbedder) -> None:
+        with pytest.warns(UserWarning, match="1 of 2 texts have more than 64 tokens and were cut there"):
+            vectors = embedder.encode([self.LONG, "hello"])
+        ids = embedder.tokenizer(self.LONG, truncation=True, max_length=64)["input_ids"]
+        with torch.inference_mode():
+            states = embedder.model(torch.tensor([ids])).last_hidden_state[0]
+        np.testing.assert_allclose(vectors[0], states.mean(0).numpy(), atol=1e-6)
+
+    def test_exactly_full_is_not_long(self, embedder: SentenceEmbedder) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            embedder.encode(" ".join(["hello"] * 62))
+
+    def test_mean_over_windows(self, embedder: SentenceEmbedder) -> None:
+        prompt = "query: "
+        ids = embedder.tokenizer(prompt + self.LONG, verbose=False)["input_ids"]
+        head, body, end = ids[:3], ids[3:-1], ids[-1:]
+        rows = [head + body[start : start + 60] + end for start in range(0, len(body), 60)]
+        assert [len(row) for row in rows] == [64, 64, 24]
+        with torch.inference_mode():
+            means = [embedder.model(torch.tensor([row])).last_hidden_state[0].mean(0) for row in rows]
+        expected = (64 * means[0] + 64 * means[1] + 24 * means[2]) / (64 + 64 + 24)
+        vectors = embedder.encode(["hello", self.LONG, "x"], overflow="mean", prompt=prompt)
+        np.testing.assert_allclose(vectors[1], expected.numpy(), atol=1e-6)
+        np.testing.assert_allclose(vectors[::2], embedder.encode(["hello", "x"], prompt=prompt), atol=1e-6)
+
+    @given(length=st.integers(3, 200), head=st.integers(1, 5), limit=st.integers(7, 50))
+    def test_windows_lose_and_double_nothing(self, length: int, head: int, limit: int) -> None:
+        row = [*range(head + length), -1]
+        cut = windows(row, limit, head)
+        assert all(w[:head] == row[:head] and w[-1] == -1 and head < len(w) - 1 < limit for w in cut)
+        assert [token for w in cut for token in w[head:-1]] == row[head:-1]
+
+
+class TestStream:
+    def test_holds_one_window(self, embedder: SentenceEmbedder) -> None:
+        read = 0
+
+        def texts() -> Iterator[str]:
+            nonlocal read
+            for number in range(1, 10_001):
+                read = number
+                yield "hello"
+
+        stream = embedder.encode_stream(texts(), window=10)
+        for number in range(1, 4):
+            window, vectors = next(stream)
+            assert (len(window), vectors.shape, read) == (10, (10, 32), 10 * number)
+
+    def test_same_vectors(self, embedder: SentenceEmbedder) -> None:
+        texts, vectors = zip(*embedder.encode_stream(TEXTS, window=4), strict=True)
+        assert [*texts[0], *texts[1]] == TEXTS
+        np.testing.assert_allclose(np.concatenate(vectors), embedder.encode(TEXTS), atol=1e-6)
+
+    @given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 100))
+    def test_batches_keep_to_the_budget(self, lengths: list[int], budget: int) -> None:
+        found = list(batches(lengths, budget))
+        assert sorted(index for batch in found for index in batch) == list(range(len(lengths)))
+        assert all(len(batch) == 1 or sum(lengths[i] for i in batch) <= budget for batch in found)
+
+
+class TestLayers:
+    @pytest.mark.parametrize(
+        "layers",
+        ["embeddings", "last", "second_to_last", "sum_last_4", "concat_last_4", "sum_all_12", [1, 3], [-2]],
+    )
+    @pytest.mark.parametrize("pooling", ["mean", "pooler", ["pooler", "cls"]])
+    def test_against_all_hidden_states(self, folder: Path, layers: Any, pooling: Any) -> None:
+        embedder = SentenceEmbedder.from_pretrained(folder, layers=layers, pooling=pooling, precision=None)
+        whole = BertModel.from_pretrained(folder)
+        batch = embedder.tokenizer([TEXTS[1]], return_tensors="pt")
+        with torch.inference_mode():
+            output = whole(**batch, output_hidden_states=True)
+        features = combine_layers(output.hidden_states, layers)[0]
+        parts = {"mean": features.mean(0), "cls": features[0], "pooler": output.pooler_output[0]}
+        expected = torch.cat([parts[name] for name in ([pooling] if isinstance(pooling, str) else pooling)])
+        vector = embedder.encode(TEXTS[1])
+        assert embedder.dimension == len(vector)
+        np.testing.assert_allclose(vector, expected.numpy(), rtol=1e-5, atol=1e-5)
+
+    def test_weights(self, folder: Path) -> None:
+        weights = [0.4, 0.3, 0.2, 0.1]
+        summed = SentenceEmbedder.from_pretrained(folder, layers="sum_last_4", layer_weights=weights, precision=None)
+        side_by_side = SentenceEmbedder.from_pretrained(folder, layers="concat_last_4", precision=None)
+        parts = np.split(side_by_side.encode("hello"), 4)
+        expected = sum(weight * part for weight, part in zip(weights, parts, strict=True))
+        np.testing.assert_allclose(summed.encode("hello"), expected, rtol=1e-5, atol=1e-6)
+
+    def test_layers_that_are_not_needed_do_not_run(self, folder: Path) -> None:
+        assert len(SentenceEmbedder.from_pretrained(folder, layers=[2], precision=None).model.encoder.layer) == 2
+
+    def test_a_model_that_was_given_is_left_whole(self, folder: Path) -> None:
+        model, tokenizer = BertModel.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
+        given_model = SentenceEmbedder(model, tokenizer, layers=[2])
+        loaded = SentenceEmbedder.from_pretrained(folder, layers=[2], precision=None)
+        assert len(model.encoder.layer) == 5
+        np.testing.assert_allclose(given_model.encode("hello"), loaded.encode("hello"), atol=1e-6)
+
+
+class TestWords:
+    def test_words_places_and_vectors(self, embedder: SentenceEmbedder) -> None:
+        text = "Hello, abc  trees"  # hello , a ##b ##c trees
+        words, offsets, vectors = embedder.words(text)
+        assert words == ["Hello", ",", "abc", "trees"]
+        assert offsets == [(0, 5), (5, 6), (7, 10), (12, 17)]
+        with torch.inference_mode():
+            states = embedder.model(**embedder.tokenizer([text], return_tensors="pt")).last_hidden_state[0]
+        expected = torch.stack([states[1], states[2], states[3:6].mean(0), states[6]])
+        np.testing.assert_allclose(vectors, expected.numpy(), atol=1e-6)
+        first = embedder.words(text, merge="first").vectors
+        np.testing.assert_allclose(first[2], states[3].numpy(), atol=1e-6)
+
+    def test_several_texts(self, embedder: SentenceEmbedder) -> None:
+        several = embedder.words(["trees grow in korea", "", "x y"])
+        assert [found.words for found in several] == [["trees", "grow", "in", "korea"], [], ["x", "y"]]
+        assert [found.vectors.shape for found in several] == [(4, 32), (0, 32), (2, 32)]
+        np.testing.assert_allclose(several[2].vectors, embedder.words("x y").vectors, atol=1e-6)
+
+    def test_unknown_merge(self, embedder: SentenceEmbedder) -> None:
+        with pytest.raises(ValueError, match='merge should be "mean" or "first", not \'last\''):
+            embedder.words("x", merge="last")
+
+
+class TestFolders:
+    def test_plain_bert(self, folder: Path) -> None:
+        plain = SentenceEmbedder.from_pretrained(folder, precision=None)
+        assert (plain.pooling, list(plain.steps), plain.max_length) == (["mean"], [], 64)
+
+    def test_no_warning_of_a_pooler_that_nobody_uses(self, folder: Path, tmp_path: Path) -> None:
+        BertModel.from_pretrained(folder, add_pooling_layer=False).save_pretrained(tmp_path)
+        (tmp_path / "vocab.txt").write_bytes((folder / "vocab.txt").read_bytes())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+        with pytest.warns(UserWarning, match="pooler.dense.weight, pooler.dense.bias are not in"):
+            SentenceEmbedder.from_pretrained(tmp_path, pooling="pooler", precision=None)
+
+    def test_arguments_go_before_the_folder(self, tmp_path: Path) -> None:
+        steps = ("Pooling", {"pooling_mode_cls_token": True}), ("Normalize", {})
+        sentence_folder(tmp_path, *steps, sentence_bert_config={"max_seq_length": 20, "do_lower_case": False})
+        follows = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+        assert (follows.pooling, follows.max_length) == (["cls"], 20)
+        assert np.linalg.norm(follows.encode("hello")) == pytest.approx(1)
+        options: dict[str, Any] = {"pooling": "max", "normalize": False, "max_length": 10}
+        told = SentenceEmbedder.from_pretrained(tmp_path, precision=None, **options)
+        assert (told.pooling, told.max_length, list(told.steps)) == (["max"], 10, [])
+        normalised = SentenceEmbedder.from_pretrained(tmp_path, precision=None, normalize=True)
+        assert np.array_equal(normalised.encode("hello"), follows.encode("hello"))
+
+    def test_length_never_exceeds_the_positions(self, tmp_path: Path) -> None:
+        sentence_folder(tmp_path, ("Pooling", {}), sentence_bert_config={"max_seq_length": 512})
+        assert SentenceEmbedder.from_pretrained(tmp_path, precision=None).max_length == 64
+
+    def test_prompts(self, tmp_path: Path) -> None:
+        prompts = {"prompts": {"query": "query: ", "passage": None}, "default_prompt_name": "query"}
+        sentence_folder(tmp_path, ("Pooling", {"pooling_mode": "mean"}), config_sentence_transformers=prompts)
+        embedder = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+        with_prompt = embedder.encode("query: hello", prompt_name="passage")
+        for options in ({}, {"prompt_name": "query"}, {"prompt": "query: "}):
+            np.testing.assert_allclose(embedder.encode("hello", **options), with_prompt, atol=1e-6)
+        with pytest.raises(ValueError, match="there is no prompt 'q'; this model has query, passage"):
+            embedder.encode("hello", prompt_name="q")
+        with pytest.raises(ValueError, match="there is no prompt 'q'"):
+            SentenceEmbedder.from_pretrained(tmp_path, precision=None, default_prompt_name="q")
+
+    @pytest.mark.parametrize(
+        ("steps", "message"),
+        [
+            ([("Pooling", {"pooling_mode": "lasttoken"})], "asks for pooling 'lasttoken'; minibert has cls, max, mean"),
+            ([("Pooling", {"pooling_mode_weightedmean_tokens": True})], "asks for pooling 'weightedmean'"),
+            ([("Pooling", {}), ("LSTM", {})], "asks for the module 'sentence_transformers.models.LSTM'"),
+            ([("Normalize", {})], "should list a Transformer, a Pooling, .* not Transformer, Normalize"),
+            ([("Pooling", {}), ("Dense", {"activation_function": "os.system"})], "asks for activation 'os.system'"),
+            ([("Pooling", {}), ("Dense", {"use_residual": True})], "asks for a Dense with use_residual"),
+            (
+                [("Pooling", {}), ("Normalize", {"module_input_name": "token_embeddings"})],
+                "works on 'token_embeddings'",
+            ),
+        ],
+    )
+    def test_what_minibert_does_not_have(self, tmp_path: Path, steps: list[Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            SentenceEmbedder.from_pretrained(sentence_folder(tmp_path, *steps))
+
+    @pytest.mark.parametrize("path", ["../elsewhere", "/etc", "a/../../b", "C:\\x"])
+    def test_folders_outside(self, tmp_path: Path, path: str) -> None:
+        sentence_folder(tmp_path, ("Pooling", {}))
+        modules = json.loads((tmp_path / "modules.json").read_text())
+        modules[1]["path"] = path
+        (tmp_path / "modules.json").write_text(json.dumps(modules))
+        with pytest.raises(ValueError, match="which is outside the model's folder"):
+            SentenceEmbedder.from_pretrained(tmp_path)
+
+    def test_modules_of_others_are_not_imported(self, tmp_path: Path) -> None:
+        sentence_folder(tmp_path, ("Pooling", {}))
+        modules = json.loads((tmp_path / "modules.json").read_text())
+        modules[0]["type"] = "my_package.Transformer"
+        (tmp_path / "modules.json").write_text(json.dumps(modules))
+        with pytest.raises(ValueError, match="asks for the module 'my_package.Transformer'"):
+            SentenceEmbedder.from_pretrained(tmp_path)
+
+    @pytest.mark.parametrize("content", [b"{", b"{}", b"[1]", b"\xff"])
+    def test_damaged_modules(self, tmp_path: Path, content: bytes) -> None:
+        sentence_folder(tmp_path, ("Pooling", {}))
+        (tmp_path / "modules.json").write_bytes(content)
+        with pytest.raises(ValueError, match="modules.json"):
+            SentenceEmbedder.from_pretrained(tmp_path)
+
+    def test_a_dense_that_does_not_fit(self, tmp_path: Path) -> None:
+        dense = {"in_features": 32, "out_features": 8, "activation_function": "torch.nn.modules.linear.Identity"}
+        sentence_folder(tmp_path, ("Pooling", {}), ("Dense", dense))
+        weights = {"linear.weight": torch.randn(8, 32), "linear.bias": torch.randn(8)}
+        torch.save(weights, tmp_path / "2_Dense" / "pytorch_model.bin")
+        assert SentenceEmbedder.from_pretrained(tmp_path, precision=None).encode("hello").shape == (8,)
+        with pytest.raises(ValueError, match="give vectors of 64 numbers, but the Dense layer of this model takes 32"):
+            SentenceEmbedder.from_pretrained(tmp_path, precision=None, layers=[1, 2])
+        torch.save({"linear.weight": torch.randn(8, 31)}, tmp_path / "2_Dense" / "pytorch_model.bin")
+        with pytest.raises(ValueError, match=r"2_Dense should hold the tensors \{.*\(8, 32\).*not .*\(8, 31\)"):
+            SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+
+    def test_unknown_option(self, folder: Path) -> None:
+        with pytest.raises(TypeError, match="SentenceEmbedder.from_pretrained has no option 'poling'"):
+            SentenceEmbedder.from_pretrained(folder, poling="mean")

@@ -1,0 +1,135 @@
+"""Layer choices and poolings against plain tensor arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import ragged_batch, tiny_config, with_reference
+from hypothesis import given, settings, strategies as st
+from torch import Tensor
+
+from minibert import PackedLayout
+from minibert.pooling import POOLINGS, combine_layers, pool, resolve_layers, unpad
+
+
+@pytest.fixture(scope="module")
+def hidden_states() -> tuple[Tensor, ...]:
+    """Those of transformers' model with six layers: embeddings and six times (batch, seq, hidden)."""
+    torch.manual_seed(0)
+    config = tiny_config(num_hidden_layers=6)
+    _, theirs = with_reference("BertModel", config)
+    with torch.inference_mode():
+        return theirs(**ragged_batch(config), output_hidden_states=True).hidden_states
+
+
+class TestLayers:
+    def test_single_layers(self, hidden_states: tuple[Tensor, ...]) -> None:
+        assert torch.equal(combine_layers(hidden_states, "embeddings"), hidden_states[0])
+        assert torch.equal(combine_layers(hidden_states, "last"), hidden_states[-1])
+        assert torch.equal(combine_layers(hidden_states, "second_to_last"), hidden_states[-2])
+        assert torch.equal(combine_layers(hidden_states, [3]), hidden_states[3])
+
+    def test_layers_side_by_side(self, hidden_states: tuple[Tensor, ...]) -> None:
+        h = hidden_states
+        assert torch.equal(combine_layers(h, "concat_last_4"), torch.cat([h[3], h[4], h[5], h[6]], dim=-1))
+        assert torch.equal(combine_layers(h, [-1, 0]), torch.cat([h[6], h[0]], dim=-1))
+
+    def test_sums_count_each_layer_once_unless_weights_are_given(self, hidden_states: tuple[Tensor, ...]) -> None:
+        h = hidden_states
+        torch.testing.assert_close(combine_layers(h, "sum_last_4"), h[3] + h[4] + h[5] + h[6])
+        every = h[1] + h[2] + h[3] + h[4] + h[5] + h[6]
+        torch.testing.assert_close(combine_layers(h, "sum_all_12"), every)
+        weighted = 0.1 * h[3] + 0.2 * h[4] + 0.3 * h[5] + 0.4 * h[6]
+        torch.testing.assert_close(combine_layers(h, "sum_last_4", [0.1, 0.2, 0.3, 0.4]), weighted)
+        torch.testing.assert_close(combine_layers(h, [2, 6], [0.5, -1.0]), 0.5 * h[2] - h[6])
+
+    def test_features_are_float32(self, hidden_states: tuple[Tensor, ...]) -> None:
+        low = [states.bfloat16() for states in hidden_states]
+        assert torch.equal(combine_layers(low, "last"), low[-1].float())
+
+    @pytest.mark.parametrize(
+        ("layers", "weights", "message"),
+        [
+            ("first", None, "layers should be one of embeddings, last, .* or a list of numbers, not 'first'"),
+            ([7], None, r"layers \[7\] should lie between 0 \(embeddings\) and 6, the model's last layer"),
+            ([-8], None, "should lie between 0"),
+            ([], None, "should lie between 0"),
+            ("sum_last_4", [1.0], "layers 'sum_last_4' takes 4 weights, one a layer, not 1"),
+            ("concat_last_4", [1.0] * 4, "layer weights fit a sum or a list of layers, not layers='concat_last_4'"),
+        ],
+    )
+    def test_what_is_not_there(self, layers: str, weights: list[float] | None, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            resolve_layers(layers, 6, weights)
+
+    def test_too_few_layers(self) -> None:
+        with pytest.raises(ValueError, match="layers 'sum_last_4' should lie between"):
+            resolve_layers("sum_last_4", 2)
+
+
+class TestPool:
+    def test_against_plain_arithmetic(self) -> None:
+        states, lengths = torch.randn(9, 5), [4, 1, 4]
+        first, second, third = states[:4], states[4:5], states[5:]
+        expected = {
+            "cls": torch.stack([first[0], second[0], third[0]]),
+            "mean": torch.stack([part.mean(0) for part in (first, second, third)]),
+            "max": torch.stack([part.amax(0) for part in (first, second, third)]),
+            "mean_sqrt_len": torch.stack([part.sum(0) / len(part) ** 0.5 for part in (first, second, third)]),
+        }
+        for name, vectors in expected.items():
+            torch.testing.assert_close(pool(states, lengths, name), vectors)
+
+    def test_pooler_is_the_models(self) -> None:
+        output = torch.randn(2, 5)
+        assert torch.equal(pool(torch.randn(6, 5), [4, 2], "pooler", pooler_output=output), output)
+        with pytest.raises(ValueError, match="not 'pooler' \\(which needs pooler_output\\)"):
+            pool(torch.randn(6, 5), [4, 2], "pooler")
+
+    def test_several_stand_side_by_side(self) -> None:
+        states = torch.randn(6, 5)
+        both = pool(states, [4, 2], ["max", "cls"])
+        assert torch.equal(both, torch.cat([pool(states, [4, 2], "max"), pool(states, [4, 2], "cls")], dim=1))
+
+    def test_skipped_tokens_take_no_part(self) -> None:
+        states = torch.randn(9, 5)
+        without = torch.cat([states[2:5], states[7:]])
+        for name in ("cls", "mean", "max", "mean_sqrt_len"):
+            assert torch.equal(pool(states, [5, 4], name, skip=2), pool(without, [3, 2], name))
+
+    @settings(max_examples=50, deadline=None)
+    @given(
+        st.lists(st.integers(1, 12), min_size=1, max_size=8), st.sampled_from([p for p in POOLINGS if p != "pooler"])
+    )
+    def test_padding_never_enters(self, lengths: list[int], pooling: str) -> None:
+        states = torch.randn(sum(lengths), 3)
+        padded = torch.nn.utils.rnn.pad_sequence(list(torch.split(states, lengths)), True, padding_value=1e9)
+        mask = torch.arange(padded.shape[1])[None] < torch.tensor(lengths)[:, None]
+        rows, counted = unpad(padded, mask)
+        assert counted == lengths
+        assert torch.equal(pool(rows, counted, pooling), pool(states, lengths, pooling))
+
+    def test_mistakes(self) -> None:
+        with pytest.raises(ValueError, match="pooling should be one of cls, pooler, .*, not 'average'"):
+            pool(torch.randn(3, 2), [3], "average")
+        with pytest.raises(ValueError, match="each sequence should have more than 1 tokens to pool, not 1"):
+            pool(torch.randn(3, 2), [2, 1], skip=1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6))
+def test_packed_and_padded_give_the_same_vectors(lengths: list[int]) -> None:
+    ours, _ = with_reference("BertModel", tiny_config())
+    batch = ragged_batch(ours.config, tuple(lengths))
+    packed_ids = batch["input_ids"][batch["attention_mask"].bool()]
+    segments = batch["token_type_ids"][batch["attention_mask"].bool()]
+    with torch.inference_mode():
+        padded = ours(**batch, output_hidden_states=True)
+        packed = ours(packed_ids, token_type_ids=segments, layout=PackedLayout(lengths), output_hidden_states=True)
+    for layers in ("last", "sum_all_12"):
+        rows, counts = unpad(combine_layers(padded.hidden_states, layers), batch["attention_mask"])
+        features = combine_layers(packed.hidden_states, layers)
+        for pooling in POOLINGS:
+            ours_padded = pool(rows, counts, pooling, pooler_output=padded.pooler_output)
+            ours_packed = pool(features, lengths, pooling, pooler_output=packed.pooler_output)
+            assert (ours_padded - ours_packed).abs().max() <= 1e-6 * max(1, ours_padded.abs().max().item())

@@ -1,0 +1,53 @@
+"""A whole checkpoint, small enough for any test: random BERT, its tokenizer, and what sentence-transformers adds."""
+
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+from typing import Any
+
+import torch
+from conftest import tiny_config
+
+from minibert import BertModel
+
+WORDS = ["hello", "world", "query", "how", "do", "tall", "trees", "grow", "in", "korea"]
+VOCABULARY = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *string.ascii_lowercase,
+    *(f"##{letter}" for letter in string.ascii_lowercase),
+    *(".", ",", ":", "!", "?"),
+    *WORDS,
+]
+
+
+def tiny_folder(folder: Path, **config: Any) -> Path:
+    """Writes a BERT with drawn weights and a vocabulary of letters and a few words; returns the folder."""
+    torch.manual_seed(1)
+    model = BertModel(tiny_config(vocab_size=len(VOCABULARY), **config))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    model.save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
+    settings = {"do_lower_case": True, "tokenizer_class": "BertTokenizer", "model_max_length": 64}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def sentence_folder(folder: Path, *steps: tuple[str, dict[str, Any]], **files: dict[str, Any]) -> Path:
+    """A tiny checkpoint with modules.json: `("Pooling", config)` and so on, and further JSON files by name."""
+    tiny_folder(folder)
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    for number, (kind, config) in enumerate(steps, start=1):
+        path = f"{number}_{kind}"
+        modules.append(
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        )
+        (folder / path).mkdir(exist_ok=True)
+        (folder / path / "config.json").write_text(json.dumps(config))
+    (folder / "modules.json").write_text(json.dumps(modules))
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return folder
