@@ -204,33 +204,50 @@ const attentionMap = new HeatMap("attention-map", () => {
 let grid = null; // all maps, small: drawn once for a size and a theme
 const SPACE = 22; // beside and above the grid, for its numbers
 
-function drawGrid() {
-  const canvas = $("grid"), { layers, heads } = sizes;
-  const width = canvas.clientWidth, height = Math.min(spaceBelow("grid"), SPACE + ((width - SPACE) / heads) * layers);
-  const cell = [(width - SPACE) / heads, (height - SPACE) / layers];
-  if (!grid || grid.width !== canvas.width) {
-    const context = prepare(canvas, width, height);
-    context.fillStyle = color("soft");
-    context.textAlign = "center";
-    for (let a = 0; a < heads; a++) context.fillText(a + 1, SPACE + (a + 0.5) * cell[0], 11);
-    for (let l = 0; l < layers; l++) {
-      context.fillText(l + 1, 10, SPACE + (l + 0.5) * cell[1]);
-      for (let a = 0; a < heads; a++) {
-        let at = numbers.probabilities.index(l, a, 0, 0);
-        const map = picture(count, count, "sequential", () => Math.sqrt(numbers.probabilities.values[at++] / 10000));
-        context.imageSmoothingEnabled = count > cell[0];
-        context.drawImage(map, SPACE + a * cell[0] + 1, SPACE + l * cell[1] + 1, cell[0] - 2, cell[1] - 2);
+/** Every map as a thumbnail, on one canvas; a pixel shows the largest of the probabilities that fall on it. */
+function thumbnails(width, height, cell, ratio) {
+  const canvas = new OffscreenCanvas(width, height), context = canvas.getContext("2d");
+  const image = context.createImageData(width, height), pixels = new Uint32Array(image.data.buffer);
+  const { values, scale } = numbers.probabilities;
+  const shades = Uint32Array.from({ length: scale + 1 }, (_, p) => pixel("sequential", Math.sqrt(p / scale)));
+  const [wide, high] = cell.map((size) => Math.max(1, Math.floor((size - 2) * ratio)));
+  const starts = (size) => Array.from({ length: size + 1 }, (_, i) => Math.floor((i * count) / size));
+  const cols = starts(wide), rows = starts(high);
+  for (let map = 0; map < sizes.layers * sizes.heads; map++) {
+    const left = Math.round((SPACE + (map % sizes.heads) * cell[0] + 1) * ratio);
+    const top = Math.round((SPACE + Math.floor(map / sizes.heads) * cell[1] + 1) * ratio);
+    for (let y = 0; y < high; y++) {
+      for (let x = 0; x < wide; x++) {
+        let most = 0;
+        for (let r = rows[y]; r < Math.max(rows[y + 1], rows[y] + 1); r++) {
+          const row = (map * count + r) * count;
+          for (let c = cols[x]; c < Math.max(cols[x + 1], cols[x] + 1); c++) most = Math.max(most, values[row + c]);
+        }
+        pixels[(top + y) * width + left + x] = shades[most];
       }
     }
-    grid = new OffscreenCanvas(canvas.width, canvas.height);
-    grid.getContext("2d").drawImage(canvas, 0, 0);
   }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+function drawGrid() {
+  const canvas = $("grid"), { layers, heads } = sizes, ratio = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth, height = Math.min(spaceBelow("grid"), SPACE + ((width - SPACE) / heads) * layers);
+  const cell = [(width - SPACE) / heads, (height - SPACE) / layers];
   const context = prepare(canvas, width, height);
+  if (!grid || grid.width !== canvas.width || grid.height !== canvas.height) {
+    grid = thumbnails(canvas.width, canvas.height, cell, ratio);
+  }
   context.drawImage(grid, 0, 0, width, height);
+  context.fillStyle = color("soft");
+  context.textAlign = "center";
+  for (let a = 0; a < heads; a++) context.fillText(a + 1, SPACE + (a + 0.5) * cell[0], 11);
+  for (let l = 0; l < layers; l++) context.fillText(l + 1, 10, SPACE + (l + 0.5) * cell[1]);
   context.strokeStyle = color("cursor");
   context.lineWidth = 2;
-  context.strokeRect(SPACE + state.head * cell[0], SPACE + state.layer * cell[1], cell[0], cell[1]);
-  canvas.cells = { cell, at: (event) => [Math.floor((event.offsetY - SPACE) / cell[1]), Math.floor((event.offsetX - SPACE) / cell[0])] };
+  context.strokeRect(SPACE + state.head * cell[0], SPACE + state.layer * cell[1], cell[0] - 1, cell[1] - 1);
+  canvas.at = (event) => [Math.floor((event.offsetY - SPACE) / cell[1]), Math.floor((event.offsetX - SPACE) / cell[0])];
 }
 
 const headName = (layer, head) => t("attention.chosen", { layer: layer + 1, head: head + 1 });
@@ -241,8 +258,8 @@ function buildAttention() {
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
   const inside = ([l, a]) => l >= 0 && a >= 0 && l < sizes.layers && a < sizes.heads;
-  canvas.onpointermove = (event) => { const at = canvas.cells.at(event); if (inside(at)) tell(headName(...at), event); else tell(""); };
-  canvas.onpointerdown = (event) => { const at = canvas.cells.at(event); if (inside(at)) change({ layer: at[0], head: at[1] }); };
+  canvas.onpointermove = (event) => { const at = canvas.at(event); if (inside(at)) tell(headName(...at), event); else tell(""); };
+  canvas.onpointerdown = (event) => { const at = canvas.at(event); if (inside(at)) change({ layer: at[0], head: at[1] }); };
   canvas.onpointerleave = () => tell("");
   canvas.onfocus = () => tell(headName(state.layer, state.head));
   walk(canvas, () => [sizes.layers, sizes.heads], () => [state.layer, state.head], chooseHead);

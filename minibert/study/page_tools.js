@@ -79,17 +79,20 @@ const piece = (i) => tokens[i].piece;
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
 let palettes;
-/** 256 colours each, as [r, g, b], between the stops that the style sheet names. */
+/** 256 colours each, as pixels, between the stops that the style sheet names. */
 function readPalettes() {
   const read = (name) => {
     const stops = color(name).split(",").map((hex) => [1, 3, 5].map((i) => parseInt(hex.trim().slice(i, i + 2), 16)));
-    return Array.from({ length: 256 }, (_, i) => {
+    return Uint32Array.from({ length: 256 }, (_, i) => {
       const place = (i / 255) * (stops.length - 1), low = Math.min(Math.floor(place), stops.length - 2);
-      return stops[low].map((from, c) => from + (stops[low + 1][c] - from) * (place - low));
+      const [r, g, b] = stops[low].map((from, c) => Math.round(from + (stops[low + 1][c] - from) * (place - low)));
+      return r | (g << 8) | (b << 16) | (255 << 24); // in memory: red, green, blue, opaque
     });
   };
   palettes = { sequential: read("sequential"), diverging: read("diverging") };
 }
+
+const pixel = (palette, value) => palettes[palette][Math.round(clamp(value, 0, 1) * 255)];
 
 function tell(text, event) {
   $("tip").hidden = !event;
@@ -117,20 +120,20 @@ function setSize(context, size) {
   context.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
 }
 
-/** A picture with one pixel for each number; `shade` gives 0 to 1, or null where nothing is to be seen. */
+const easel = new OffscreenCanvas(1, 1);
+
+/** A picture with one pixel for each number, good until the next; `shade` gives 0 to 1, or null where nothing is to be seen. */
 function picture(rows, cols, palette, shade) {
-  const canvas = new OffscreenCanvas(cols, rows), context = canvas.getContext("2d");
-  const image = context.createImageData(cols, rows), lut = palettes[palette];
+  Object.assign(easel, { width: cols, height: rows });
+  const pixels = new Uint32Array(rows * cols);
   for (let r = 0, at = 0; r < rows; r++) {
-    for (let c = 0; c < cols; c++, at += 4) {
+    for (let c = 0; c < cols; c++, at++) {
       const value = shade(r, c);
-      if (value === null) continue;
-      const rgb = lut[Math.round(clamp(value, 0, 1) * 255)];
-      image.data[at] = rgb[0]; image.data[at + 1] = rgb[1]; image.data[at + 2] = rgb[2]; image.data[at + 3] = 255;
+      if (value !== null) pixels[at] = pixel(palette, value);
     }
   }
-  context.putImageData(image, 0, 0);
-  return canvas;
+  easel.getContext("2d").putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), cols, rows), 0, 0);
+  return easel;
 }
 
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -225,8 +228,9 @@ class HeatMap {
     setSize(context, 11);
     for (let r = 0; r < this.now.rows; r++) {
       for (let c = 0; c < this.now.cols; c++) {
-        const rgb = palettes[this.now.palette][Math.round(clamp(this.now.shade(r, c), 0, 1) * 255)];
-        context.fillStyle = rgb[0] * 0.3 + rgb[1] * 0.6 + rgb[2] * 0.1 > 140 ? "#17181b" : "#f4f5f8";
+        const back = pixel(this.now.palette, this.now.shade(r, c));
+        const light = (back & 255) * 0.3 + ((back >> 8) & 255) * 0.6 + ((back >> 16) & 255) * 0.1;
+        context.fillStyle = light > 140 ? "#17181b" : "#f4f5f8";
         context.fillText(this.now.write(r, c), this.area.left + (c + 0.5) * size[0], this.area.top + (r + 0.5) * size[1]);
       }
     }
