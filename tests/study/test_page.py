@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny_config
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import minibert
 from minibert.cli import main

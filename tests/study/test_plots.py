@@ -1,0 +1,62 @@
+"""Plots: the figures hold the numbers they were given."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from minibert.study.plots import plot_attention, plot_pca, plot_similarity
+
+TOKENS = ["[CLS]", "나는", "love", "##ly", "[SEP]"]
+
+
+def test_attention_draws_a_map_for_each_head() -> None:
+    probabilities = torch.randn(6, 5, 5).softmax(-1).requires_grad_()
+    figure = plot_attention(TOKENS, probabilities)
+    assert len(figure.axes) == 6
+    for axes, values in zip(figure.axes, probabilities, strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), values.detach())
+        assert [label.get_text() for label in axes.get_xticklabels()] == TOKENS
+    figure.savefig(file := io.BytesIO(), dpi=30)
+    assert file.getvalue().startswith(b"\x89PNG")
+
+
+def test_attention_takes_one_head() -> None:
+    (axes,) = plot_attention(TOKENS, torch.eye(5)).axes
+    np.testing.assert_array_equal(axes.images[0].get_array(), np.eye(5))
+
+
+def test_similarity_is_the_cosine_between_neighbouring_layers() -> None:
+    states = [torch.randn(5, 8) for _ in range(4)]
+    states[2] = states[1] * 3  # another length, the same direction
+    axes = plot_similarity(TOKENS, states).axes[0]
+    drawn = axes.images[0].get_array()
+    assert drawn.shape == (3, 5)
+    np.testing.assert_allclose(drawn[1], 1.0, atol=1e-6)
+    a, b = states[0][3].numpy(), states[1][3].numpy()
+    np.testing.assert_allclose(drawn[0, 3], a @ b / np.linalg.norm(a) / np.linalg.norm(b), atol=1e-6)
+
+
+def test_pca_keeps_distances_of_points_on_a_plane() -> None:
+    plane = torch.randn(6, 2)
+    vectors = plane @ torch.linalg.qr(torch.randn(10, 2))[0].T + 5
+    axes = plot_pca(list("abcdef"), vectors, groups=[0, 0, 1, 1, 2, 2]).axes[0]
+    points = torch.as_tensor(np.asarray(axes.collections[0].get_offsets())).float()
+    torch.testing.assert_close(torch.cdist(points, points), torch.cdist(vectors, vectors), atol=1e-3, rtol=1e-3)
+    assert [text.get_text() for text in axes.texts] == list("abcdef")
+
+
+def test_errors_say_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"should be of shape \(5, 5\) or \(heads, 5, 5\), not \(1, 6, 5, 5\)"):
+        plot_attention(TOKENS, torch.zeros(1, 6, 5, 5))
+    with pytest.raises(ValueError, match=r"two or more of shape \(5, hidden\), not \[\(1, 5, 8\)\]"):
+        plot_similarity(TOKENS, [torch.zeros(1, 5, 8)])
+    with pytest.raises(ValueError, match=r"shape \(3, hidden\), not \(2, 4\)"):
+        plot_pca(["a", "b"], torch.zeros(2, 4))
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"not installed: pip install 'minibert\[plot\]'"):
+        plot_attention(TOKENS, torch.eye(5))
