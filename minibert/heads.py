@@ -31,8 +31,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
         labels: whole numbers from 0 to classes - 1, or `IGNORED`, shape (...); (..., 1) and flat will do too.
 
     Raises:
-        ValueError: labels of another shape, that are not whole numbers, or out of range (on the CPU; a GPU stops
-            with an error of its own).
+        ValueError: labels of another shape or type, or out of range (a GPU stops with its own error for those).
     """
     *shape, classes = logits.shape
     if not _whole(labels):
@@ -51,8 +50,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 def regression_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean squared error; both (batch, num_labels), and labels (batch,) will do where there is one number a text."""
-    single = logits.shape[-1] == 1 and labels.numel() == logits.numel()
-    if labels.shape != logits.shape and not single:
+    if labels.shape != logits.shape and (logits.shape[-1] > 1 or labels.numel() != logits.numel()):
         raise ValueError(f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}.")
     return F.mse_loss(logits.squeeze(), labels.to(logits.dtype).reshape(logits.shape).squeeze())
 
@@ -81,14 +79,6 @@ def span_loss(logits: Tensor, positions: Tensor) -> Tensor:
     return F.cross_entropy(logits, positions.reshape(-1).long().clamp(max=outside), ignore_index=outside)
 
 
-# by the config's problem_type
-LOSSES = {
-    "regression": regression_loss,
-    "single_label_classification": cross_entropy,
-    "multi_label_classification": multi_label_loss,
-}
-
-
 def _whole(labels: Tensor) -> bool:
     return not labels.is_floating_point() and labels.dtype != torch.bool
 
@@ -102,7 +92,8 @@ class _Head(PreTrainedModel):
 
     def init_head(self) -> None:
         """Draws the weights on top; `BertModel` has drawn its own."""
-        self.init_weights(name for name, _ in self.named_parameters() if not name.startswith("bert."))
+        own = {name for name, _ in self.named_parameters() if not name.startswith("bert.")}
+        self.init_weights(own - self.tied_weights().keys())
 
     def forward(
         self,
@@ -197,8 +188,6 @@ class BertPreTrainingHeads(nn.Module):
 class _MaskedLMHead(_Head):
     """Ties the decoder to the word embeddings, whatever happens to either."""
 
-    cls: BertPreTrainingHeads
-
     def __init__(self, config: BertConfig, nsp: bool) -> None:
         super().__init__(config, add_pooling_layer=nsp)
         self.cls = BertPreTrainingHeads(config, nsp=nsp)
@@ -242,6 +231,8 @@ def _tie(model: PreTrainedModel, _: Any) -> None:  # outside the class, so that 
 
 
 def _word_loss(logits: Tensor, labels: Tensor, positions: Tensor | None) -> Tensor:
+    if positions is not None and labels.shape != positions.shape:
+        raise ValueError(f"labels should be of shape {tuple(positions.shape)}, not {tuple(labels.shape)}.")
     return cross_entropy(logits, labels if positions is None else labels[positions])
 
 
@@ -357,10 +348,11 @@ class BertForSequenceClassification(_Classifier):
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         problem_type = self.config.problem_type
-        if problem_type is None:
-            by_labels = "single_label_classification" if _whole(labels) else "multi_label_classification"
-            problem_type = "regression" if self.config.num_labels == 1 else by_labels
-        return LOSSES[problem_type](logits, labels)
+        if problem_type == "regression" or (problem_type is None and self.config.num_labels == 1):
+            return regression_loss(logits, labels)
+        if problem_type == "multi_label_classification" or (problem_type is None and not _whole(labels)):
+            return multi_label_loss(logits, labels)
+        return cross_entropy(logits, labels)
 
 
 class BertForTokenClassification(_Classifier):

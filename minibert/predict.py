@@ -239,7 +239,8 @@ def answer_question(
         tokenizer: its tokenizer.
         questions: a question or several.
         contexts: the text that holds the answer, one for each question.
-        stride: tokens of context that neighbouring windows share; None: a quarter of a window.
+        stride: tokens of context that neighbouring windows share; None: a quarter of a window, or half of what a long
+            question leaves of it.
         max_answer_length: tokens of the longest answer.
         no_answer: allow for questions that the context does not answer (paper, section 4.3): the score of that is
             what [CLS] has as start and end, in the window where it is lowest, and the text is empty where it is higher
@@ -256,12 +257,15 @@ def answer_question(
     if max_answer_length < 1:
         raise ValueError(f"max_answer_length should be 1 or more, not {max_answer_length}.")
     rows, second, limit = _as_list(questions), _as_list(contexts), _limit(model, tokenizer)
+    if stride is None:
+        longest = max(map(len, tokenizer(rows, add_special_tokens=False, verbose=False)["input_ids"]), default=0)
+        stride = max(0, min(limit // 4, (limit - longest - 3) // 2))
     batch = tokenizer(
         rows,
         second,
         truncation="only_second",
         max_length=limit,
-        stride=limit // 4 if stride is None else stride,
+        stride=stride,
         return_overflowing_tokens=True,
     )
     lengths = [len(row) for row in batch["input_ids"]]

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import ragged_batch, tiny_config
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -218,6 +217,18 @@ class TestHeadlessCheckpoint:
         with pytest.warns(UserWarning, match=r"bert.pooler.dense.weight, bert.pooler.dense.bias are not in"):
             minibert.BertForSequenceClassification.from_pretrained(tmp_path)
 
+    def test_what_a_head_rightly_leaves_out_is_not_worth_a_word(self, tmp_path: Path) -> None:
+        build("BertForPreTraining").save_pretrained(tmp_path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for name in ("BertForMaskedLM", "BertForNextSentencePrediction", "BertModel"):
+                model = getattr(minibert, name).from_pretrained(tmp_path)
+                assert model.load_report.left_out and not model.load_report.unexpected
+        with pytest.warns(UserWarning) as caught:
+            minibert.BertForSequenceClassification.from_pretrained(tmp_path)
+        (warning,) = caught
+        assert "classifier.weight, classifier.bias are not in" in str(warning.message) and "cls" not in str(warning)
+
     @each_head
     def test_encoder_is_the_checkpoint_s(self, headless: Path, name: str) -> None:
         with pytest.warns(UserWarning, match="newly initialised"):
@@ -409,6 +420,11 @@ class TestChosenPositions:
         received = f"not {positions.dtype} of {tuple(positions.shape)}"
         with pytest.raises(ValueError, match=re.escape(f"positions should be torch.bool of shape (2, 5), {received}")):
             build(name)(torch.randint(1, 99, (2, 5)), positions=positions)
+
+    def test_labels_of_another_shape(self) -> None:
+        ids = torch.randint(1, 99, (2, 5))
+        with pytest.raises(ValueError, match=r"labels should be of shape \(2, 5\), not \(2, 4\)"):
+            build("BertForMaskedLM")(ids, positions=torch.ones(2, 5, dtype=torch.bool), labels=ids[:, :4])
 
 
 @pytest.mark.parametrize("name", HEADS[:-1])  # a batch for multiple choice has one more axis

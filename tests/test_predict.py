@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import tiny_config
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import minibert
 from minibert import answer_question, classify, fill_mask, find_entities
@@ -304,7 +303,7 @@ class TestAnswerQuestion:
     def test_no_answer_only_where_it_is_allowed(self, tokenizer: Any) -> None:
         """A model that likes [CLS] best: of vectors of one length, that of [CLS] lies closest to itself."""
         model = build("BertForQuestionAnswering", num_hidden_layers=0)
-        cls = model.bert(torch.tensor([[tokenizer.cls_token_id]])).last_hidden_state[0, 0]
+        cls = model.bert(torch.tensor([[tokenizer.cls_token_id]])).last_hidden_state[0, 0].detach()
         with torch.no_grad():
             model.qa_outputs.weight.copy_(cls.expand(2, -1))
         found = answer_question(model, tokenizer, "the king?", TEXTS[2])
@@ -322,6 +321,18 @@ class TestAnswerQuestion:
     def test_a_question_that_leaves_no_room(self, tokenizer: Any) -> None:
         with pytest.raises(ValueError, match="truncation='only_second' has to take"):
             answer_question(build("BertForQuestionAnswering"), tokenizer, "the river " * 40, TEXTS[0])
+
+    @settings(deadline=None, max_examples=60)
+    @given(question=st.text(max_size=12), context=st.text(max_size=60), longest=st.integers(1, 5))
+    def test_any_text(self, question: str, context: str, longest: int) -> None:
+        """A part of the context, or an error that says why not."""
+        model = build("BertForQuestionAnswering", max_position_embeddings=18)
+        try:
+            answer = answer_question(model, small_tokenizer(512), question, context, max_answer_length=longest)
+        except ValueError as error:
+            assert re.search("holds no word to answer with|has to take .* tokens", str(error))
+        else:
+            assert answer["text"] == context[answer["start"] : answer["end"]] != ""
 
     def test_options(self, tokenizer: Any) -> None:
         model = build("BertForQuestionAnswering")
