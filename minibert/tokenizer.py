@@ -1,0 +1,481 @@
+"""Text to token ids and back.
+
+`wordpiece` splits a text, `vocabulary` knows the tokens and finds special ones, `encoding` lays out the rows;
+`BertTokenizer` puts them together:
+
+```
+tokenizer("Hello [MASK]!")        [CLS] hello [MASK] ! [SEP]
+tokenizer("How?", "Like this.")   [CLS] how ? [SEP] like this . [SEP]      type ids 0 0 0 0 1 1 1 1
+```
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from minibert import tokenizer_files
+from minibert.encoding import (
+    BatchEncoding,
+    Encoding,
+    Piece,
+    assemble,
+    collector_paused,
+    columns_of,
+    cut,
+    pad_rows,
+    type_ids,
+)
+from minibert.files import Source
+from minibert.vocabulary import NAMED, AddedToken, TokenFinder, Vocabulary, to_list
+from minibert.wordpiece import CHUNK, ChunkCache, Token, WordPiece
+
+_NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
+_PADDING: dict[Any, Any] = {False: None, "do_not_pad": None, True: "longest", "longest": "longest"}
+_PADDING["max_length"] = "max_length"
+_TRUNCATION: dict[Any, Any] = {None: None, False: None, "do_not_truncate": None, True: "longest_first"}
+_TRUNCATION |= {name: name for name in ("longest_first", "only_first", "only_second")}
+_SIDES = {"right": "right", "left": "left"}
+
+
+class BertTokenizer(Vocabulary):
+    """Text to token ids and back, as `transformers.BertTokenizer` does it.
+
+    Safe to share between threads and to pickle (data loader workers).
+
+    Args:
+        vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
+        do_lower_case: lower-case the text; False for cased vocabularies.
+        vocab_file: another name for `vocab`.
+        strip_accents: drop accents, which takes Hangul apart; None does so when lower-casing.
+        tokenize_chinese_chars: make every ideograph a word.
+        extra_special_tokens: further special tokens; those that the vocabulary lacks get the next ids.
+        added_tokens: id -> token for added tokens that are known from files.
+        model_max_length: tokens that the model takes.
+        padding_side: "right" or "left".
+        truncation_side: "right" or "left", the side that is cut off.
+        clean_up_tokenization_spaces: let `decode` close the gaps in English "do n't".
+        name_or_path: where it came from, for messages.
+        special_tokens: `unk_token`, `sep_token`, `pad_token`, `cls_token`, `mask_token` where they are not [UNK]...
+
+    Raises:
+        FileNotFoundError: no such vocabulary file.
+        ValueError: an empty vocabulary, one without `unk_token`, a file that is not UTF-8, or an unknown argument.
+    """
+
+    model_input_names = ("input_ids", "token_type_ids", "attention_mask")
+    is_fast = True  # as transformers says that offsets and word numbers are to be had
+
+    def __init__(
+        self,
+        vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None = None,
+        do_lower_case: bool = True,
+        *,
+        vocab_file: str | os.PathLike[str] | None = None,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+        extra_special_tokens: Iterable[Any] = (),
+        added_tokens: Mapping[int, AddedToken] | None = None,
+        model_max_length: int | None = None,
+        padding_side: str = "right",
+        truncation_side: str = "right",
+        clean_up_tokenization_spaces: bool = False,
+        name_or_path: str = "",
+        **special_tokens: Any,
+    ) -> None:
+        if unknown := special_tokens.keys() - set(NAMED):
+            raise ValueError(f"BertTokenizer has no argument {', '.join(sorted(unknown))}.")
+        named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | special_tokens
+        vocab = vocab_file if vocab is None else vocab
+        super().__init__(vocab, named, extra_special_tokens, added_tokens, name_or_path)
+        self.do_lower_case = do_lower_case
+        self.strip_accents = strip_accents
+        self.tokenize_chinese_chars = tokenize_chinese_chars
+        self.model_max_length = _NO_LIMIT if model_max_length is None else int(model_max_length)
+        self.padding_side = _choice("padding_side", padding_side, _SIDES)
+        self.truncation_side = _choice("truncation_side", truncation_side, _SIDES)
+        self.clean_up_tokenization_spaces = clean_up_tokenization_spaces
+        self.name_or_path = name_or_path
+        self._warned_of_length = False
+        self._wordpiece = WordPiece(
+            self.base_vocab,
+            self.unk_token,
+            do_lower_case=do_lower_case,
+            strip_accents=strip_accents,
+            tokenize_chinese_chars=tokenize_chinese_chars,
+        )
+        self._prepare()
+        self._warn_of_case()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        revision: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        local_files_only: bool = False,
+        token: str | bool | None = None,
+        use_fast: bool = True,
+        **overrides: Any,
+    ) -> BertTokenizer:
+        """Loads a tokenizer.
+
+        Args:
+            name: a folder, a bundled model, a Hub id, or one vocab.txt or tokenizer.json file.
+            revision: branch, tag or commit of the Hub repository.
+            cache_dir: the Hub cache to use instead of the default one.
+            local_files_only: never ask the network.
+            token: Hub token for private repositories.
+            use_fast: without effect; there is one implementation.
+            overrides: arguments of the constructor that go before what the files say (`do_lower_case=False`).
+
+        Raises:
+            FileNotFoundError: nothing of that name, or no vocabulary in it.
+            ValueError: files that are broken or for another kind of tokenizer.
+        """
+        if Path(name).is_file():
+            settings = tokenizer_files.read_file(Path(name))
+        else:
+            where = {"revision": revision, "cache_dir": cache_dir, "local_files_only": local_files_only, "token": token}
+            settings = tokenizer_files.read_source(Source(name, **where))  # type: ignore[arg-type]
+        if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
+            overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
+        return cls(**{**settings, "name_or_path": os.fspath(name), **overrides})
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
+
+        Returns:
+            Their paths. This class, `transformers` and `tokenizers` load them.
+        """
+        return tokenizer_files.write(self, Path(folder))
+
+    def _prepare(self) -> None:
+        """What follows from the rest and is not pickled: memory of chunks, patterns for added tokens."""
+        self._tokens_of_chunk = ChunkCache(self._wordpiece.tokens)
+        self._ids_of_chunk = ChunkCache(self._wordpiece.ids)
+        tokens = self._added.items()
+        normalise = self._wordpiece.normalise
+        self._in_text = TokenFinder({text: token for text, token in tokens if not token.normalized})
+        self._in_normalised = TokenFinder({normalise(text)[0]: token for text, token in tokens if token.normalized})
+
+    def add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:  # noqa: D102 (inherited)
+        added = super().add_tokens(new_tokens, special_tokens)
+        self._prepare()
+        return added
+
+    def __getstate__(self) -> dict[str, Any]:
+        prepared = ("_tokens_of_chunk", "_ids_of_chunk", "_in_text", "_in_normalised")
+        return {name: value for name, value in vars(self).items() if name not in prepared}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._prepare()
+
+    def _warn_of_case(self) -> None:
+        """Warns when normalising puts much of the vocabulary out of reach, as lower-casing does to kcbert's."""
+        words = [token for token in self.base_vocab if token.isalpha()]
+        words = words[:: len(words) // 1000 + 1]  # a sample is enough
+        lost = [word for word in words if self._wordpiece.normalise(word)[0].strip() != word]
+        if len(lost) > len(words) / 20:
+            warnings.warn(
+                f"{len(lost) / len(words):.0%} of the words in the vocabulary {self.name_or_path or 'given'}, such as "
+                f"{lost[len(lost) // 2]!r}, can never be found, because lower-casing (which also strips accents and "
+                "takes Hangul apart) changes them: pass do_lower_case=False for a cased vocabulary.",
+                stacklevel=3,
+            )
+
+    # one text to tokens
+
+    def _ids(self, texts: Iterable[str]) -> list[list[int]]:
+        """The ids of each text, without special tokens around it. All texts go through here, hence the care.
+
+        In printable text the only white space is " ", so `str.split` finds the chunks; a chunk that was seen before
+        costs one look-up.
+        """
+        ids_of_chunk, added_token_in = self._ids_of_chunk.__getitem__, self._in_text.pattern.search
+        all_at_once = bool(self._in_normalised.tokens)
+        rows = []
+        for text in texts:
+            row: list[int] = []
+            if all_at_once or added_token_in(text):
+                row += [token.id for token in self._tokens(text)]
+            else:
+                for ids in map(ids_of_chunk, text.split() if text.isprintable() else CHUNK.findall(text)):
+                    row += ids
+            rows.append(row)
+        return rows
+
+    def _ids_of_words(self, texts: Iterable[Sequence[str]]) -> list[list[int]]:
+        return [list(chain.from_iterable(self._ids(words))) for words in texts]
+
+    def _tokens(self, text: str) -> list[Token]:
+        """The same with where each token lies: its characters and the number of its word."""
+        tokens: list[Token] = []
+        words = 0
+        for at, group in self._groups(text):
+            tokens += [Token(number, start + at, end + at, words + word) for number, start, end, word in group]
+            words += group[-1].word + 1 if group else 0
+        return tokens
+
+    def _groups(self, text: str) -> Iterator[tuple[int, Sequence[Token]]]:
+        """What in a text stands for itself, and where: added tokens, and the chunks between them."""
+        for start, end, added in self._in_text.split(text):
+            if added:
+                yield start, [Token(self._added_ids[added.content], 0, end - start, 0)]
+            elif not self._in_normalised.tokens:
+                for chunk in CHUNK.finditer(text, start, end):
+                    yield chunk.start(), self._tokens_of_chunk[chunk[0]]
+            else:
+                normalised, places = self._wordpiece.normalise(text[start:end])
+                for first, last, token in self._in_normalised.split(normalised):
+                    if token:
+                        number = self._added_ids[token.content]
+                        yield start, [Token(number, places[first], places[last - 1] + 1, 0)]
+                    else:
+                        yield start, self._wordpiece.tokens_of(normalised[first:last], places[first:last])
+
+    # texts to a batch
+
+    def __call__(
+        self,
+        text: Any,
+        text_pair: Any = None,
+        add_special_tokens: bool = True,
+        padding: bool | str = False,
+        truncation: bool | str | None = None,
+        max_length: int | None = None,
+        stride: int = 0,
+        is_split_into_words: bool = False,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str | None = None,
+        return_tensors: str | None = None,
+        return_token_type_ids: bool | None = None,
+        return_attention_mask: bool | None = None,
+        return_overflowing_tokens: bool = False,
+        return_special_tokens_mask: bool = False,
+        return_offsets_mapping: bool = False,
+        return_length: bool = False,
+        verbose: bool = True,
+    ) -> BatchEncoding:
+        """Encodes a text, a pair of texts, or a batch of either.
+
+        Args:
+            text: a text, a list of texts, or a list of pairs of texts.
+            text_pair: the second text or texts; an empty one has its `[SEP]` all the same.
+            add_special_tokens: put `[CLS]` before and `[SEP]` after texts.
+            padding: True or "longest" fills up to the longest row of the batch, "max_length" to that, False nothing.
+            truncation: True or "longest_first" cuts the longer text, "only_first" or "only_second" that one, False
+                none; None cuts when there is a `max_length` and no padding.
+            max_length: tokens of a row with its special tokens; None for `model_max_length`.
+            stride: tokens that an overflowing row repeats from the row before.
+            is_split_into_words: a text is a list of words, and offsets count within each word.
+            pad_to_multiple_of: rounds up the length that is padded to.
+            padding_side: "right" or "left"; None for the tokenizer's own.
+            return_tensors: "pt", "np", or None for lists.
+            return_token_type_ids: False leaves them out.
+            return_attention_mask: False leaves it out.
+            return_overflowing_tokens: what is cut off follows in further rows; `overflow_to_sample_mapping` tells
+                which text each row is of.
+            return_special_tokens_mask: also 1 for what was added to the text.
+            return_offsets_mapping: also where each token lies in its text, `[start, end)`.
+            return_length: also the length of each row.
+            verbose: warn of a row longer than `model_max_length`, once.
+
+        Returns:
+            `input_ids`, `token_type_ids`, `attention_mask` and what was asked for, (batch, seq); lists for a single
+            text are (seq).
+
+        Raises:
+            ValueError: what is no text, an impossible option, or a limit that cannot be kept.
+        """
+        columns, batched = columns_of(text, text_pair, is_split_into_words)
+        pad, strategy, max_length = self._limits(padding, truncation, max_length)
+        side = _choice("padding_side", padding_side or self.padding_side, _SIDES)
+        begin, end = ([self.cls_token_id], [self.sep_token_id]) if add_special_tokens else ([], [])
+        layout: list[Piece] | None = None
+        with collector_paused():
+            ids = [self._ids_of_words(texts) if is_split_into_words else self._ids(texts) for texts in columns]
+            if strategy and max_length is not None:
+                room = max_length - len(begin) - len(end) * len(ids)
+                if room < 0:
+                    raise ValueError(f"max_length is {max_length}, but the special tokens take {max_length - room}.")
+                if pad and max_length % (pad_to_multiple_of or 1):
+                    raise ValueError(f"max_length={max_length} is no multiple of {pad_to_multiple_of=}.")
+                lengths = [list(map(len, rows)) for rows in ids]
+                layout = cut(lengths, room, strategy, stride, self.truncation_side, return_overflowing_tokens)
+                ids = [[rows[sample][held[n]] for sample, held in layout] for n, rows in enumerate(ids)]
+            rows = [assemble(parts, begin, end) for parts in zip(*ids, strict=True)]
+            width = self._width(rows, pad, max_length, pad_to_multiple_of, verbose)
+            data: dict[str, Any] = {"input_ids": pad_rows(rows, self.pad_token_id, width, side)}
+            if return_token_type_ids is not False:
+                types = [type_ids(parts, len(begin)) for parts in zip(*ids, strict=True)]
+                data["token_type_ids"] = pad_rows(types, 0, width, side)
+            if return_attention_mask is not False:
+                data["attention_mask"] = pad_rows([[1] * len(row) for row in rows], 0, width, side)
+
+        def encodings() -> list[Encoding]:
+            whole = (slice(None),) * len(columns)
+            pieces = layout or [(sample, whole) for sample in range(len(columns[0]))]
+            texts = (
+                [self._places(column[sample])[span] for column, span in zip(columns, held, strict=True)]
+                for sample, held in pieces
+            )
+            return [self._encoding(parts, add_special_tokens, width, side) for parts in texts]
+
+        batch = BatchEncoding(data, encodings)
+        if return_special_tokens_mask:
+            batch["special_tokens_mask"] = [row.special_tokens_mask for row in batch.encodings]
+        if return_offsets_mapping:
+            batch["offset_mapping"] = [row.offsets for row in batch.encodings]
+        if return_length:
+            batch["length"] = [len(row) for row in batch["input_ids"]]
+        if return_overflowing_tokens:
+            batch["overflow_to_sample_mapping"] = [sample for sample, _ in layout] if layout else [*range(len(rows))]
+        elif not batched and return_tensors is None:
+            batch.update({name: value[0] for name, value in batch.items() if name != "length"})
+        return batch.convert_to_tensors(return_tensors)
+
+    encode_plus = batch_encode_plus = __call__  # what it was called before transformers 5
+
+    def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
+        """The ids of a text or a pair of texts; options as for calling the tokenizer."""
+        return self(text, text_pair, **options)["input_ids"]
+
+    def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False) -> list[str]:
+        """The tokens of a text as strings: "I love Korea" -> ["i", "love", "korea"]."""
+        tokens: list[str] = self.convert_ids_to_tokens(self.encode(text, pair, add_special_tokens=add_special_tokens))
+        return tokens
+
+    def _limits(
+        self, padding: Any, truncation: Any, max_length: int | None
+    ) -> tuple[str | None, str | None, int | None]:
+        """How to pad, how to truncate, and the length that either needs."""
+        pad = _choice("padding", padding, _PADDING)
+        strategy = _choice("truncation", truncation, _TRUNCATION)
+        if max_length is None:
+            if (strategy or pad == "max_length") and self.model_max_length < _NO_LIMIT:
+                return pad, strategy, self.model_max_length
+            return (None if pad == "max_length" else pad), None, None
+        if max_length < 0:
+            raise ValueError(f"max_length is {max_length}; it is a number of tokens.")
+        if truncation is None and pad is None:
+            return pad, "longest_first", max_length
+        if strategy is None and pad == "longest":
+            warnings.warn(
+                "max_length has no effect with padding=True and no truncation; pass truncation=True to cut texts, "
+                "or padding='max_length' to fill them up.",
+                stacklevel=3,
+            )
+        return pad, strategy, max_length
+
+    def _width(
+        self, rows: list[list[int]], pad: str | None, max_length: int | None, multiple: int | None, verbose: bool
+    ) -> int:
+        """The length to fill rows up to; 0 for none."""
+        longest = max(map(len, rows), default=0)
+        if verbose and max_length is None and longest > self.model_max_length and not self._warned_of_length:
+            self._warned_of_length = True
+            warnings.warn(
+                f"A text has {longest} tokens, but the model takes {self.model_max_length}: pass truncation=True.",
+                stacklevel=3,
+            )
+        width = 0 if pad is None else longest if pad == "longest" else max_length or 0
+        return width + -width % (multiple or 1)
+
+    def _places(self, text: str | Sequence[str]) -> list[Token]:
+        """The tokens of a text, or of one that is a list of words and keeps their numbers."""
+        if isinstance(text, str):
+            return self._tokens(text)
+        return [token._replace(word=number) for number, word in enumerate(text) for token in self._tokens(word)]
+
+    def _encoding(self, parts: list[list[Token]], special: bool, width: int, side: str) -> Encoding:
+        """One row, token by token."""
+        begin, end = ([Token(self.cls_token_id)], [Token(self.sep_token_id)]) if special else ([], [])
+        (row,) = pad_rows([assemble(parts, begin, end)], Token(self.pad_token_id), width, side)
+        texts = [[number] * len(part) for number, part in enumerate(parts)]
+        sequences: list[int | None] = assemble(texts, [None] * len(begin), [None] * len(end))
+        ids = [token.id for token in row]
+        return Encoding(
+            ids=ids,
+            type_ids=pad_rows([type_ids(parts, len(begin))], 0, width, side)[0],
+            tokens=self.convert_ids_to_tokens(ids),
+            offsets=[(token.start, token.end) for token in row],
+            word_ids=[None if token.word < 0 else token.word for token in row],
+            sequence_ids=pad_rows([sequences], None, width, side)[0],
+            special_tokens_mask=[int(token.word < 0) for token in row],
+            attention_mask=pad_rows([[1] * len(sequences)], 0, width, side)[0],
+        )
+
+    def pad(
+        self,
+        encoded_inputs: Any,
+        padding: bool | str = True,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str | None = None,
+        return_attention_mask: bool | None = None,
+        return_tensors: str | None = None,
+    ) -> BatchEncoding:
+        """Fills up rows that were encoded one by one, as a data loader's `collate_fn` does.
+
+        Args:
+            encoded_inputs: a batch, or a list of what the tokenizer gave for single texts. Labels and other things
+                that are not the tokenizer's are put together as they are.
+            padding: as for calling the tokenizer.
+            max_length: the length for `padding="max_length"`.
+            pad_to_multiple_of: rounds the length up.
+            padding_side: "right" or "left"; None for the tokenizer's own.
+            return_attention_mask: False adds no attention mask where there is none.
+            return_tensors: "pt", "np", or None for lists.
+
+        Raises:
+            ValueError: no `input_ids`, or an impossible option.
+        """
+        if isinstance(encoded_inputs, Mapping):
+            batch = {name: to_list(values) for name, values in encoded_inputs.items()}
+        else:
+            names = encoded_inputs[0] if encoded_inputs else ["input_ids"]
+            batch = {name: [to_list(row[name]) for row in encoded_inputs] for name in names}
+        if "input_ids" not in batch:
+            raise ValueError(f"pad() needs input_ids, but was given {', '.join(batch) or 'nothing'}.")
+        single = bool(batch["input_ids"]) and not isinstance(batch["input_ids"][0], list)
+        if single:
+            batch = {name: [values] for name, values in batch.items()}
+        if return_attention_mask is not False:
+            batch.setdefault("attention_mask", [[1] * len(row) for row in batch["input_ids"]])
+        side = _choice("padding_side", padding_side or self.padding_side, _SIDES)
+        pad, _, max_length = self._limits(padding, False, max_length)
+        width = self._width(batch["input_ids"], pad, max_length, pad_to_multiple_of, verbose=False)
+        fills = {"input_ids": self.pad_token_id, "token_type_ids": 0, "attention_mask": 0, "special_tokens_mask": 1}
+        batch |= {name: pad_rows(batch[name], fill, width, side) for name, fill in fills.items() if name in batch}
+        if single:
+            batch = {name: values[0] for name, values in batch.items()}
+        return BatchEncoding(batch).convert_to_tensors(return_tensors)
+
+    def num_special_tokens_to_add(self, pair: bool = False) -> int:
+        """How many special tokens a row holds: [CLS], and a [SEP] for each text."""
+        return 3 if pair else 2
+
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
+    ) -> list[int]:
+        """`[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`."""
+        parts = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
+        return assemble(parts, [self.cls_token_id], [self.sep_token_id])
+
+
+AutoTokenizer = BertTokenizerFast = BertTokenizer
+
+
+def _choice(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
+    """What an option means, or a ValueError that lists what it can be."""
+    try:
+        return meanings[value]
+    except (KeyError, TypeError):
+        raise ValueError(f"{argument} is {value!r}; it can be {', '.join(map(repr, meanings))}.") from None

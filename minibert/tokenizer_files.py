@@ -1,0 +1,167 @@
+"""The tokenizer's files, old and new: what a folder or repository says becomes the constructor's arguments.
+
+What is said in several places is taken as `transformers` takes it: the vocabulary from tokenizer.json before
+vocab.txt, options from tokenizer_config.json, the tokens' flags from its `added_tokens_decoder`, else from
+tokenizer.json, added_tokens.json and special_tokens_map.json. One thing more: a tokenizer.json without
+tokenizer_config.json says itself whether to lower-case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minibert.files import Source, read_json, replacing, write_json
+from minibert.vocabulary import NAMED, AddedToken
+
+if TYPE_CHECKING:
+    from minibert.tokenizer import BertTokenizer
+
+OPTIONS = (
+    "do_lower_case",
+    "strip_accents",
+    "tokenize_chinese_chars",
+    "model_max_length",
+    "padding_side",
+    "truncation_side",
+    "clean_up_tokenization_spaces",
+)
+# tokenizer classes that read their vocabulary exactly as BERT's does
+_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "PreTrainedTokenizer", "TokenizersBackend")
+
+
+def read_source(source: Source) -> dict[str, Any]:
+    """The constructor's arguments from the files of a folder or repository.
+
+    Raises:
+        FileNotFoundError: there is no vocabulary.
+        ValueError: a file is broken, or for another kind of tokenizer.
+    """
+    config = _json(source, "tokenizer_config.json")
+    kind = str(config.get("tokenizer_class") or _CLASSES[0])
+    if kind.removesuffix("Fast") not in _CLASSES:
+        raise ValueError(f"{source} is for the tokenizer {kind}; minibert has BERT's WordPiece only.")
+    settings: dict[str, Any] = {}
+    if tokenizer_file := source.file("tokenizer.json"):
+        settings = read_file(tokenizer_file)
+    elif vocab_file := source.file("vocab.txt"):
+        settings = read_file(vocab_file)
+    else:
+        raise FileNotFoundError(f"{source} holds neither tokenizer.json nor vocab.txt; is it a BERT checkpoint?")
+    settings |= {key: config[key] for key in (*OPTIONS, *NAMED) if config.get(key) is not None}
+    extra = _extra(config)
+    if "added_tokens_decoder" in config:
+        added = {int(number): AddedToken.of(token) for number, token in config["added_tokens_decoder"].items()}
+    else:  # before it there were two more files
+        legacy = _json(source, "special_tokens_map.json")
+        settings |= {key: legacy[key] for key in NAMED if legacy.get(key)}
+        extra += _extra(legacy)
+        special = {AddedToken.of(token).content for token in (*extra, *(settings.get(key, "") for key in NAMED))}
+        older = _json(source, "added_tokens.json").items()
+        added = {number: AddedToken(token, special=token in special) for token, number in older}
+        added |= settings.get("added_tokens", {})
+    return {**settings, "added_tokens": added, "extra_special_tokens": extra}
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The constructor's arguments from a vocab.txt or tokenizer.json file alone.
+
+    The padding and truncation in a tokenizer.json are left to the caller of the tokenizer.
+    """
+    if path.suffix != ".json":
+        return {"vocab": path}
+    content = read_json(path)
+    model, normalizer = content.get("model") or {}, content.get("normalizer") or {}
+    found = (model.get("type", "WordPiece"), model.get("continuing_subword_prefix"), normalizer.get("type"))
+    if found != ("WordPiece", "##", "BertNormalizer") or not isinstance(model.get("vocab"), dict):
+        raise ValueError(f"{path} is not BERT's: it has {found} where BERT has ('WordPiece', '##', 'BertNormalizer').")
+    return {
+        "vocab": model["vocab"],
+        "unk_token": model.get("unk_token", "[UNK]"),
+        "do_lower_case": normalizer.get("lowercase", True),
+        "strip_accents": normalizer.get("strip_accents"),
+        "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
+        "added_tokens": {token["id"]: AddedToken.of(token) for token in content.get("added_tokens") or ()},
+    }
+
+
+def _json(source: Source, filename: str) -> dict[str, Any]:
+    path = source.file(filename)
+    return read_json(path) if path else {}
+
+
+def _extra(content: Mapping[str, Any]) -> list[Any]:
+    """Special tokens without a role of their own, under the present or the former name; a list or named."""
+    extra = content.get("extra_special_tokens") or content.get("additional_special_tokens") or []
+    return list(extra.values() if isinstance(extra, Mapping) else extra)
+
+
+def write(tokenizer: BertTokenizer, folder: Path) -> tuple[str, ...]:
+    """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    added = tokenizer.added_tokens_decoder
+    special = dict(tokenizer.special_tokens_map)
+    if tokenizer.extra_special_tokens:
+        special["extra_special_tokens"] = tokenizer.extra_special_tokens
+    contents = {
+        "tokenizer_config.json": {
+            **{key: getattr(tokenizer, key) for key in OPTIONS},
+            **special,
+            "added_tokens_decoder": {str(number): token.to_dict() for number, token in added.items()},
+            "tokenizer_class": "BertTokenizer",
+        },
+        "special_tokens_map.json": special,
+        "tokenizer.json": _whole(tokenizer),
+    }
+    lines = {number: token for token, number in tokenizer.base_vocab.items()}
+    with replacing(folder / "vocab.txt") as temporary:
+        text = "".join(f"{lines.get(number, '')}\n" for number in range(max(lines) + 1))
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+    for filename, content in contents.items():
+        write_json(folder / filename, content)
+    return tuple(str(folder / filename) for filename in ("vocab.txt", *contents))
+
+
+def _whole(tokenizer: BertTokenizer) -> dict[str, Any]:
+    """tokenizer.json, which the `tokenizers` library loads by itself."""
+    cls, sep = tokenizer.cls_token, tokenizer.sep_token
+    ids = {cls: tokenizer.cls_token_id, sep: tokenizer.sep_token_id}
+    before, first, end, second, end_of_second = (
+        {what: {"id": name, "type_id": type_id}}
+        for what, name, type_id in (
+            ("SpecialToken", cls, 0),
+            ("Sequence", "A", 0),
+            ("SpecialToken", sep, 0),
+            ("Sequence", "B", 1),
+            ("SpecialToken", sep, 1),
+        )
+    )
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": number, **token.to_dict()} for number, token in tokenizer.added_tokens_decoder.items()],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": tokenizer.tokenize_chinese_chars,
+            "strip_accents": tokenizer.strip_accents,
+            "lowercase": tokenizer.do_lower_case,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [before, first, end],
+            "pair": [before, first, end, second, end_of_second],
+            "special_tokens": {token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in ids},
+        },
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": tokenizer.unk_token,
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": tokenizer.base_vocab,
+        },
+    }

@@ -1,0 +1,355 @@
+"""The tokens that a tokenizer knows: the vocabulary's pieces, and special and added tokens such as "[MASK]".
+
+Added tokens are not spelled by pieces: they are looked up in the text before anything else is done to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from minibert.wordpiece import CONTINUED, WHITE_SPACE
+
+NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+_SPACE = WHITE_SPACE + "\x0b\x0c\x85"  # at a vocabulary line's end and beside added tokens; not str.strip()'s \x1c-\x1f
+_GAPS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+
+
+@dataclass(frozen=True)
+class AddedToken:
+    """A token that is looked up in the text as it stands instead of being spelled by pieces.
+
+    Args:
+        content: the token itself.
+        single_word: only where no letter or digit touches it.
+        lstrip: take white space on its left with it.
+        rstrip: take white space on its right with it.
+        normalized: look for it in the normalised text; None does so unless it is special.
+        special: left out by `decode(..., skip_special_tokens=True)`.
+    """
+
+    content: str
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool | None = None
+    special: bool = False
+
+    def __post_init__(self) -> None:
+        if self.normalized is None:
+            object.__setattr__(self, "normalized", not self.special)
+
+    def __str__(self) -> str:
+        return self.content
+
+    @classmethod
+    def of(cls, value: Any, *, special: bool = False) -> AddedToken:
+        """A token as people and files write it: a string, an object with its flags, or an `AddedToken`."""
+        if isinstance(value, AddedToken):
+            return value
+        flags = {"content": value} if isinstance(value, str) else value
+        if not isinstance(flags, Mapping) or not isinstance(flags.get("content"), str):
+            raise ValueError(f"A token is a string or an object with 'content', but got {value!r}.")
+        known = {field.name for field in fields(cls)} & flags.keys()
+        return cls(**{"special": special, **{name: flags[name] for name in known}})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The token as files write it."""
+        return asdict(self)
+
+
+class TokenFinder:
+    """Finds tokens in a text: the leftmost, and of those that begin there the longest.
+
+    Args:
+        tokens: what to look for -> the token that it stands for.
+    """
+
+    def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
+        self.tokens = {text: token for text, token in tokens.items() if text}
+        longest_first = sorted(self.tokens, key=len, reverse=True)
+        self.pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")  # (?!) matches nowhere
+
+    def split(self, text: str) -> Iterator[tuple[int, int, AddedToken | None]]:
+        """The parts of a text as (start, end, token), token None for what lies between the tokens.
+
+        >>> finder = TokenFinder({"[X]": AddedToken("[X]", lstrip=True)})
+        >>> [(start, end, str(token)) for start, end, token in finder.split("a [X]b")]
+        [(0, 1, 'None'), (1, 5, '[X]'), (5, 6, 'None')]
+        """
+        done = 0
+        for match in self.pattern.finditer(text):
+            token = self.tokens[match[0]]
+            start, end = max(match.start(), done), match.end()
+            if token.single_word and (_in_word(text[:start][-1:]) or _in_word(text[end : end + 1])):
+                continue
+            if token.lstrip:
+                start = max(done, len(text[:start].rstrip(_SPACE)))
+            if token.rstrip:
+                end = len(text) - len(text[end:].lstrip(_SPACE))
+            if done < start:
+                yield done, start, None
+            yield start, end, token
+            done = end
+        if done < len(text):
+            yield done, len(text), None
+
+
+def _in_word(neighbour: str) -> bool:
+    """Whether a character (or none, at the text's ends) makes a longer word of the token beside it."""
+    category = unicodedata.category(neighbour) if neighbour else ""
+    return category[:1] in ("L", "M") or category in ("Nd", "Nl", "Pc") or neighbour in ("\u200c", "\u200d")
+
+
+class Vocabulary:
+    """Tokens and their ids, both ways.
+
+    Args:
+        vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
+        special_tokens: the tokens called `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token`.
+        extra_special_tokens: further special tokens.
+        added_tokens: id -> token for added tokens that are known from files.
+        name: where it came from, for messages.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: an empty vocabulary, one without `unk_token`, or a file that is not UTF-8.
+    """
+
+    unk_token: str
+    sep_token: str
+    pad_token: str
+    cls_token: str
+    mask_token: str
+
+    def __init__(
+        self,
+        vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None,
+        special_tokens: Mapping[str, Any],
+        extra_special_tokens: Iterable[Any] = (),
+        added_tokens: Mapping[int, AddedToken] | None = None,
+        name: str = "",
+    ) -> None:
+        self.base_vocab = _read(vocab)
+        self._by_id = {number: token for token, number in self.base_vocab.items()}
+        self._added: dict[str, AddedToken] = {}
+        self._added_ids: dict[str, int] = {}
+        self.clean_up_tokenization_spaces = False
+
+        for number, token in sorted((added_tokens or {}).items()):
+            self._add(token, number)
+        named = {key: AddedToken.of(value, special=True) for key, value in special_tokens.items()}
+        extra = [AddedToken.of(value, special=True) for value in extra_special_tokens]
+        missing = [token.content for token in named.values() if token.content not in self.get_vocab()]
+        for token in (*named.values(), *extra):  # the flags that files gave a token stay
+            self._add(replace(self._added.get(token.content, token), special=True))
+        vars(self).update({key: token.content for key, token in named.items()})
+        self.extra_special_tokens = [token.content for token in extra]
+        if self.unk_token not in self.base_vocab:
+            raise ValueError(
+                f"The vocabulary {name or 'given'} has no {self.unk_token!r} for unknown words; "
+                "pass unk_token= with the token that it has for them."
+            )
+        if missing:
+            warnings.warn(
+                f"The vocabulary {name or 'given'} lacks {', '.join(missing)}; appended with ids from "
+                f"{self._added_ids[missing[0]]}, for which the model may have no embeddings.",
+                stacklevel=3,
+            )
+
+    @property
+    def vocab_size(self) -> int:
+        """Size of the vocabulary without added tokens."""
+        return len(self.base_vocab)
+
+    def __len__(self) -> int:
+        return len(self.base_vocab.keys() | self._added_ids.keys())
+
+    def get_vocab(self) -> dict[str, int]:
+        """Token -> id, added tokens included."""
+        return {**self.base_vocab, **self._added_ids}
+
+    @property
+    def added_tokens_decoder(self) -> dict[int, AddedToken]:
+        """Id -> added token, special tokens included."""
+        return {
+            number: self._added[token] for token, number in sorted(self._added_ids.items(), key=lambda item: item[1])
+        }
+
+    @property
+    def special_tokens_map(self) -> dict[str, str]:
+        """The special tokens by name."""
+        return {name: getattr(self, name) for name in NAMED}
+
+    @property
+    def all_special_tokens(self) -> list[str]:
+        """The special tokens, each once."""
+        return list(dict.fromkeys([*self.special_tokens_map.values(), *self.extra_special_tokens]))
+
+    # their ids
+    all_special_ids = property(lambda self: self.convert_tokens_to_ids(self.all_special_tokens))
+    unk_token_id = property(lambda self: self.convert_tokens_to_ids(self.unk_token))
+    sep_token_id = property(lambda self: self.convert_tokens_to_ids(self.sep_token))
+    pad_token_id = property(lambda self: self.convert_tokens_to_ids(self.pad_token))
+    cls_token_id = property(lambda self: self.convert_tokens_to_ids(self.cls_token))
+    mask_token_id = property(lambda self: self.convert_tokens_to_ids(self.mask_token))
+
+    def add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
+        """Makes tokens be found in texts as they stand; those the vocabulary lacks get the next ids.
+
+        The model's embeddings must then be as large as `len(tokenizer)`.
+
+        Args:
+            new_tokens: a string or `AddedToken`, or a list of them.
+            special_tokens: make the strings special tokens.
+
+        Returns:
+            How many of them were not added tokens before.
+        """
+        tokens = [new_tokens] if isinstance(new_tokens, str | AddedToken) else new_tokens
+        return sum([self._add(AddedToken.of(token, special=special_tokens)) for token in tokens])
+
+    def add_special_tokens(self, special_tokens_dict: Mapping[str, Any]) -> int:
+        """Sets special tokens by name, adding those the vocabulary lacks.
+
+        Args:
+            special_tokens_dict: such as `{"mask_token": "<mask>", "extra_special_tokens": ["<name>"]}`.
+
+        Returns:
+            How many of them were not added tokens before.
+        """
+        added = 0
+        for name, value in special_tokens_dict.items():
+            if name in ("extra_special_tokens", "additional_special_tokens"):
+                self.extra_special_tokens = [str(token) for token in value]
+            elif name in NAMED:
+                setattr(self, name, str(value))
+            else:
+                raise ValueError(f"{name!r} is no special token; they are {', '.join(NAMED)} and extra_special_tokens.")
+            added += self.add_tokens([value] if name in NAMED else value, special_tokens=True)
+        return added
+
+    def _add(self, token: AddedToken, number: int | None = None) -> bool:
+        """Makes one token an added token: with its id in the vocabulary, else `number`, else the next id."""
+        content = token.content
+        if not content or self._added.get(content) == token:
+            return False
+        if content in self.base_vocab:
+            number = self.base_vocab[content]
+        elif number is None:
+            number = self._added_ids.get(content, max(self._by_id) + 1)
+        self._added[content], self._added_ids[content], self._by_id[number] = token, number, content
+        return True
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
+        """The id of a token, or the ids of a list of them; what is not in the vocabulary gets `unk_token_id`."""
+        if not isinstance(tokens, str):
+            return [self.convert_tokens_to_ids(token) for token in tokens]
+        number = self._added_ids.get(tokens)
+        return self.base_vocab.get(tokens, self.base_vocab[self.unk_token]) if number is None else number
+
+    def convert_ids_to_tokens(self, ids: Any, skip_special_tokens: bool = False) -> Any:
+        """The token of an id, or the tokens of a list, array or tensor of ids.
+
+        Raises:
+            ValueError: an id that the vocabulary does not have.
+        """
+        ids = to_list(ids)
+        skipped = set(self.all_special_ids) if skip_special_tokens else set()
+        wanted = [number for number in (ids if isinstance(ids, list) else [ids]) if number not in skipped]
+        try:
+            tokens = [self._by_id[number] for number in wanted]
+        except KeyError as error:
+            raise ValueError(
+                f"{error} is no id of this vocabulary, whose {len(self)} tokens have the ids 0 to {max(self._by_id)}."
+            ) from None
+        return tokens if isinstance(ids, list) else tokens[0]
+
+    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
+        """Puts tokens together: ["paint", "##ing", "!"] -> "painting!"."""
+        text = "".join(tokens[:1])
+        for token in tokens[1:]:
+            text += token.removeprefix(CONTINUED) if token.startswith(CONTINUED) else _close_gaps(f" {token}")
+        return text
+
+    def decode(
+        self, token_ids: Any, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool | None = None
+    ) -> Any:
+        """The text that ids stand for, or the texts of several rows of ids.
+
+        Args:
+            token_ids: an id, a row of ids, or rows of ids; lists, arrays or tensors.
+            skip_special_tokens: leave special tokens out.
+            clean_up_tokenization_spaces: also close the gaps in English "do n't"; the tokenizer's own setting
+                when not given.
+
+        Raises:
+            ValueError: an id that the vocabulary does not have.
+        """
+        ids = to_list(token_ids)
+        ids = ids if isinstance(ids, list) else [ids]
+        if ids and isinstance(ids[0], list):
+            return [self.decode(row, skip_special_tokens, clean_up_tokenization_spaces) for row in ids]
+        special = {self._added_ids[text] for text, token in self._added.items() if token.special}
+        kept = [number for number in ids if not (skip_special_tokens and number in special)]
+        text = self.convert_tokens_to_string(self.convert_ids_to_tokens(kept))
+        if clean_up_tokenization_spaces is None:
+            clean_up_tokenization_spaces = self.clean_up_tokenization_spaces
+        return _close_gaps(text) if clean_up_tokenization_spaces else text
+
+    def batch_decode(self, sequences: Any, **options: Any) -> list[str]:
+        """The texts of several rows of ids; options as for `decode`."""
+        decoded = self.decode(sequences, **options)
+        return [decoded] if isinstance(decoded, str) else decoded
+
+
+def _close_gaps(text: str) -> str:
+    """English without the gaps that splitting left in it: "it 's ." -> "it's."."""
+    for gap in _GAPS:
+        text = text.replace(gap, gap.strip())
+    return text
+
+
+def to_list(values: Any) -> Any:
+    """Numbers in lists, whether they came in lists, arrays or tensors."""
+    if hasattr(values, "tolist"):
+        return values.tolist()
+    return [to_list(value) for value in values] if isinstance(values, list | tuple) else values
+
+
+def _read(vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None) -> dict[str, int]:
+    if isinstance(vocab, Mapping):
+        tokens = dict(vocab)
+    elif isinstance(vocab, str | os.PathLike):
+        try:
+            lines = Path(vocab).read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{vocab} is not UTF-8 ({error}): is it a vocab.txt? Get the file again.") from None
+        except OSError as error:
+            raise FileNotFoundError(f"Cannot read the vocabulary {vocab}: {error.strerror}.") from None
+        tokens = _numbered([line.rstrip(_SPACE) for line in lines], f"{vocab}")
+    else:
+        tokens = _numbered(list(vocab or ()), "given")
+    if not any(tokens):
+        raise ValueError(
+            "The vocabulary is empty; pass a vocab.txt file, a list of tokens, or a dict from token to id."
+        )
+    return tokens
+
+
+def _numbered(tokens: list[str], name: str) -> dict[str, int]:
+    twice = [token for token, count in Counter(tokens).items() if count > 1 and token]
+    if twice:
+        warnings.warn(
+            f"The vocabulary {name} holds {len(twice)} tokens more than once, such as {twice[0]!r} as number "
+            f"{tokens.index(twice[0])}; the last of each counts.",
+            stacklevel=5,
+        )
+    return {token: number for number, token in enumerate(tokens)}
