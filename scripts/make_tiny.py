@@ -250,7 +250,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with wikitext2, sst2 and stsb")
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="folder of data.noun etc.")
     parser.add_argument("--output", type=Path, default=Path("minibert/models/minibert-tiny"))
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=1000)
     options = parser.parse_args()
     torch.manual_seed(0)
 
@@ -294,8 +294,10 @@ def package_folder(name: str) -> Path:
 def save(student: BertForPreTraining, tokenizer: BertTokenizer, folder: Path) -> None:
     """Saves in bf16; config.json asks for float32, which is faster on CPUs and what the scores are measured with."""
     student.to(torch.bfloat16).save_pretrained(folder)
-    student.config.replace(dtype="float32", extra={"architectures": ["BertForPreTraining"]}).save_pretrained(folder)
+    student.config.replace(dtype="float32", architectures=["BertForPreTraining"]).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    for repeated in ("tokenizer.json", "special_tokens_map.json"):  # vocab.txt and tokenizer_config.json say it all
+        (folder / repeated).unlink()
     pooling = {"word_embedding_dimension": student.config.hidden_size, "pooling_mode_mean_tokens": True}
     (folder / "1_Pooling").mkdir(exist_ok=True)
     write_json(folder / "1_Pooling" / "config.json", pooling)

@@ -9,6 +9,7 @@ A task says how its files are read, encoded, learnt and measured; four fit into 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -105,8 +106,10 @@ def finetune(
     options = replace(options or TrainingOptions(), packed=task.packed)
     tokenizer = BertTokenizer.from_pretrained(checkpoint)
     train_rows, dev_rows = task.read(train), task.read(dev)
-    torch.manual_seed(options.seed)  # the head is new
-    model = task.model_class.from_pretrained(checkpoint, dtype=torch.float32, **task.config(train_rows))
+    torch.manual_seed(options.seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*newly initialised: train before")  # a new head is the point
+        model = task.model_class.from_pretrained(checkpoint, dtype=torch.float32, **task.config(train_rows))
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
     trainer = Trainer(

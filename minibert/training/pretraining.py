@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,10 @@ class Masking:
         continues = np.array([word.startswith("##") for word in words])
         return cls(tokenizer.mask_token_id, special, continues, probability, whole_words)
 
+    @cached_property
+    def _ordinary(self) -> Ids:
+        return np.flatnonzero(~self.special)
+
     def __call__(self, ids: Ids, rng: np.random.Generator) -> tuple[Ids, Ids]:
         """What the model sees, and the labels: the hidden ids, `IGNORED` elsewhere; all (seq,)."""
         # tokens with the same unit are chosen together
@@ -94,7 +99,7 @@ class Masking:
         chosen = (rng.random(len(ids) + 1) < self.probability)[unit] & ~self.special[ids]
         fate = rng.random(len(ids))
         seen = np.where(chosen & (fate < 0.8), self.mask_id, ids)
-        other_words = rng.choice(np.flatnonzero(~self.special), len(ids))
+        other_words = self._ordinary[rng.integers(len(self._ordinary), size=len(ids))]
         seen = np.where(chosen & (fate >= 0.9), other_words, seen)
         return seen, np.where(chosen, ids, IGNORED)
 
