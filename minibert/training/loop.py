@@ -378,5 +378,5 @@ def _tensorboard(folder: str) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ImportError("TensorBoard is not installed: pip install 'minibert[train]'.") from None
+        raise ImportError("TensorBoard is not installed: pip install 'minibert[tensorboard]'.") from None
     return SummaryWriter(folder)
