@@ -199,13 +199,13 @@ class TestFindEntities:
         """A model that looks at each token alone finds the same in windows of 16 tokens as in one of 600."""
         labels = {"paris": "B-LOC", "seoul": "I-LOC", "king": "B-PER", "of": "I-LOC"}
         torch.manual_seed(2)
-        numbers = torch.randint(0, 8, (300,)).tolist()
+        numbers = torch.randint(0, 8, (120,)).tolist()
         text = " ".join(
             ["paris", "seoul", "kingdoms", "of", "the", "river", "unheard", "parisburgs"][n] for n in numbers
         )
         long = small_tokenizer(600)
         expected = find_entities(labelled(labels, tokenizer, positions=600), long, text)
-        assert len(expected) > 100
+        assert len(expected) > 40
         assert find_entities(labelled(labels, tokenizer, positions=16), long, text, stride) == expected
         assert find_entities(labelled(labels, tokenizer, positions=16), long, [text, "the", text], stride) == [
             expected,
