@@ -181,7 +181,8 @@ class Trainer:
         Raises:
             RuntimeError: another process of the run has ended; the message says where to go on from.
         """
-        signal.signal(signal.SIGTERM, self._stopped)
+        if self.processes.size > 1:  # torchrun ends the others when one has died
+            signal.signal(signal.SIGTERM, self._stopped)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._cut_log()
         if self.step == 0:
@@ -204,9 +205,9 @@ class Trainer:
                 self._log(entry)
                 progress.set_postfix(loss=f"{entry['loss']:.4f}", tokens_per_s=entry["tokens_per_second"])
                 progress.update()
-                if self.evaluate and self._due(self.options.evaluate_every, at_epoch_end=True):
+                if self.evaluate and self._evaluation_is_due():
                     scores = self._evaluate(self.evaluate)
-                if self._due(self.options.save_every):
+                if self.options.save_every and self.step % self.options.save_every == 0:
                     self._save()
         return scores
 
@@ -276,10 +277,10 @@ class Trainer:
         self.batch_in_epoch += 1
         return [self._examples[i] for i in self._batches[self.batch_in_epoch - 1]]
 
-    def _due(self, every: int, at_epoch_end: bool = False) -> bool:
-        if every == 0:
-            return at_epoch_end and (self.batch_in_epoch == len(self._batches) or self.step == self.steps)
-        return self.step % every == 0 or self.step == self.steps
+    def _evaluation_is_due(self) -> bool:
+        every = self.options.evaluate_every
+        end = self.step % every == 0 if every else self.batch_in_epoch == len(self._batches)
+        return end or self.step == self.steps
 
     # --- what is kept ------------------------------------------------------------------------------------------------
 
