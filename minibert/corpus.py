@@ -106,7 +106,7 @@ def encode_corpus(
 
     Args:
         embedder: what makes the vectors.
-        texts: read one after the other; one shard of them is held at a time.
+        texts: read one after the other, a shard at a time.
         folder: where the shards go; made when it does not exist.
         file_format: one of `minibert.vector_files.FORMATS`.
         shard_size: texts in a shard.

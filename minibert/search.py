@@ -35,7 +35,7 @@ def nearest(queries: ArrayLike, corpus: ArrayLike, top: int = 5) -> tuple[NDArra
     if top < 1:
         raise ValueError(f"top should be 1 or more, not {top}.")
     corpus = np.asarray(corpus)
-    queries = _unit_rows(queries)
+    queries = np.atleast_2d(np.asarray(queries))
     rows: NDArray[np.int64] = np.empty((len(queries), 0), dtype=np.int64)
     scores: NDArray[np.float32] = np.empty((len(queries), 0), dtype=np.float32)
     for start in range(0, len(corpus), _ROWS):  # the best so far go on against the next rows

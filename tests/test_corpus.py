@@ -1,0 +1,393 @@
+"""Encoding a corpus: shards that are complete or absent, whatever stops the run; the embed and search commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from safetensors.numpy import load_file
+from tiny_folder import WORDS, tiny_folder
+
+from minibert import SentenceEmbedder
+from minibert.cli import main
+from minibert.corpus import encode_corpus, encode_file
+from minibert.search import nearest, similarity
+from minibert.vector_files import open_vectors
+
+LINES = [" ".join(random.Random(number).choices(WORDS, k=number % 13)) for number in range(47)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def embedder(model: Path) -> SentenceEmbedder:
+    return SentenceEmbedder.from_pretrained(model, precision=None)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def read_vectors(path: Path) -> np.ndarray[Any, Any]:
+    if path.suffix == ".npy":
+        return np.load(path)  # type: ignore[no-any-return]
+    if path.suffix == ".safetensors":
+        return load_file(path)["vectors"]
+    if path.suffix == ".jsonl":
+        rows = [json.loads(line)["vector"] for line in path.read_text(encoding="utf-8").splitlines()]
+    else:
+        rows = pytest.importorskip("pyarrow.parquet").read_table(path)["vector"].to_pylist()
+    return np.array(rows, dtype=np.float32)
+
+
+class TestFiles:
+    @pytest.mark.parametrize("ending", ["npy", "safetensors", "jsonl", "parquet"])
+    def test_every_format_holds_the_same_vectors(self, embedder: SentenceEmbedder, tmp_path: Path, ending: str) -> None:
+        report = encode_file(embedder, iter(LINES), tmp_path / f"out.{ending}")
+        assert (report.lines, report.overlong) == (47, 0)
+        assert np.array_equal(read_vectors(tmp_path / f"out.{ending}"), embedder.encode(LINES))
+
+    @pytest.mark.parametrize("ending", ["npy", "safetensors", "jsonl", "parquet"])
+    def test_no_texts(self, embedder: SentenceEmbedder, tmp_path: Path, ending: str) -> None:
+        encode_file(embedder, [], tmp_path / f"out.{ending}")
+        assert len(read_vectors(tmp_path / f"out.{ending}")) == 0
+        if ending in ("npy", "safetensors"):
+            assert read_vectors(tmp_path / f"out.{ending}").shape == (0, 32)
+
+    def test_texts_go_along(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        texts = ["hello", 'quoted " \\ \u2028', "안녕", ""]
+        for ending in ("jsonl", "parquet"):
+            encode_file(embedder, texts, tmp_path / f"out.{ending}")
+        lines = (tmp_path / "out.jsonl").read_bytes().decode().rstrip("\n").split("\n")
+        assert [json.loads(line)["text"] for line in lines] == texts
+        table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "out.parquet")
+        assert table["text"].to_pylist() == texts
+
+    @settings(max_examples=50, deadline=None)
+    @given(
+        st.lists(st.integers(0, 5), max_size=4), st.integers(1, 300), st.sampled_from(["npy", "safetensors", "jsonl"])
+    )
+    def test_any_shape(
+        self, tmp_path_factory: pytest.TempPathFactory, sizes: list[int], dimension: int, ending: str
+    ) -> None:
+        path = tmp_path_factory.mktemp("any") / f"out.{ending}"
+        numbers = np.random.default_rng(0)
+        parts = [numbers.normal(size=(size, dimension)).astype(np.float32) * 1e-5 for size in sizes]
+        with open_vectors(path, ending, dimension) as write:
+            for part in parts:
+                write([""] * len(part), part)
+        expected = np.concatenate([np.empty((0, dimension), np.float32), *parts])
+        assert np.array_equal(read_vectors(path).reshape(-1, dimension), expected)
+
+    def test_nothing_is_left_of_a_file_that_failed(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        def texts() -> Iterator[str]:
+            yield "hello"
+            raise ValueError("line 2 is bad")
+
+        with pytest.raises(ValueError, match="line 2 is bad"):
+            encode_file(embedder, texts(), tmp_path / "out.npy")
+        assert contents(tmp_path) == {}
+
+    def test_unknown_ending(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=r"'out.csv' should end in .npy, .safetensors, .jsonl, .parquet"):
+            encode_file(embedder, LINES, tmp_path / "out.csv")
+
+
+class TestShards:
+    def test_shards_and_totals(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        report = encode_corpus(embedder, iter(LINES), tmp_path, shard_size=10)
+        names = [path.name for path in sorted(tmp_path.glob("*.npy"))]
+        assert names == [f"shard-00000{number}.npy" for number in range(5)]
+        vectors = np.concatenate([np.load(tmp_path / name) for name in names])
+        np.testing.assert_allclose(vectors, embedder.encode(LINES), atol=1e-6)
+        tokens = sum(len(embedder.tokenizer(line)["input_ids"]) for line in LINES)
+        assert vars(report) == {"lines": 47, "tokens": tokens, "overlong": 0, "shards": 5, "skipped": 0}
+        totals = {"shards": 5, "dimension": 32, "file_format": "npy", "lines": 47, "tokens": tokens, "overlong": 0}
+        assert json.loads((tmp_path / "index.json").read_text()) == totals
+
+    def test_finished_shards_are_not_done_again(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+        before, times = contents(tmp_path), {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("shard*")}
+        (tmp_path / "shard-000003.json").unlink()  # as if killed between the vectors and their record
+        (tmp_path / ".shard-000003.npy.abc.tmp").write_bytes(b"half")
+        report = encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+        assert (report.shards, report.skipped, report.lines) == (1, 4, 10)
+        assert contents(tmp_path) == before
+        changed = {p.name for p in tmp_path.glob("shard*") if p.stat().st_mtime_ns != times[p.name]}
+        assert changed == {"shard-000003.json", "shard-000003.npy"}
+
+    def test_several_processes_make_the_same_files(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        encode_corpus(embedder, LINES, tmp_path / "one", shard_size=10)
+        for rank in (2, 0, 1):
+            assert not (tmp_path / "three" / "index.json").exists()
+            encode_corpus(embedder, LINES, tmp_path / "three", shard_size=10, rank=rank, world_size=3)
+        assert contents(tmp_path / "three") == contents(tmp_path / "one")
+
+    def test_no_texts(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        assert encode_corpus(embedder, [], tmp_path).shards == 0
+        assert json.loads((tmp_path / "index.json").read_text())["lines"] == 0
+
+    def test_another_input_model_or_setting(self, embedder: SentenceEmbedder, model: Path, tmp_path: Path) -> None:
+        encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+        before = contents(tmp_path)
+        changed = [*LINES[:25], "another line", *LINES[26:]]
+        with pytest.raises(ValueError, match=r"shard-000002.npy was made from other texts: the input has changed"):
+            encode_corpus(embedder, changed, tmp_path, shard_size=10)
+        with pytest.raises(ValueError, match="holds more than the 3 shards of this input"):
+            encode_corpus(embedder, LINES[:30], tmp_path, shard_size=10)
+        with pytest.raises(ValueError, match="was begun with prompt '', not 'query: ': use the same settings to go on"):
+            encode_corpus(embedder, LINES, tmp_path, shard_size=10, prompt="query: ")
+        other = SentenceEmbedder.from_pretrained(model, precision=None, pooling="max")
+        with pytest.raises(ValueError, match=r"was begun with pooling \['mean'\], not \['max'\]"):
+            encode_corpus(other, LINES, tmp_path, shard_size=10)
+        retrained = SentenceEmbedder.from_pretrained(model, precision=None)
+        retrained.model.encoder.layer[1].output.dense.bias.data[3] += 1e-3
+        with pytest.raises(ValueError, match="was begun with another model or tokenizer"):
+            encode_corpus(retrained, LINES, tmp_path, shard_size=10)
+        assert contents(tmp_path) == before
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"file_format": "csv"}, "file_format should be one of npy, safetensors, jsonl, parquet, not 'csv'"),
+            ({"shard_size": 0}, "shard_size should be a whole number of 1 or more, not 0"),
+            ({"rank": 2, "world_size": 2}, r"rank should lie between 0 and world_size - 1 \(1\), not 2"),
+            ({"overflow": "drop"}, "overflow should be"),
+        ],
+    )
+    def test_impossible_options(
+        self, embedder: SentenceEmbedder, tmp_path: Path, options: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(ValueError, match=message):
+            encode_corpus(embedder, LINES, tmp_path / "new", **options)
+        assert not (tmp_path / "new").exists()
+
+    def test_a_shard_of_texts_at_a_time(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        live, most = 0, 0
+
+        class Line(str):
+            def __del__(self) -> None:
+                nonlocal live
+                live -= 1
+
+        def lines() -> Iterator[str]:
+            nonlocal live, most
+            for _ in range(1000):
+                live += 1
+                most = max(most, live)
+                yield Line("hello world")
+
+        encode_corpus(embedder, lines(), tmp_path, shard_size=50)
+        assert most <= 101  # one shard, the next one while it is read, and the line in the generator's hands
+
+
+SHARDS = 12  # of 400 lines
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "lines.txt"
+    draw = random.Random(0)
+    lines = [" ".join(draw.choices(WORDS, k=draw.randrange(1, 40))) for _ in range(SHARDS * 400)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+class TestStoppedRuns:
+    """Real processes, really killed."""
+
+    def command(self, model: Path, corpus: Path, out: Path) -> list[str]:
+        own = ["--file", str(corpus), "--out-dir", str(out), "--shard-size", "400", "--precision", "exact"]
+        return [sys.executable, "-m", "minibert", "embed", "--model", str(model), *own]
+
+    @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+    def test_kill_9_at_random_moments(self, model: Path, corpus: Path, tmp_path: Path, kills: int) -> None:
+        assert subprocess.run(self.command(model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
+        out, draw = tmp_path / "killed", random.Random(kills)
+        for kill in range(kills):
+            done = {path: path.stat().st_mtime_ns for path in out.glob("shard-*.json")}
+            process = subprocess.Popen(self.command(model, corpus, out), stdout=subprocess.DEVNULL)
+            # start-up alone is not interesting: wait for the next shard, and then a little
+            while process.poll() is None and len(list(out.glob("shard-*.json"))) == len(done):
+                time.sleep(0.002)
+            time.sleep(draw.uniform(0, 0.05))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert all(path.stat().st_mtime_ns == written for path, written in done.items())
+            if len(done) >= SHARDS - 2:  # nearly through: begin anew
+                out = tmp_path / f"killed-{kill}"
+        finished = subprocess.run(self.command(model, corpus, out), capture_output=True, text=True)
+        assert finished.returncode == 0, finished.stderr
+        assert contents(out) == contents(tmp_path / "whole")
+
+    def test_disk_full(self, model: Path, corpus: Path, tmp_path: Path) -> None:
+        def no_more_than_40_kb() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))  # a shard takes 51,328 bytes
+
+        out, lines = tmp_path / "out", corpus.read_text().splitlines()
+        embedder = SentenceEmbedder.from_pretrained(model, precision=None)
+        encode_corpus(embedder, lines[:800], out, shard_size=400)
+        (out / "index.json").unlink()
+        before = contents(out)
+        full = subprocess.run(
+            self.command(model, corpus, out), capture_output=True, text=True, preexec_fn=no_more_than_40_kb
+        )
+        assert full.returncode == 1
+        assert (
+            "shard-000002.npy could not be written (File too large). The shards before it are complete" in full.stderr
+        )
+        assert contents(out) == before
+        report = encode_corpus(embedder, lines, out, shard_size=400)  # there is room again
+        assert (report.skipped, report.shards) == (2, SHARDS - 2)
+
+    def test_torchrun(self, model: Path, corpus: Path, tmp_path: Path) -> None:
+        embedder = SentenceEmbedder.from_pretrained(model, precision=None)
+        encode_corpus(embedder, corpus.read_text().splitlines(), tmp_path / "one", shard_size=400)
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        both = subprocess.run(
+            [*launcher, *self.command(model, corpus, tmp_path / "two")[1:]],
+            capture_output=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        assert both.returncode == 0, both.stderr
+        assert contents(tmp_path / "two").keys() == contents(tmp_path / "one").keys()
+        for path in (tmp_path / "one").glob("*.npy"):
+            np.testing.assert_allclose(np.load(tmp_path / "two" / path.name), np.load(path), atol=1e-5)
+
+
+class TestCommand:
+    def run(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    def test_numbers_for_people_and_json(
+        self, capsys: pytest.CaptureFixture[str], model: Path, embedder: SentenceEmbedder
+    ) -> None:
+        expected = embedder.encode(["hello", "trees grow"])
+        options = ("--model", str(model), "--precision", "exact")
+        code, out, _ = self.run(capsys, "embed", "hello", "trees grow", *options)
+        assert code == 0
+        assert np.array_equal(np.array([line.split() for line in out.splitlines()], dtype=np.float32), expected)
+        _, out, _ = self.run(capsys, "embed", "hello", "trees grow", "--json", *options)
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert [row["text"] for row in rows] == ["hello", "trees grow"]
+        assert np.array_equal(np.array([row["vector"] for row in rows], dtype=np.float32), expected)
+
+    def test_options_reach_the_embedder(self, capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path) -> None:
+        options = ["--pooling", "cls,max", "--layers", "1,-1", "--layer-weights", "0.5,2", "--normalize"]
+        options += ["--max-length", "7", "--prompt", "query: ", "--batch-tokens", "9", "--overflow", "mean"]
+        options += ["--model", str(model), "--precision", "exact", "--out", str(tmp_path / "out.npy")]
+        text = "how tall do trees grow in korea"
+        code, out, _ = self.run(capsys, "embed", text, *options)
+        assert code == 0 and "1 texts, 19 tokens written to" in out
+        assert "1 texts have more than 7 tokens and were averaged" in out
+        told: dict[str, Any] = {"pooling": ["cls", "max"], "layers": [1, -1], "layer_weights": [0.5, 2.0]}
+        embedder = SentenceEmbedder.from_pretrained(model, precision=None, normalize=True, max_length=7, **told)
+        expected = embedder.encode([text], prompt="query: ", overflow="mean")
+        np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, atol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("data", "arguments", "message"),
+        [
+            (b"hello\nw\xffrld\n", ["--file", "-"], "line 2 of stdin is not UTF-8"),
+            (b"", ["--file", "no-such-file.txt"], "No such file or directory: 'no-such-file.txt'"),
+            (b"", ["hello", "--file", "-"], "give texts or --file, not both"),
+            (b"", ["hello", "--out", "a.npy", "--out-dir", "a"], "give --out or --out-dir, not both"),
+            (b"", ["hello", "--out", "a.txt"], "'a.txt' should end in .npy"),
+            (b"", ["hello", "--layers", "first"], "layers should be one of embeddings"),
+        ],
+    )
+    def test_errors_are_one_sentence(
+        self,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        model: Path,
+        data: bytes,
+        arguments: list[str],
+        message: str,
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        options = ("--model", str(model), "--precision", "exact")
+        code, _, err = self.run(capsys, "embed", *arguments, *options)
+        assert code == 1 and err.startswith("minibert embed: ") and message in err and err.count("\n") == 1
+
+    def test_a_bad_line_leaves_the_shards_before_it(
+        self, capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path
+    ) -> None:
+        path, out = tmp_path / "lines.txt", tmp_path / "out"
+        path.write_bytes(b"hello\n" * 25 + b"\xe9t\xe9\n" + b"world\n" * 5)
+        own = ["--file", str(path), "--out-dir", str(out), "--shard-size", "10", "--precision", "exact"]
+        code, _, err = self.run(capsys, "embed", "--model", str(model), *own)
+        assert code == 1 and "line 26 of" in err
+        names = {"manifest.json", *(f"shard-00000{n}.{ending}" for n in (0, 1) for ending in ("npy", "json"))}
+        assert contents(out).keys() == names
+
+    def test_torchrun_needs_a_file_and_a_folder(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model: Path
+    ) -> None:
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        code, _, err = self.run(capsys, "embed", "hello", "--model", str(model))
+        assert code == 1 and "under torchrun give --file and --out-dir" in err
+
+    def test_search(self, capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path) -> None:
+        path = tmp_path / "lines.txt"
+        path.write_text("\n".join(LINES))
+        arguments = ["search", LINES[40], "--corpus", str(path), "--top", "3", "--model", str(model)]
+        arguments += ["--precision", "exact"]
+        code, out, _ = self.run(capsys, *arguments)
+        assert code == 0
+        assert out.splitlines()[0].split(maxsplit=2) == ["1.0000", "41", LINES[40]]
+        self.run(capsys, "embed", "--file", str(path), "--out", str(tmp_path / "v.npy"), *arguments[-4:])
+        _, again, _ = self.run(capsys, *arguments, "--vectors", str(tmp_path / "v.npy"), "--json")
+        assert [result["line"] for result in json.loads(again)["results"]] == [
+            int(line.split()[1]) for line in out.splitlines()
+        ]
+        path.write_text("one line")
+        code, _, err = self.run(capsys, *arguments, "--vectors", str(tmp_path / "v.npy"))
+        assert code == 1 and "holds 47 vectors, but" in err
+
+
+class TestSearch:
+    def test_similarity_is_the_cosine(self) -> None:
+        a, b = np.random.default_rng(0).normal(size=(2, 4, 8))
+        expected = [[x @ y / np.linalg.norm(x) / np.linalg.norm(y) for y in b] for x in a]
+        np.testing.assert_allclose(similarity(a, b), expected, atol=1e-6)
+        np.testing.assert_allclose(similarity(a[0], b), expected[:1], atol=1e-6)
+        assert similarity(np.zeros(8), b).tolist() == [[0.0] * 4]
+        with pytest.raises(ValueError, match="should be equally long, but have 8 and 7 numbers"):
+            similarity(a, b[:, :7])
+
+    @settings(max_examples=30, deadline=None)
+    @given(rows=st.integers(0, 40), top=st.integers(1, 50), block=st.integers(1, 15))
+    def test_nearest_looks_at_everything(self, rows: int, top: int, block: int) -> None:
+        numbers = np.random.default_rng(rows)
+        corpus = np.eye(3, dtype=np.float32)[numbers.integers(0, 3, size=rows)]  # with many equals
+        queries = numbers.normal(size=(2, 3))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("minibert.search._ROWS", block)
+            found, scores = nearest(queries, corpus, top)
+        cosines = similarity(queries, corpus)
+        expected = np.argsort(-cosines, axis=1, kind="stable")[:, :top]
+        assert np.array_equal(found, expected)
+        assert np.array_equal(scores, np.take_along_axis(cosines, expected, axis=1))
+
+    def test_top_of_nothing(self) -> None:
+        with pytest.raises(ValueError, match="top should be 1 or more, not 0"):
+            nearest([[1.0]], [[1.0]], 0)
