@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import minibert
+
+if TYPE_CHECKING:
+    from minibert.embedder import SentenceEmbedder
 
 DEFAULT_MODEL = "minibert-tiny"
 
@@ -45,7 +49,16 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="minibert", description="A small, exact BERT.")
     parser.add_argument("--version", action="version", version=f"minibert {minibert.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_add_tokenize, _add_info, _add_convert, _add_view, _add_verify):
+    for add in (
+        _add_embed,
+        _add_search,
+        _add_tokenize,
+        _add_fill_mask,
+        _add_info,
+        _add_convert,
+        _add_view,
+        _add_verify,
+    ):
         add(commands)
     return parser
 
@@ -73,21 +86,165 @@ def print_json(content: Any) -> None:
 
 
 def read_lines(options: argparse.Namespace) -> list[str]:
-    """The texts of a command: its arguments, or the lines of `--file` (`-` for stdin), or of a piped stdin."""
+    """The texts of a command; see `stream_lines`."""
+    return list(stream_lines(options))
+
+
+def stream_lines(options: argparse.Namespace) -> Iterable[str]:
+    """The texts of a command, one at a time: its arguments, or the lines of `--file` (`-`: stdin) or of a pipe."""
     if options.texts and options.file:
         raise ValueError("give texts or --file, not both.")
     if options.texts:
         return list(options.texts)
     if options.file is None and sys.stdin.isatty():
         raise ValueError("no text given: pass it as arguments, by --file, or through a pipe.")
-    name = options.file or "-"
-    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    try:
-        return data.decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        where = "stdin" if name == "-" else name
-        raise ValueError(f"line {line} of {where} is not UTF-8; convert the file (iconv -t utf-8).") from None
+    return _lines_of(options.file or "-")
+
+
+def _lines_of(name: str) -> Iterator[str]:
+    """The lines of a UTF-8 file or, for "-", of stdin; a blank line is an empty text."""
+    with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield line.rstrip(b"\r\n").decode("utf-8")
+            except UnicodeDecodeError:
+                where = "stdin" if name == "-" else name
+                raise ValueError(f"line {number} of {where} is not UTF-8; convert the file (iconv -t utf-8).") from None
+
+
+def _add_embed(commands: Any) -> None:
+    parser = add_command(commands, "embed", _embed, "Turn texts into vectors, on stdout or in files.")
+    _add_text_options(parser)
+    _add_embedder_options(parser)
+    parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="vectors of length 1")
+    parser.add_argument("--prompt", help="put before every text")
+    parser.add_argument("--prompt-name", help="a prompt that the model brings, such as query")
+    parser.add_argument(
+        "--overflow", default="truncate", choices=["truncate", "mean"], help="what to do with long texts"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, whole or not at all"
+    )
+    parser.add_argument("--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop")
+    parser.add_argument("--format", default="npy", help="of the shards: npy, safetensors, jsonl or parquet")
+    parser.add_argument("--shard-size", type=int, default=16384, help="texts in a shard (default: %(default)s)")
+
+
+def _embed(options: argparse.Namespace) -> None:
+    from minibert.corpus import encode_corpus, encode_file
+    from minibert.vector_files import json_line, numbers
+
+    texts = stream_lines(options)
+    # torchrun tells each of its processes its number and how many there are
+    rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    if options.out and options.out_dir:
+        raise ValueError("give --out or --out-dir, not both.")
+    if world_size > 1 and not (options.out_dir and options.file not in (None, "-")):
+        raise ValueError("under torchrun give --file and --out-dir: each process writes shards of its own.")
+    embedder = _load_embedder(options, options.normalize)
+    settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
+    show_progress = rank == 0 and sys.stderr.isatty()
+    if options.out_dir:
+        report = encode_corpus(
+            embedder,
+            texts,
+            options.out_dir,
+            file_format=options.format,
+            shard_size=options.shard_size,
+            rank=rank,
+            world_size=world_size,
+            show_progress=show_progress,
+            **settings,
+        )
+    elif options.out:
+        report = encode_file(embedder, texts, options.out, show_progress=show_progress, **settings)
+    else:
+        for window, vectors in embedder.encode_stream(texts, **settings):
+            for text, vector in zip(window, vectors, strict=True):
+                print(json_line(text, vector) if options.json else " ".join(numbers(vector)))
+        return
+    if options.json:
+        return print_json({"path": options.out or options.out_dir, "dimension": embedder.dimension, **vars(report)})
+    skipped = f", {report.skipped} finished shards skipped" if report.skipped else ""
+    print(f"{report.lines} texts, {report.tokens} tokens written to {options.out or options.out_dir}{skipped}")
+    if report.overlong:
+        cut = "were cut there (--overflow mean takes all of them in)"
+        done = cut if options.overflow == "truncate" else "were averaged over windows"
+        print(f"{report.overlong} texts have more than {embedder.max_length} tokens and {done}")
+
+
+def _add_search(commands: Any) -> None:
+    parser = add_command(commands, "search", _search, "Find the lines of a file that are most similar to a text.")
+    parser.add_argument("query", metavar="QUERY")
+    parser.add_argument("--corpus", required=True, metavar="FILE", help="texts, one a line (- for stdin)")
+    parser.add_argument(
+        "--vectors", metavar="FILE", help="their vectors, as `minibert embed --out FILE.npy` wrote them"
+    )
+    parser.add_argument("--top", type=int, default=5, help="lines to show (default: %(default)s)")
+    _add_embedder_options(parser)
+
+
+def _search(options: argparse.Namespace) -> None:
+    import numpy as np
+
+    from minibert.search import nearest
+
+    embedder = _load_embedder(options)
+    texts = list(_lines_of(options.corpus))
+    prompts = {name: name for name in embedder.prompts}
+    if options.vectors:
+        vectors = np.load(options.vectors, mmap_mode="r")
+        if len(vectors) != len(texts):
+            raise ValueError(
+                f"{options.vectors} holds {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."
+            )
+    else:
+        # asymmetric models put one prompt before a question and another before what may answer it
+        document = prompts.get("document", prompts.get("passage", prompts.get("corpus")))
+        show_progress = sys.stderr.isatty()
+        vectors = embedder.encode(
+            texts, prompt_name=document, batch_tokens=options.batch_tokens, show_progress=show_progress
+        )
+    query = embedder.encode(options.query, prompt_name=prompts.get("query"))
+    rows, scores = nearest(query, vectors, options.top)
+    found = [(int(row) + 1, float(score), texts[row]) for row, score in zip(rows[0], scores[0], strict=True)]
+    if options.json:
+        results = [{"line": line, "score": score, "text": text} for line, score, text in found]
+        return print_json({"query": options.query, "results": results})
+    for line, score, text in found:
+        print(f"{score:.4f}  {line:>6}  {text}")
+
+
+def _add_embedder_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pooling", type=lambda names: names.split(","), help="cls, pooler, mean, max or mean_sqrt_len"
+    )
+    parser.add_argument("--layers", type=_layers, help="last, second_to_last, concat_last_4, ... or numbers: 11,12")
+    parser.add_argument(
+        "--layer-weights", type=lambda numbers: [float(n) for n in numbers.split(",")], metavar="W,W,..."
+    )
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
+    parser.add_argument("--max-length", type=int, help="most tokens of a text (default: what the model says)")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="tokens at a time (default: %(default)s)")
+
+
+def _layers(choice: str) -> str | list[int]:
+    return [int(n) for n in choice.split(",")] if choice[-1:].isdigit() and "_" not in choice else choice
+
+
+def _load_embedder(options: argparse.Namespace, normalize: bool | None = None) -> SentenceEmbedder:
+    from minibert.embedder import SentenceEmbedder
+
+    return SentenceEmbedder.from_pretrained(
+        options.model,
+        pooling=options.pooling,
+        layers=options.layers,
+        layer_weights=options.layer_weights,
+        normalize=normalize,
+        precision=None if options.precision == "exact" else options.precision,
+        max_length=options.max_length,
+        **source_options(options),
+    )
 
 
 def _add_tokenize(commands: Any) -> None:
@@ -110,6 +267,40 @@ def _tokenize(options: argparse.Namespace) -> None:
         width = max(len(token) for token in tokens)
         for token, token_id, (start, end) in zip(tokens, ids, offsets, strict=True):
             print(f"{token:<{width}}  {token_id:>6}  {start:>4}-{end:<4} {text[start:end]}")
+
+
+def _add_fill_mask(commands: Any) -> None:
+    parser = add_command(commands, "fill-mask", _fill_mask, "Guess the words behind [MASK] in texts.")
+    parser.add_argument("--top", type=int, default=5, help="guesses for each [MASK] (default: %(default)s)")
+    _add_text_options(parser)
+
+
+def _fill_mask(options: argparse.Namespace) -> None:
+    from minibert.heads import BertForMaskedLM
+    from minibert.predict import fill_mask
+    from minibert.tokenizer import BertTokenizer
+
+    texts = read_lines(options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what would be worth a warning is an error here
+        model = BertForMaskedLM.from_pretrained(options.model, **source_options(options))
+    if model.load_report and model.load_report.missing:
+        lacking = model.load_report.missing[0]
+        raise ValueError(
+            f"{options.model} was not trained to fill masks, for it has no {lacking}; pass another --model."
+        )
+    tokenizer = BertTokenizer.from_pretrained(options.model, **source_options(options))
+    for text, masks in zip(texts, fill_mask(model, tokenizer, texts, options.top), strict=True):
+        if options.json:
+            print_json({"text": text, "masks": masks})
+            continue
+        if len(texts) > 1:
+            print(text)
+        for number, guesses in enumerate(masks, 1):
+            if len(masks) > 1:
+                print(f"{tokenizer.mask_token} {number}")
+            for guess in guesses:
+                print(f"{guess['score']:.4f}  {guess['token']}")
 
 
 def _add_info(commands: Any) -> None:

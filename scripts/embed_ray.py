@@ -28,6 +28,7 @@ class EmbedBatch:
         self.embedder = SentenceEmbedder.from_pretrained(options.pop("model"), **options)
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The batch with a column of vectors."""
         texts = [str(text) for text in batch[self.column]]
         return {**batch, "vector": self.embedder.encode(texts)}
 
