@@ -35,9 +35,11 @@ READING_ORDER = [
     "model",
     "heads",
     "predict",
+    "optimize",
     "pooling",
     "sentence_folder",
     "embedder",
+    "vector_files",
     "corpus",
 ]
 REFERENCES = {"transformers", "tokenizers", "sentence_transformers", "onnxruntime", "openvino"}
