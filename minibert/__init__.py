@@ -38,12 +38,17 @@ _PUBLIC = {
     "answer_question": "predict",
     "fill_mask": "predict",
     "SentenceEmbedder": "embedder",
+    "encode_corpus": "corpus",
+    "encode_file": "corpus",
+    "nearest": "search",
+    "similarity": "search",
     "optimize": "optimize",
     "trace": "study.trace",
 }
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig as BertConfig
+    from minibert.corpus import encode_corpus as encode_corpus, encode_file as encode_file
     from minibert.embedder import SentenceEmbedder as SentenceEmbedder
     from minibert.heads import (
         AutoModel as AutoModel,
@@ -70,6 +75,7 @@ if TYPE_CHECKING:
         fill_mask as fill_mask,
         find_entities as find_entities,
     )
+    from minibert.search import nearest as nearest, similarity as similarity
     from minibert.study.trace import trace as trace
 
 __all__ = ["__version__", *_PUBLIC]

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from tiny_folder import WORDS, sentence_folder, tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
-from minibert.batching import batches, windows
+from minibert.batching import batches, cut, windows
 from minibert.pooling import combine_layers
 
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "x", "trees. trees, trees!", "hello world"]
@@ -74,6 +74,13 @@ class TestEncode:
         with pytest.raises(ValueError, match=message):
             embedder.encode(["hello"], **options)
 
+    def test_progress(self, embedder: SentenceEmbedder, capsys: pytest.CaptureFixture[str]) -> None:
+        embedder.encode(TEXTS, show_progress=True)
+        shown = capsys.readouterr().err
+        assert "6/6" in shown and "tokens/s" in shown
+        embedder.encode(TEXTS)
+        assert capsys.readouterr().err == ""
+
     def test_what_is_no_text(self, embedder: SentenceEmbedder) -> None:
         with pytest.raises(ValueError, match="texts should be strings, but number 1 is nan"):
             embedder.encode(["hello", float("nan")])  # type: ignore[list-item]
@@ -94,6 +101,12 @@ class TestLongTexts:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             embedder.encode(" ".join(["hello"] * 62))
+
+    @pytest.mark.parametrize("side", ["right", "left"])
+    def test_the_tokenizers_side_is_cut(self, folder: Path, side: str) -> None:
+        tokenizer = BertTokenizer.from_pretrained(folder, truncation_side=side)
+        whole = tokenizer(self.LONG, verbose=False)["input_ids"]
+        assert cut(whole, 20, side) == tokenizer(self.LONG, truncation=True, max_length=20)["input_ids"]
 
     def test_mean_over_windows(self, embedder: SentenceEmbedder) -> None:
         prompt = "query: "
