@@ -99,8 +99,10 @@ def plot_pca(labels: Sequence[str], vectors: Tensor, groups: Sequence[int] | Non
     figure = _figure(6.0, 4.5)
     axes = figure.add_subplot()
     axes.scatter(points[:, 0], points[:, 1], c=groups, cmap="tab10" if groups else None, s=24)
-    for label, point in zip(labels, points.tolist(), strict=True):
-        axes.annotate(label, point, xytext=(4, 4), textcoords="offset points", fontsize=8)
+    axes.margins(0.18)  # room for the labels
+    for number, (label, point) in enumerate(zip(labels, points.tolist(), strict=True)):
+        above = 4 if number % 2 == 0 else -11  # so that neighbours which fall together can both be read
+        axes.annotate(label, point, xytext=(4, above), textcoords="offset points", fontsize=8)
     axes.set_xlabel(f"first component ({explained[0]:.0%} of the variance)")
     axes.set_ylabel(f"second component ({explained[1]:.0%})")
     return _with_fonts(figure)

@@ -1,0 +1,67 @@
+"""Makes the notebooks: every `NAME.md` here becomes NAME.en.ipynb and NAME.ko.ipynb, executed, outputs included.
+
+    pip install 'minibert[notebooks]'
+    python scripts/notebooks/build.py [NAME ...]
+
+A source is a row of blocks, each opened by a line of its own: `:::en` and `:::ko` hold the same words in two
+languages, `:::code` is shared. So the two versions cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).resolve().parent
+LANGUAGES = ("en", "ko")
+TIMEOUT = 300  # seconds for one cell
+
+
+def notebook(source: Path, language: str) -> nbformat.NotebookNode:
+    """The notebook of a source in one language, not yet executed."""
+    cells = []
+    parts = re.split(r"^:::(\w+)\n", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for kind, content in zip(parts[1::2], parts[2::2], strict=True):
+        content = content.strip("\n")
+        if kind == "code":
+            cells.append(nbformat.v4.new_code_cell(content))
+        elif kind == language:
+            cells.append(nbformat.v4.new_markdown_cell(content))
+    for number, cell in enumerate(cells):  # the same every time, so that a new build changes only what has changed
+        cell["id"] = hashlib.sha256(f"{number} {cell.source}".encode()).hexdigest()[:8]
+    return nbformat.v4.new_notebook(
+        cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    )
+
+
+def execute(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Runs all cells with this Python, offline; raises `nbclient.exceptions.CellExecutionError` when one fails."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+    options = {"timeout": TIMEOUT, "kernel_name": "python3", "coalesce_streams": True}
+    NotebookClient(book, resources={"metadata": {"path": str(HERE)}}, **options).execute()
+    for cell in book.cells:
+        cell.metadata.pop("execution", None)  # the times of this run
+    book.metadata.pop("language_info", None)  # the version of this Python
+    return book
+
+
+def main(names: list[str]) -> None:
+    """Builds the named notebooks, or all."""
+    for source in sorted(HERE.glob("*.md")):
+        if names and source.stem not in names:
+            continue
+        for language in LANGUAGES:
+            target = HERE / f"{source.stem}.{language}.ipynb"
+            nbformat.write(execute(notebook(source, language)), target)
+            print(target.name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

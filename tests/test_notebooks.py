@@ -1,0 +1,61 @@
+"""The notebooks run from top to bottom, offline, and what they print is what is committed."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CHECKOUT, shared_data
+
+FOLDER = CHECKOUT / "scripts" / "notebooks"
+SOURCES = sorted(FOLDER.glob("*.md"))
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+
+
+@pytest.fixture(scope="module")
+def build() -> Any:
+    pytest.importorskip("nbclient", reason="needs nbclient: pip install 'minibert[notebooks]'")
+    spec = importlib.util.spec_from_file_location("build_notebooks", FOLDER / "build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def committed(build: Any, source: Path, language: str) -> Any:
+    return build.nbformat.read(FOLDER / f"{source.stem}.{language}.ipynb", as_version=4)
+
+
+def printed(book: Any) -> list[str]:
+    """The text that each cell printed or evaluated to."""
+    texts = []
+    for cell in book.cells:
+        for output in cell.get("outputs", []):
+            texts.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
+    return texts
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_outputs_are_those_committed(build: Any, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Korean and English share their code, so one of them is run; all words and, nearly, all numbers agree."""
+    if "SST2" in source.read_text(encoding="utf-8"):
+        monkeypatch.setenv("SST2", str(shared_data("data", "sst2")))
+    fresh, kept = printed(build.execute(build.notebook(source, "en"))), printed(committed(build, source, "en"))
+    assert [NUMBER.sub("#", text) for text in fresh] == [NUMBER.sub("#", text) for text in kept]
+    for new, old in zip(fresh, kept, strict=True):
+        numbers = [[float(number) for number in NUMBER.findall(text)] for text in (new, old)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=0.02, abs=0.02), old
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_both_languages_are_built_from_the_source_and_show_the_same(build: Any, source: Path) -> None:
+    books = {language: committed(build, source, language) for language in ("en", "ko")}
+    for language, book in books.items():
+        expected = build.notebook(source, language)
+        assert [(c.cell_type, c.source) for c in book.cells] == [(c.cell_type, c.source) for c in expected.cells]
+        assert not any(o.output_type == "error" for c in book.cells for o in c.get("outputs", []))
+    assert printed(books["en"]) == printed(books["ko"])
+    assert len(books["en"].cells) == len(books["ko"].cells)
