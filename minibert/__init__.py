@@ -42,7 +42,8 @@ _PUBLIC = {
     "encode_file": "corpus",
     "nearest": "search",
     "similarity": "search",
-    "optimize": "optimize",
+    "optimize": "inference",
+    "unoptimize": "inference",
     "trace": "study.trace",
 }
 
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         BertForSequenceClassification as BertForSequenceClassification,
         BertForTokenClassification as BertForTokenClassification,
     )
+    from minibert.inference import optimize as optimize, unoptimize as unoptimize
     from minibert.layouts import PackedLayout as PackedLayout, PaddedLayout as PaddedLayout
     from minibert.model import BertModel as BertModel
     from minibert.predict import (

@@ -172,7 +172,7 @@ class SentenceEmbedder:
             del model.encoder.layer[max(numbers) :]
             model.config = model.config.replace(num_hidden_layers=max(numbers))
         if precision is not None:
-            from minibert.optimize import optimize
+            from minibert.inference import optimize
 
             model = optimize(model, precision=precision)
         steps = [step for step in folder.steps if normalize is None or not isinstance(step, Normalize)]

@@ -72,7 +72,7 @@ def test_a_module_imports_only_from_above(module: str) -> None:
 
 
 def test_every_core_module_has_its_place() -> None:
-    outside = {"cli", "optimize", "search"}
+    outside = {"cli", "inference", "kernels", "search"}
     assert {Path(m).stem for m in MODULES if "/" not in m} <= {*READING_ORDER, *outside}
 
 
@@ -92,7 +92,7 @@ def test_the_model_is_short_and_plain() -> None:
     files = [PACKAGE / f"{name}.py" for name in ("model", "embeddings", "attention", "encoder")]
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) < 500
     for path in files:
-        assert not imports(path) & {"os", "pathlib", "json", "safetensors", "minibert.files", "minibert.optimize"}
+        assert not imports(path) & {"os", "pathlib", "json", "safetensors", "minibert.files", "minibert.inference"}
         words = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
         assert not words & {"fast", "is_cuda", "precision", "bfloat16", "float16"}
 
