@@ -337,8 +337,8 @@ def assign(
     for prefix, module in model.named_modules():
         # in place of load_state_dict and setattr, which would take as long as all the rest of loading
         for name in module._parameters:
-            if (tensor := found.get(f"{prefix}.{name}")) is not None:
-                module._parameters[name] = nn.Parameter(tensor)
+            if (full_name := f"{prefix}.{name}") in found:
+                module._parameters[name] = nn.Parameter(found[full_name])
     model.init_weights(new)  # ties the aliases too
     return report
 
@@ -404,8 +404,8 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
                 if dtype is None or offset % dtype.itemsize:
                     tensors[name] = file.get_tensor(name)  # a rare type, or a file whose data is not aligned
                 else:
-                    view = torch.empty(0, dtype=dtype)
-                    tensors[name] = view.set_(mapped, offset // dtype.itemsize, entries[name]["shape"])
+                    place = (mapped, offset // dtype.itemsize, entries[name]["shape"])
+                    tensors[name] = torch.empty(0, dtype=dtype).set_(*place)  # type: ignore[call-overload]
             return tensors
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
         raise ValueError(f"{path} is not a whole safetensors file ({error}); get it again.") from None
