@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 # public name -> module that defines it
 _PUBLIC = {
     "BertConfig": "config",
+    "AutoConfig": "config",
     "BertTokenizer": "tokenizer",
     "AutoTokenizer": "tokenizer",
     "PaddedLayout": "layouts",
@@ -48,7 +49,7 @@ _PUBLIC = {
 }
 
 if TYPE_CHECKING:
-    from minibert.config import BertConfig as BertConfig
+    from minibert.config import AutoConfig as AutoConfig, BertConfig as BertConfig
     from minibert.corpus import encode_corpus as encode_corpus, encode_file as encode_file
     from minibert.embedder import SentenceEmbedder as SentenceEmbedder
     from minibert.heads import (

@@ -169,6 +169,11 @@ class PreTrainedModel(nn.Module):
         model._set_config(dtype=str(dtype))
         return model.to(device).eval() if device is not None else model.eval()
 
+    @classmethod
+    def from_config(cls: type[Model], config: BertConfig) -> Model:
+        """A model with new weights, as calling the class gives it; notebooks that use Auto classes say it so."""
+        return cls(config)
+
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Writes config.json and model.safetensors, each whole or not at all, as `transformers` reads them.
 
