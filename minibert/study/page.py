@@ -54,15 +54,16 @@ def write_page(
         FileNotFoundError: no such checkpoint, or the folder of `path` does not exist.
         ValueError: more than 128 tokens, or a checkpoint whose numbers are not finite.
     """
-    config = minibert.BertConfig.from_pretrained(name, **source_options)
-    kind = head_class(Source(name, **source_options), config)
+    config, source = minibert.BertConfig.from_pretrained(name, **source_options), Source(name, **source_options)
+    kind = head_class(source, config)
     if kind not in ("BertForPreTraining", "BertForMaskedLM"):
         kind = "BertModel"  # the page shows no other head
     model = getattr(minibert, kind).from_pretrained(name, attn_implementation="eager", **source_options)
     tokenizer = minibert.BertTokenizer.from_pretrained(name, **source_options)
     data = page_data(model, tokenizer, text, pair, pad_to)
     with replacing(path) as temporary:
-        temporary.write_text(render({"name": Path(name).name, **data}), encoding="utf-8")
+        shown = source.folder.absolute().name if source.folder else str(source)
+        temporary.write_text(render({"name": shown, **data}), encoding="utf-8")
     return len(data["tokens"])
 
 
