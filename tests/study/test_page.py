@@ -40,6 +40,7 @@ def random_model(name: str = "BertForPreTraining", **overrides: Any) -> Any:
     return getattr(minibert, name)(tiny_config(**overrides)).eval()
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-3e6, 3e6, width=32), min_size=1, max_size=20))
 def test_packed_numbers_are_the_numbers_rounded_to_the_digits_shown(values: list[float]) -> None:
     packed = pack("values", torch.tensor(values))
@@ -114,7 +115,7 @@ def read(page: str) -> Reader:
 EMPTY_DATA: dict[str, Any] = {"name": "m", "tokens": [], "arrays": {}, "lens": None, "next": None}
 
 
-@settings(max_examples=200)
+@settings(max_examples=100, deadline=None)
 @given(st.text())
 def test_no_text_leaves_its_place_in_the_data(text: str) -> None:
     plain, page = read(render({**EMPTY_DATA, "texts": ["plain"]})), read(render({**EMPTY_DATA, "texts": [text]}))
