@@ -119,11 +119,11 @@ class Trace(Mapping[str, Tensor]):
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
+        if not isinstance(model, PreTrainedModel):
+            raise ValueError(f"trace takes a minibert model, not {type(model).__name__}.")
         attentions = [module for module in model.modules() if type(module) is BertSelfAttention]
-        if not isinstance(model, PreTrainedModel) or len(attentions) != model.config.num_hidden_layers:
-            raise ValueError(
-                f"trace takes a minibert model as it was loaded, not {type(model).__name__}: trace before optimize."
-            )
+        if len(attentions) != model.config.num_hidden_layers:
+            raise ValueError("trace takes a model as it was loaded, not one that optimize has rewritten: trace before.")
         self.model = model
         self.steps = {step.name: step for step in steps_of(model)}
         self._attentions = attentions
