@@ -50,7 +50,8 @@ def _char_class(ranges: str) -> re.Pattern[str]:
 
 
 # ideographs are words of their own; not Hangul and kana, which are written in words
-_CJK = _char_class("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
+_CJK_RANGES = "3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F"
+_CJK, _CJK_OR_DROPPED = _char_class(_CJK_RANGES), _char_class(f"{_CJK_RANGES} FFFD")
 
 # The library's tables of categories end with Unicode 8, those of canonical decomposition with Unicode 12, and those
 # of lower case are newer than Python's. With these exceptions the result depends on no version of Unicode:
@@ -109,9 +110,9 @@ def kind(char: str) -> str:
 def clean_text(text: str) -> Chars:
     r"""Drops control characters and makes all white space a space: "a\x00\tb" -> "a b"."""
     return [
-        (" " if kind(char) == "space" else char, position)
+        (" " if what == "space" else char, position)
         for position, char in enumerate(text)
-        if kind(char) != "dropped"
+        if (what := kind(char)) != "dropped"
     ]
 
 
@@ -119,8 +120,10 @@ def space_cjk(chars: Chars) -> Chars:
     """Puts spaces around ideographs: "a漢b" -> "a 漢 b"."""
     spaced: Chars = []
     for char, position in chars:
-        around = " " if kind(char) == "cjk" else ""
-        spaced += [(part, position) for part in f"{around}{char}{around}"]
+        if kind(char) == "cjk":
+            spaced += [(" ", position), (char, position), (" ", position)]
+        else:
+            spaced.append((char, position))
     return spaced
 
 
@@ -140,10 +143,12 @@ def drop_accents(chars: Chars) -> Chars:
     return stripped
 
 
+@lru_cache(maxsize=1 << 16)
 def _decompose(char: str) -> str:
     return char if _LATER_DECOMPOSITION.match(char) else unicodedata.normalize("NFD", char)
 
 
+@lru_cache(maxsize=1 << 16)
 def _combining(char: str) -> int:
     return 0 if _LATER_DECOMPOSITION.match(char) else unicodedata.combining(char)
 
@@ -192,13 +197,10 @@ class WordPiece:
         self.vocabulary = vocabulary
         self.unknown = vocabulary[unk_token]
         self.do_lower_case = do_lower_case
-        self.steps: list[Callable[[Chars], Chars]] = []
-        if tokenize_chinese_chars:
-            self.steps.append(space_cjk)
-        if do_lower_case if strip_accents is None else strip_accents:
-            self.steps.append(drop_accents)
-        if do_lower_case:
-            self.steps.append(lower_case)
+        strip_accents = do_lower_case if strip_accents is None else strip_accents
+        self.changes_letters = do_lower_case or strip_accents
+        chosen = ((space_cjk, tokenize_chinese_chars), (drop_accents, strip_accents), (lower_case, do_lower_case))
+        self.steps = [step for step, wanted in chosen if wanted]
         self._longest = max(map(len, vocabulary))
 
     def normalise(self, text: str) -> tuple[str, Sequence[int]]:
@@ -210,8 +212,11 @@ class WordPiece:
         Raises:
             ValueError: `text` holds a lone surrogate, half of a character, which no vocabulary can hold.
         """
-        if text.isascii() and text.isprintable():
-            return (text.lower() if self.do_lower_case else text), range(len(text))
+        if text.isprintable():  # nothing to drop and no white space but " "
+            if text.isascii():
+                return (text.lower() if self.do_lower_case else text), range(len(text))
+            if not (self.changes_letters or _CJK_OR_DROPPED.search(text)):
+                return text, range(len(text))
         if _SURROGATE.search(text):
             raise ValueError(
                 f"The text {text[:60]!r} holds a lone surrogate (half of a character, left by a wrong decoding); "
@@ -228,17 +233,18 @@ class WordPiece:
         >>> WordPiece({"[UNK]": 0, "em": 1, "##bed": 2, "##ding": 3}).pieces("embedding")
         [(1, 0, 2), (2, 2, 5), (3, 5, 9)]
         """
-        found = []
-        start, prefix = 0, ""
+        found: list[tuple[int, int, int]] = []
+        start, rest, prefix = 0, word, 0  # rest is what is left, with "##" before it after the first piece
         while start < len(word) <= MAX_WORD:
-            for end in range(min(len(word), start + self._longest), start, -1):
-                piece = self.vocabulary.get(prefix + word[start:end])
+            for size in range(min(len(rest), self._longest), prefix, -1):
+                piece = self.vocabulary.get(rest[:size])
                 if piece is not None:
-                    found.append((piece, start, end))
                     break
             else:
                 break
-            start, prefix = end, CONTINUED
+            end = start + size - prefix
+            found.append((piece, start, end))
+            start, rest, prefix = end, CONTINUED + word[end:], len(CONTINUED)
         return found if start == len(word) else [(self.unknown, 0, len(word))]
 
     def tokens(self, text: str) -> list[Token]:
@@ -246,8 +252,10 @@ class WordPiece:
         return self.tokens_of(*self.normalise(text))
 
     def ids(self, text: str) -> tuple[int, ...]:
-        """The ids of its tokens."""
-        return tuple(token.id for token in self.tokens(text))
+        """The ids of these tokens."""
+        normalised, _ = self.normalise(text)
+        words = split_words(normalised)
+        return tuple([piece for start, end in words for piece, _, _ in self.pieces(normalised[start:end])])
 
     def tokens_of(self, normalised: str, positions: Sequence[int]) -> list[Token]:
         """The tokens of what `normalise` gave, or of a part of it."""

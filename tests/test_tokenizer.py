@@ -1,0 +1,511 @@
+"""The tokenizer by itself: published examples, bad input, warnings, memory, threads, pickles and files."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import pickle
+import subprocess
+import sys
+import threading
+import unicodedata
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import shared_data
+from hypothesis import example, given, settings, strategies as st
+
+import minibert.vocabulary
+import minibert.wordpiece
+from minibert.encoding import BatchEncoding, cut
+from minibert.tokenizer import BertTokenizer
+from minibert.vocabulary import AddedToken
+from minibert.wordpiece import CHUNK, ChunkCache, WordPiece, split_words
+
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "i",
+    "love",
+    "korea",
+    "paint",
+    "##ing",
+    "##s",
+    "!",
+    ",",
+    "e",
+    "##e",
+]
+PAD, UNK, CLS, SEP, MASK, I, LOVE, KOREA, PAINT, ING, S = range(11)  # noqa: E741
+
+
+@pytest.fixture
+def tokenizer() -> BertTokenizer:
+    return BertTokenizer(WORDS)
+
+
+def write_vocabulary(folder: Path, words: list[str] = WORDS, **files: Any) -> Path:
+    folder.mkdir(exist_ok=True)
+    folder.joinpath("vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    for name, content in files.items():
+        folder.joinpath(f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+# --- published numbers
+
+
+def test_golden_english(minilm: str) -> None:
+    """The bert-base-uncased vocabulary: "I love Korea" padded to 7."""
+    tokenizer = BertTokenizer.from_pretrained(minilm)
+    for case in json.loads(shared_data("golden", "bert-base-uncased.json").read_text())["tokenizer"]:
+        batch = tokenizer(case["text"], padding="max_length", max_length=case["padded_to"])
+        assert tokenizer.tokenize(case["text"]) == case["tokens"]
+        assert batch["input_ids"] == case["input_ids"] and batch["attention_mask"] == case["attention_mask"]
+
+
+def test_golden_korean() -> None:
+    tokenizer = BertTokenizer.from_pretrained(shared_data("data", "kcbert-base"))
+    for case in json.loads(shared_data("golden", "kcbert-base.json").read_text())["tokenizer"]:
+        batch = tokenizer(
+            case["texts"], padding=case["padding"], max_length=case["max_length"], truncation=case["truncation"]
+        )
+        assert batch["input_ids"] == case["input_ids"] and batch["attention_mask"] == case["attention_mask"]
+
+
+# --- the steps
+
+
+@pytest.mark.parametrize("module", [minibert.wordpiece, minibert.vocabulary])
+def test_docstring_examples(module: Any) -> None:
+    result = doctest.testmod(module)
+    assert result.attempted and not result.failed
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+@example("Né\x00e\tİΣ 漢字\u3000e\u0301\u0323 \u0344\U0001171e")
+def test_normalised_text_knows_where_it_came_from(text: str) -> None:
+    normalised, positions = WordPiece({"[UNK]": 0}).normalise(text)
+    assert len(normalised) == len(positions)
+    assert list(positions) == sorted(positions) and all(0 <= position < len(text) for position in positions)
+    assert not any(unicodedata.category(char) == "Cc" for char in normalised)
+    ends = [0, *(place for span in split_words(normalised) for place in span), len(normalised)]
+    assert ends == sorted(ends)  # words do not overlap
+    between = [normalised[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
+    assert not "".join(between).strip(" ")  # and nothing but spaces lies between them
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_nothing_looks_across_white_space(text: str) -> None:
+    """What makes the memory of chunks right: a text's ids are those of its chunks."""
+    model = WordPiece({word: number for number, word in enumerate(WORDS)})
+    assert model.ids(text) == tuple(number for chunk in CHUNK.findall(text) for number in model.ids(chunk))
+
+
+@given(st.text("paintges!, 漢é\u0301[]MASK\t\x0b\x85\u2028"))
+def test_places_and_ids_agree(text: str) -> None:
+    tokenizer = BertTokenizer(WORDS)
+    tokenizer.add_tokens(["ta", AddedToken("<e>", lstrip=True)])
+    row = tokenizer(text).encodings[0]
+    assert row.ids == tokenizer(text)["input_ids"] == tokenizer.convert_tokens_to_ids(row.tokens)
+    assert all(0 <= start <= end <= len(text) for start, end in row.offsets)
+    words = [word for word in row.word_ids if word is not None]
+    assert words == sorted(words) and set(words) == set(range(len(set(words))))
+
+
+def test_long_words_are_unknown(tokenizer: BertTokenizer) -> None:
+    assert tokenizer.encode("e" * 100, add_special_tokens=False) == [WORDS.index("e")] + [WORDS.index("##e")] * 99
+    assert tokenizer.encode("e" * 101, add_special_tokens=False) == [UNK]
+
+
+def test_a_text_of_a_megabyte_without_a_space_is_quick(tokenizer: BertTokenizer) -> None:
+    assert tokenizer.encode("é" * 1_000_000, add_special_tokens=False) == [UNK]
+    assert len(tokenizer.encode("e!" * 50_000, verbose=False)) == 100_002
+
+
+# --- the batch
+
+
+def test_batch_is_a_dict_with_attributes(tokenizer: BertTokenizer) -> None:
+    batch = tokenizer(["I love Korea", "paintings"], padding=True, return_tensors="pt")
+    assert list(batch) == ["input_ids", "token_type_ids", "attention_mask"]
+    assert (lambda **inputs: inputs)(**batch).keys() == batch.keys()
+    assert batch.input_ids is batch["input_ids"] and batch.input_ids.tolist()[1] == [CLS, PAINT, ING, S, SEP]
+    assert batch.attention_mask.dtype == torch.int64
+    assert batch.to("meta") is batch and batch.input_ids.device.type == "meta"
+    assert batch[1].tokens == ["[CLS]", "paint", "##ing", "##s", "[SEP]"]
+    with pytest.raises(AttributeError, match="no 'labels', only input_ids, token_type_ids, attention_mask"):
+        _ = batch.labels
+
+
+def test_pickled_batches_leave_the_tokenizer_behind(tokenizer: BertTokenizer) -> None:
+    batch = tokenizer(["I love Korea"])
+    again = pickle.loads(pickle.dumps(batch))
+    assert isinstance(again, BatchEncoding) and again == batch and len(pickle.dumps(batch)) < 400
+    with pytest.raises(ValueError, match="ask the original"):
+        again.word_ids()
+    assert batch.word_ids() == pickle.loads(pickle.dumps(batch)).word_ids() == [None, 0, 1, 2, None]
+
+
+def test_empty_input(tokenizer: BertTokenizer) -> None:
+    assert tokenizer([]) == {"input_ids": [], "token_type_ids": [], "attention_mask": []}
+    for batch in (
+        tokenizer([], return_tensors="pt"),
+        tokenizer([], [], padding=True, truncation=True, return_tensors="pt"),
+    ):
+        assert [tuple(value.shape) for value in batch.values()] == [(0, 0)] * 3
+        assert batch.input_ids.dtype == torch.int64
+    assert tokenizer("")["input_ids"] == [CLS, SEP]
+    assert tokenizer(["", "i"], ["", ""])["input_ids"] == [[CLS, SEP, SEP], [CLS, I, SEP, SEP]]
+    assert tokenizer("i", "")["input_ids"] == [CLS, I, SEP, SEP]  # an empty second text keeps its [SEP]
+    assert tokenizer("", add_special_tokens=False, return_tensors="np")["input_ids"].shape == (1, 0)
+    assert tokenizer([], is_split_into_words=True)["input_ids"] == [CLS, SEP]  # one text of no words
+
+
+def test_pairs_come_in_three_ways(tokenizer: BertTokenizer) -> None:
+    expected = {
+        "input_ids": [[CLS, I, SEP, LOVE, SEP]],
+        "token_type_ids": [[0, 0, 0, 1, 1]],
+        "attention_mask": [[1] * 5],
+    }
+    assert tokenizer(["i"], ["love"]) == tokenizer([("i", "love")]) == tokenizer([["i", "love"]]) == expected
+    assert tokenizer("i", "love") == {name: rows[0] for name, rows in expected.items()}
+    assert tokenizer([(["i"], ["love"])], is_split_into_words=True) == expected
+    assert tokenizer.build_inputs_with_special_tokens([I], [LOVE]) == expected["input_ids"][0]
+    assert tokenizer.build_inputs_with_special_tokens([I]) == [CLS, I, SEP]
+
+
+def test_names_from_before_transformers_5(tokenizer: BertTokenizer) -> None:
+    assert tokenizer.encode_plus("i", "love") == tokenizer("i", "love")
+    assert tokenizer.batch_encode_plus(["i", "love"]) == tokenizer(["i", "love"])
+    assert BertTokenizer(vocab_file=WORDS).get_vocab() == tokenizer.get_vocab()
+
+
+@given(
+    lengths=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=4),
+    room=st.integers(0, 40),
+    stride=st.integers(0, 5),
+    side=st.sampled_from(["left", "right"]),
+)
+def test_overflow_covers_both_texts(lengths: list[tuple[int, int]], room: int, stride: int, side: str) -> None:
+    columns = [list(column) for column in zip(*lengths, strict=True)]
+    try:
+        rows = cut(columns, room, "longest_first", stride, side, overflow=True)
+    except ValueError as error:
+        assert "stride" in str(error)
+        return
+    for sample, pair in enumerate(lengths):
+        for which, length in enumerate(pair):
+            seen = {place for number, held in rows if number == sample for place in range(length)[held[which]]}
+            assert seen == set(range(length))
+
+
+# --- errors and warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "pair", "message"),
+    [
+        (None, None, "text is a NoneType; pass a str, or a list of such texts"),
+        (3, None, "text is a int; pass a str"),
+        (["i", None], None, r"text\[1\] is a NoneType \(None\), not a str"),
+        (["i", "love"], ["i", float("nan")], r"text_pair\[1\] is a float \(nan\), not a str"),
+        (np.array(["i"]), None, "text is a ndarray; pass a str, or a list"),
+        ("i", 3, r"text_pair is a int \(3\), not a str"),
+        (["i"], "love", "text_pair is a str; pass a str, or a list"),
+        (["i"], ["love", "korea"], "There are 1 texts, but 2 in text_pair"),
+        ([["i"]], None, r"text\[0\] is a list"),
+        ([b"i"], None, r"text\[0\] is a bytes"),
+    ],
+)
+def test_what_is_no_text(tokenizer: BertTokenizer, text: Any, pair: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tokenizer(text, pair)
+
+
+def test_words_have_to_be_lists(tokenizer: BertTokenizer) -> None:
+    with pytest.raises(ValueError, match=r"text\[1\] is a str \('love'\), not a list of words"):
+        tokenizer([["i"], "love"], is_split_into_words=True)
+    with pytest.raises(ValueError, match="text is a str; pass a list of words"):
+        tokenizer("i love", is_split_into_words=True)
+
+
+@pytest.mark.parametrize("text", ["a \ud800 b", "\udfff", "[MASK]\ud83d", "i" * 200 + "\udc00"])
+def test_lone_surrogates(tokenizer: BertTokenizer, text: str) -> None:
+    """Half of a character is an error (as in the reference), not a silent [UNK]: the text was decoded wrongly."""
+    with pytest.raises(ValueError, match=r"lone surrogate.*repair it with text.encode\('utf-16', 'surrogatepass'\)"):
+        tokenizer(["fine", text])
+    repaired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert tokenizer(repaired)["input_ids"][0] == CLS
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"padding": "longst"}, "padding is 'longst'; it can be False, 'do_not_pad', True, 'longest', 'max_length'"),
+        ({"truncation": "first"}, "truncation is 'first'; it can be None, False, .*'only_second'"),
+        ({"padding_side": "top"}, "padding_side is 'top'; it can be 'right', 'left'"),
+        ({"return_tensors": "tf"}, r"return_tensors is 'tf'; it can be 'pt' \(PyTorch\), 'np'"),
+        ({"max_length": -1}, "max_length is -1"),
+        ({"max_length": 1}, "max_length is 1, but the special tokens take 2"),
+        ({"max_length": 5, "stride": 3}, "stride is 3, but has to be from 0 to less than the 3 tokens"),
+        ({"max_length": 5, "truncation": "only_second"}, "text 0 is too long and has no second text"),
+        (
+            {"max_length": 6, "truncation": True, "padding": True, "pad_to_multiple_of": 4},
+            "max_length=6 is no multiple of",
+        ),
+    ],
+)
+def test_impossible_options(tokenizer: BertTokenizer, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tokenizer(["i love korea paintings"], **options)
+
+
+def test_texts_that_cannot_be_cut_that_far(tokenizer: BertTokenizer) -> None:
+    with pytest.raises(ValueError, match="'only_first' has to take 2 tokens from text 1, which has 1"):
+        tokenizer(["i", "i"], ["i", "i love korea"], truncation="only_first", max_length=5)
+
+
+def test_ragged_rows_make_no_tensor(tokenizer: BertTokenizer) -> None:
+    with pytest.raises(ValueError, match="rows of input_ids have 3 to 5 tokens and make no tensor; pass padding=True"):
+        tokenizer(["i", "i love korea"], return_tensors="pt")
+    with pytest.raises(ValueError, match="labels holds 'x', which makes no tensor"):
+        tokenizer.pad([{"input_ids": [1], "labels": "x"}], return_tensors="pt")
+    with pytest.raises(ValueError, match="needs input_ids, but was given labels"):
+        tokenizer.pad([{"labels": 1}])
+
+
+def test_ids_outside_the_vocabulary(tokenizer: BertTokenizer) -> None:
+    for call in (tokenizer.decode, tokenizer.convert_ids_to_tokens):
+        for ids in ([CLS, 15], [-100], 15, torch.tensor([15]), [[CLS], [15]]):
+            if call == tokenizer.decode or not isinstance(ids, list) or not isinstance(ids[0], list):
+                with pytest.raises(
+                    ValueError, match="is no id of this vocabulary, whose 15 tokens have the ids 0 to 14"
+                ):
+                    call(ids)
+
+
+def test_decode_takes_lists_arrays_and_tensors(tokenizer: BertTokenizer) -> None:
+    ids = [CLS, PAINT, ING, S, WORDS.index("!"), SEP, PAD]
+    for form in (list, tuple, np.array, torch.tensor):
+        assert tokenizer.decode(form(ids), skip_special_tokens=True) == "paintings!"
+        assert tokenizer.batch_decode(form([ids, ids]), skip_special_tokens=True) == ["paintings!"] * 2
+    assert tokenizer.decode(PAINT) == "paint" and tokenizer.decode([]) == ""
+    assert tokenizer.batch_decode([]) == [] or tokenizer.batch_decode([]) == [""]
+
+
+def test_too_long_for_the_model_warns_once() -> None:
+    tokenizer = BertTokenizer(WORDS, model_max_length=4)
+    with pytest.warns(UserWarning, match="A text has 5 tokens, but the model takes 4: pass truncation=True"):
+        tokenizer("i love korea")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tokenizer("i love korea")
+        assert tokenizer("i love korea", truncation=True)["input_ids"] == [CLS, I, LOVE, SEP]
+        assert len(tokenizer("i", padding="max_length")["input_ids"]) == 4
+    with pytest.warns(UserWarning, match="max_length has no effect with padding=True"):
+        tokenizer("i", padding=True, max_length=9)
+
+
+def test_cased_vocabulary_with_lower_casing_warns(tmp_path: Path) -> None:
+    kcbert = shared_data("data", "kcbert-base", "vocab.txt")
+    with pytest.warns(
+        UserWarning, match=r"9\d% of the words .*such as '[가-힣]+', can never be found.*do_lower_case=False"
+    ):
+        lost = BertTokenizer.from_pretrained(kcbert)
+    assert set(lost("안녕하세요 세계")["input_ids"][1:-1]) == {lost.unk_token_id}
+    with pytest.warns(UserWarning, match="pass do_lower_case=False for a cased vocabulary"):
+        BertTokenizer([*WORDS, *(chr(code) for code in range(ord("A"), ord("Z") + 1))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert BertTokenizer.from_pretrained(kcbert, do_lower_case=False).tokenize("안녕하세요") == ["안녕", "##하세요"]
+        assert BertTokenizer.from_pretrained(kcbert, strip_accents=False).tokenize("안녕하세요") == ["안녕", "##하세요"]
+
+
+def test_uncased_vocabulary_does_not_warn(minilm: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BertTokenizer.from_pretrained(minilm)
+
+
+def test_vocabularies_with_something_missing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"The vocabulary given has no '\[UNK\]' for unknown words; pass unk_token="):
+        BertTokenizer(["a", "b"])
+    with pytest.warns(UserWarning, match=r"lacks \[MASK\]; appended with ids from 4"):
+        tokenizer = BertTokenizer(WORDS[:4])
+    assert tokenizer.mask_token_id == 4 and len(tokenizer) == 5 and tokenizer.vocab_size == 4
+    for empty in (None, [], {}, tmp_path / "empty.txt"):
+        (tmp_path / "empty.txt").touch()
+        with pytest.raises(ValueError, match="The vocabulary is empty; pass a vocab.txt file"):
+            BertTokenizer(empty)
+    with pytest.raises(ValueError, match="BertTokenizer has no argument do_lowercase"):
+        BertTokenizer(WORDS, do_lowercase=False)
+    with pytest.raises(ValueError, match="A token is a string or an object with 'content', but got 3"):
+        BertTokenizer(WORDS, mask_token=3)
+
+
+def test_lines_of_a_vocabulary_file(tmp_path: Path) -> None:
+    """White space at a line's end is no part of a token, and only \\n ends a line; a byte order mark is skipped."""
+    lines = ["\ufeff[PAD]", "[UNK]\r", "[CLS] ", "[SEP]", "[MASK]", "a\x85b", "c\u2028d", "\u3000", "e\u00a0"]
+    tmp_path.joinpath("vocab.txt").write_bytes("\n".join(lines).encode())
+    vocabulary = BertTokenizer(tmp_path / "vocab.txt").get_vocab()
+    assert list(vocabulary) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a\x85b", "c\u2028d", "", "e"]
+
+
+def test_duplicate_lines_warn_and_the_last_counts(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="holds 1 tokens more than once, such as 'love' as number 6"):
+        tokenizer = BertTokenizer.from_pretrained(write_vocabulary(tmp_path, [*WORDS, "love"]))
+    assert tokenizer.encode("love", add_special_tokens=False) == [15]
+    tokenizer.add_tokens("new")
+    assert tokenizer.convert_tokens_to_ids("new") == 16  # never an id that is taken
+
+
+# --- added tokens
+
+
+def test_special_tokens_in_the_text(tokenizer: BertTokenizer) -> None:
+    assert tokenizer.tokenize("i [MASK] korea[SEP]") == ["i", "[MASK]", "korea", "[SEP]"]
+    assert tokenizer.tokenize("[mask]")[0] == "[UNK]"  # as written only
+    assert tokenizer("[MASK]").encodings[0].special_tokens_mask == [1, 0, 1]  # it was in the text
+
+
+def test_add_tokens(tokenizer: BertTokenizer) -> None:
+    assert tokenizer.add_tokens(["Seoul", "paint"]) == 2
+    assert len(tokenizer) == 16 and tokenizer.vocab_size == 15
+    assert tokenizer.tokenize("I love SEOULpaintings") == ["i", "love", "Seoul", "paint", "[UNK]"]
+    assert tokenizer.add_tokens("Seoul") == 0
+    assert tokenizer.add_special_tokens({"additional_special_tokens": ["<name>"], "mask_token": "<mask>"}) == 2
+    assert tokenizer.mask_token == "<mask>" and tokenizer.mask_token_id == 17
+    assert tokenizer.all_special_tokens[-1] == "<name>" and tokenizer.all_special_ids[-1] == 16
+    row = tokenizer("i <name> <NAME>", add_special_tokens=False)["input_ids"]
+    assert row[:2] == [I, 16] and row[2:] == [UNK] * 3  # as written only
+    assert tokenizer.decode(row, skip_special_tokens=True) == "i"
+    with pytest.raises(ValueError, match="'masc_token' is no special token; they are unk_token"):
+        tokenizer.add_special_tokens({"masc_token": "x"})
+    assert tokenizer.added_tokens_decoder[15] == AddedToken("Seoul")
+
+
+# --- memory, threads, pickles
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChunkCache, "MAX_ENTRIES", 10)
+    tokenizer = BertTokenizer(WORDS)
+    for number in range(35):
+        assert tokenizer.encode(f"e{number} i")[-2] == I
+        assert 0 < len(tokenizer._ids_of_chunk) <= 10
+    tokenizer.encode("e" * (ChunkCache.MAX_CHUNK + 1))
+    assert max(map(len, tokenizer._ids_of_chunk)) <= ChunkCache.MAX_CHUNK
+
+
+def test_threads_share_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChunkCache, "MAX_ENTRIES", 50)  # emptied all the time
+    texts = [f"paint{n}ings é{n % 7} i love{'e' * (n % 60)}" for n in range(400)]
+    expected = BertTokenizer(WORDS)(texts)
+    tokenizer, results = BertTokenizer(WORDS), []
+    threads = [threading.Thread(target=lambda: results.append(tokenizer(texts) == expected)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 8
+
+
+def test_pickle_leaves_the_memory_behind(tokenizer: BertTokenizer) -> None:
+    tokenizer.add_tokens(["Seoul"])
+    before = len(pickle.dumps(tokenizer))
+    texts = ["I love SEOUL, paintings [MASK]"] + [f"e{n}" for n in range(500)]
+    expected = tokenizer(texts)
+    assert len(pickle.dumps(tokenizer)) == before
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again(texts) == expected and again(texts[0]).word_ids() == tokenizer(texts[0]).word_ids()
+
+
+def test_collector_runs_on_after_an_error(tokenizer: BertTokenizer) -> None:
+    import gc
+
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="surrogate"):
+        tokenizer("\ud800")
+    assert gc.isenabled()
+
+
+# --- files
+
+
+def test_overrides_go_before_files(tmp_path: Path) -> None:
+    write_vocabulary(tmp_path, tokenizer_config={"do_lower_case": False, "model_max_length": 9, "unknown": 1})
+    tokenizer = BertTokenizer.from_pretrained(tmp_path)
+    assert not tokenizer.do_lower_case and tokenizer.model_max_length == 9 and tokenizer.encode("I")[1] == UNK
+    tokenizer = BertTokenizer.from_pretrained(tmp_path, do_lower_case=True, model_max_length=5, mask_token="e")
+    assert tokenizer.encode("I")[1] == I and tokenizer.model_max_length == 5 and tokenizer.mask_token == "e"
+    assert BertTokenizer.from_pretrained(tmp_path / "vocab.txt").model_max_length == int(1e30)
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    tokenizer = BertTokenizer(WORDS, model_max_length=12, padding_side="left", extra_special_tokens=["<a>"])
+    tokenizer.add_tokens([AddedToken("<b>", lstrip=True), "Seoul"])
+    paths = tokenizer.save_pretrained(tmp_path / "new" / "folder")
+    assert [Path(path).name for path in paths] == [
+        "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json",
+    ]  # fmt: skip
+    again = BertTokenizer.from_pretrained(tmp_path / "new" / "folder")
+    same = {
+        name: value for name, value in vars(tokenizer).items() if not name.startswith("_") and name != "name_or_path"
+    }
+    assert same == {name: vars(again)[name] for name in same}
+    assert again.added_tokens_decoder == tokenizer.added_tokens_decoder
+    assert again("i <a>  <b> SEOUL") == tokenizer("i <a>  <b> SEOUL")
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == sorted(
+        Path(path).name for path in paths
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "error", "message"),
+    [
+        ({"tokenizer_config.json": "{"}, ValueError, "tokenizer_config.json is not JSON"),
+        ({"tokenizer_config.json": '{"tokenizer_class": "T5Tokenizer"}'}, ValueError, "for the tokenizer T5Tokenizer"),
+        ({"tokenizer.json": "[]"}, ValueError, "tokenizer.json should hold a JSON object"),
+        ({"tokenizer.json": '{"model": {"type": "BPE"}}'}, ValueError, "tokenizer.json is not BERT's: it has .'BPE'"),
+        ({"vocab.txt": "[UNK]\n\udcff"}, ValueError, "vocab.txt is not UTF-8"),
+        ({"vocab.txt": None}, FileNotFoundError, "holds neither tokenizer.json nor vocab.txt"),
+    ],
+)
+def test_broken_files(tmp_path: Path, files: dict[str, str | None], error: type[Exception], message: str) -> None:
+    write_vocabulary(tmp_path)
+    for name, content in files.items():
+        if content is None:
+            (tmp_path / name).unlink()
+        else:
+            (tmp_path / name).write_text(content, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(error, match=message):
+        BertTokenizer.from_pretrained(tmp_path)
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"Cannot read the vocabulary .*nowhere.txt"):
+        BertTokenizer(tmp_path / "nowhere.txt")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        BertTokenizer.from_pretrained(tmp_path / "nowhere")
+
+
+def test_the_reference_is_not_imported() -> None:
+    code = "import sys, minibert.tokenizer; assert not {'transformers', 'tokenizers'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5), max_size=5))
+def test_any_added_token_is_found(contents: list[str]) -> None:
+    tokenizer = BertTokenizer(WORDS)
+    tokenizer.add_tokens([AddedToken(content, special=True) for content in contents])
+    for content in contents:
+        assert tokenizer.encode(content, add_special_tokens=False) == [tokenizer.convert_tokens_to_ids(content)]
