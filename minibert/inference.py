@@ -122,13 +122,14 @@ class FusedEncoder(nn.Module):
         weight = next(encoder.parameters(), torch.empty(0))
         kernel, self.dtype = _choose(precision, weight.device)
         self.layers: list[FusedLayer] = []
+        scratch = weight.new_empty(0)
         x, layout = sample, PackedLayout([] if sample is None else [len(sample)])
         for layer in encoder.layer:
             assert isinstance(layer, BertLayer)
             inputs: dict[nn.Module, Tensor] = {}
             if kernel is Int8Kernel and x is not None:
                 x, inputs = _with_inputs(layer, x, layout)
-            self.layers.append(FusedLayer(layer, kernel, self.dtype, inputs))
+            self.layers.append(FusedLayer(layer, kernel, self.dtype, inputs, scratch))
         self.eval()
 
     def forward(
@@ -191,16 +192,23 @@ class FusedLayer:
         kernel: what to make its products of.
         dtype: type of the weights and of the hidden states.
         inputs: a sample of what each linear layer gets, for `Int8Kernel`.
+        scratch: memory to join weights in; one for all layers, or the holes it leaves would be a tenth of the model.
     """
 
     def __init__(
-        self, layer: BertLayer, kernel: type[Kernel], dtype: torch.dtype, inputs: dict[nn.Module, Tensor]
+        self,
+        layer: BertLayer,
+        kernel: type[Kernel],
+        dtype: torch.dtype,
+        inputs: dict[nn.Module, Tensor],
+        scratch: Tensor,
     ) -> None:
         def product(name: str, activation: Activation | None = None) -> Kernel:
             linears = [layer.get_submodule(linear) for linear in PRODUCTS[name]]
-            # `cat` copies even a single one: the kernel must not hold on to a mapped file
-            weight, bias = (torch.cat([getattr(m, p) for m in linears]).detach().to(dtype) for p in ("weight", "bias"))
-            return _careful(kernel, weight, bias, activation, inputs.get(linears[0]))
+            weights, biases = ([getattr(m, kind).detach() for m in linears] for kind in ("weight", "bias"))
+            # a single weight is not copied, for a kernel reads it but once
+            weight = torch.cat(weights, out=scratch) if len(weights) > 1 else weights[0]
+            return _careful(kernel, weight.to(dtype), torch.cat(biases).to(dtype), activation, inputs.get(linears[0]))
 
         self.heads = layer.attention.self.num_attention_heads
         self.qkv = product("qkv")

@@ -33,7 +33,7 @@ class Kernel:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
-        self.bias = bias
+        self.bias = bias.clone()  # neither weight nor bias may hold on to a memory-mapped file
         self.activation = activation
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
@@ -41,10 +41,10 @@ class Kernel:
         y = self.product(x)
         if self.activation is not None:
             y = self.activation(y)
-        return y if residual is None else y + residual
+        return y if residual is None else y.add_(residual)
 
     def product(self, x: Tensor) -> Tensor:
-        """X W^T + bias, and the activation if `self.activation` is None where one was given."""
+        """X W^T + bias in new memory, and the activation if `self.activation` is None where one was given."""
         raise NotImplementedError
 
     def weight(self) -> Tensor:
@@ -57,7 +57,7 @@ class PlainKernel(Kernel):
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         super().__init__(weight, bias, activation)
-        self._weight = weight
+        self._weight = weight.clone()
 
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
@@ -108,8 +108,8 @@ class Int8Kernel(Kernel):
     TAIL = 8
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
-        super().__init__(weight, bias, activation)
         operators = torch.ops
+        super().__init__(weight, bias, operators.aten.gelu_ if activation is F.gelu else activation)
         scale = weight.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / 127
         whole = (weight / scale[:, None]).round().to(torch.int8)
         self._inputs = weight.shape[1]
@@ -124,7 +124,9 @@ class Int8Kernel(Kernel):
         """As `Kernel.product`."""
         rows = self._to_bytes(x.reshape(-1, self._inputs))  # (tokens, inputs + 8) bytes
         step, low = rows[:, self._inputs :].view(torch.float32).split(1, dim=1)  # (tokens, 1) each
-        y = torch.addcmul(self.bias, self._integer_product(rows), step).addcmul_(low, self._sums)
+        y = self._integer_product(rows)
+        # in place: for products as quick as these, new memory costs as much as the arithmetic
+        torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self._sums)
         return y.view(*x.shape[:-1], -1)
 
     def weight(self) -> Tensor:
