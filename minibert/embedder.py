@@ -17,6 +17,7 @@ from minibert.batching import Progress, batches, cut, merge_windows, windows
 from minibert.config import split_source_options
 from minibert.encoding import Encoding
 from minibert.files import Source
+from minibert.inference import optimize
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.pooling import POOLINGS, Layers, combine_layers, pool, resolve_layers
@@ -172,8 +173,6 @@ class SentenceEmbedder:
             del model.encoder.layer[max(numbers) :]
             model.config = model.config.replace(num_hidden_layers=max(numbers))
         if precision is not None:
-            from minibert.inference import optimize
-
             model = optimize(model, precision=precision)
         steps = [step for step in folder.steps if normalize is None or not isinstance(step, Normalize)]
         # a tokenizer that keeps capitals is made not to; its accents stay as they are
