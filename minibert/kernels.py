@@ -123,11 +123,12 @@ class Int8Kernel(Kernel):
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
         rows = self._to_bytes(x.reshape(-1, self._inputs))  # (tokens, inputs + 8) bytes
-        step, low = rows[:, self._inputs :].view(torch.float32).split(1, dim=1)  # (tokens, 1) each
+        tail = rows[:, self._inputs :].clone(memory_format=torch.contiguous_format)
+        step, low = tail.view(torch.float32).split(1, dim=1)  # (tokens, 1) each
         y = self._integer_product(rows)
         # in place: for products as quick as these, new memory costs as much as the arithmetic
         torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self._sums)
-        return y.view(*x.shape[:-1], -1)
+        return y.view(*x.shape[:-1], len(self.bias))
 
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""

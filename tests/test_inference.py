@@ -1,0 +1,354 @@
+"""optimize: close to the original, which it never touches; everything else a model does still works."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import ragged_batch, sts_dev, tiny_config
+
+import minibert
+from minibert import (
+    BertForMaskedLM,
+    BertForMultipleChoice,
+    BertForSequenceClassification,
+    BertModel,
+    PackedLayout,
+    inference,
+    kernels,
+    optimize,
+    unoptimize,
+)
+from minibert.inference import FusedEncoder
+from minibert.kernels import Int8Kernel, OneDnnKernel, runs_here
+
+CLASSES = [
+    "BertModel",
+    "BertForPreTraining",
+    "BertForMaskedLM",
+    "BertForNextSentencePrediction",
+    "BertForSequenceClassification",
+    "BertForTokenClassification",
+    "BertForQuestionAnswering",
+]
+# how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are
+# taken in another order, and GELU's erf is another approximation. bf16 has 8 significant bits, as has int8
+MOST = {"fp32": 2e-5, "bf16": 0.15, "int8": 0.15}
+
+
+@pytest.fixture(autouse=True)
+def _can_do_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every precision is tried on every machine: bf16 is right everywhere, but for its speed."""
+    everything = frozenset().union(*inference.NEEDED_FEATURES.values())
+    monkeypatch.setattr(inference, "processor_features", lambda: everything)
+    if not runs_here(Int8Kernel) or not runs_here(OneDnnKernel):
+        monkeypatch.setattr(inference, "_say_once", lambda message: None)
+
+
+def model_of(name: str = "BertModel", **overrides: Any) -> Any:
+    """A model with weights as large as a trained one's, biases and LayerNorms too."""
+    torch.manual_seed(0)
+    model = getattr(minibert, name)(tiny_config(**overrides)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+def first(output: Any) -> torch.Tensor:
+    return next(x for x in output.to_tuple() if x is not None)
+
+
+@pytest.mark.parametrize("precision", list(MOST))
+@pytest.mark.parametrize("name", CLASSES)
+def test_close_to_the_original(name: str, precision: str) -> None:
+    model = model_of(name)
+    batch = ragged_batch(model.config)
+    fast = optimize(model, precision=precision)
+
+    with torch.no_grad():
+        expected = model(**batch, output_hidden_states=True, output_attentions=True)
+        received = fast(**batch, output_hidden_states=True, output_attentions=True)
+
+    assert type(fast) is type(model)
+    assert list(received.keys()) == list(expected.keys())
+    kept = batch["attention_mask"].bool()
+    for ours, theirs in zip(received.hidden_states, expected.hidden_states, strict=True):
+        assert ours.dtype == torch.float32
+        assert (ours - theirs)[kept].abs().max() < MOST[precision]
+    for ours, theirs in zip(received.attentions, expected.attentions, strict=True):
+        assert (ours - theirs).abs().max() < MOST[precision]
+    assert (first(received) - first(expected)).abs().max() < 10 * MOST[precision]
+
+
+@pytest.mark.parametrize("precision", list(MOST))
+def test_packed_is_padded(precision: str) -> None:
+    model = optimize(model_of(), precision=precision)
+    batch = ragged_batch(model.config)
+    kept = batch["attention_mask"].bool()
+    layout = PackedLayout(kept.sum(1).tolist())
+
+    with torch.no_grad():
+        padded = model(**batch).last_hidden_state[kept]
+        packed = model(batch["input_ids"][kept], token_type_ids=batch["token_type_ids"][kept], layout=layout)
+
+    assert (packed.last_hidden_state - padded).abs().max() < MOST[precision] / 10
+
+
+def test_multiple_choice() -> None:
+    model = model_of("BertForMultipleChoice")
+    assert isinstance(model, BertForMultipleChoice)
+    ids = torch.randint(1, 99, (2, 3, 7))
+    with torch.no_grad():
+        assert torch.allclose(optimize(model)(ids).logits, model(ids).logits, atol=1e-5)
+
+
+@pytest.mark.parametrize("hidden_act", ["gelu_new", "gelu_pytorch_tanh", "relu", "tanh"])
+def test_other_activations(hidden_act: str) -> None:
+    model = model_of(hidden_act=hidden_act)
+    batch = ragged_batch(model.config)
+    with torch.no_grad():
+        expected = model(**batch).last_hidden_state
+        for precision in MOST:
+            assert (optimize(model, precision)(**batch).last_hidden_state - expected).abs().max() < MOST[precision]
+
+
+@pytest.mark.parametrize("precision", list(MOST))
+def test_the_original_is_not_touched(precision: str) -> None:
+    model = model_of("BertForMaskedLM").train()
+    batch = ragged_batch(model.config)
+    before = {name: (x, x.clone(), x.requires_grad) for name, x in model.named_parameters()}
+    layers = list(model.modules())
+    torch.manual_seed(1)
+    expected = model(**batch).logits
+
+    fast = optimize(model, precision=precision)
+    fast.state_dict()["bert.embeddings.word_embeddings.weight"].zero_()  # the copy's, not the original's
+
+    assert model.training and not fast.training
+    assert list(model.modules()) == layers
+    assert not any(module._forward_pre_hooks for module in model.modules())
+    for name, parameter in model.named_parameters():
+        same, values, requires_grad = before[name]
+        assert parameter is same and torch.equal(parameter, values) and parameter.requires_grad == requires_grad
+    torch.manual_seed(1)
+    assert torch.equal(model(**batch).logits, expected)
+
+
+@pytest.mark.parametrize("name", ["BertModel", "BertForMaskedLM"])
+def test_the_state_dict_has_the_official_names_and_values(name: str, tmp_path: Path) -> None:
+    model = model_of(name)
+    fast = optimize(model)
+    state, expected = fast.state_dict(), model.state_dict()
+
+    assert sorted(state) == sorted(expected)
+    assert all(torch.equal(state[key], expected[key]) for key in expected)
+
+    fast.save_pretrained(tmp_path)
+    again = type(model).from_pretrained(tmp_path)
+    batch = ragged_batch(model.config)
+    with torch.no_grad():
+        assert torch.equal(first(again(**batch)), first(model(**batch)))
+
+
+@pytest.mark.parametrize(("precision", "most"), [("bf16", 2**-8), ("int8", 1 / 127)])
+def test_the_state_dict_holds_rounded_weights(precision: str, most: float) -> None:
+    """What a bf16 or int8 model computes with; the same model comes out of it again."""
+    model = model_of()
+    fast = optimize(model, precision=precision)
+    state, expected = fast.state_dict(), model.state_dict()
+
+    assert sorted(state) == sorted(expected)
+    for key in expected:
+        assert state[key].dtype == torch.float32
+        assert (state[key] - expected[key]).abs().max() <= most * expected[key].abs().max()
+
+    batch = ragged_batch(model.config)
+    with torch.no_grad():
+        again = optimize(unoptimize(fast), precision=precision)(**batch).last_hidden_state
+        assert torch.allclose(again, fast(**batch).last_hidden_state, atol=1e-5)
+
+
+def test_undone_it_is_the_original_and_can_be_trained() -> None:
+    model = model_of("BertForSequenceClassification")
+    assert isinstance(model, BertForSequenceClassification)
+    batch = ragged_batch(model.config)
+    fast = optimize(model)
+
+    plain = unoptimize(fast)
+
+    assert torch.equal(plain(**batch).logits, model(**batch).logits)
+    plain.train()(**batch, labels=torch.tensor([0, 1, 0])).loss.backward()
+    assert all(parameter.grad is not None for parameter in plain.parameters())
+    assert isinstance(fast.base_model.encoder, FusedEncoder)
+
+
+def test_undoing_what_is_not_optimised() -> None:
+    with pytest.raises(ValueError, match="This BertModel is not optimised: there is nothing to undo"):
+        unoptimize(model_of())
+
+
+@pytest.mark.parametrize("precision", list(MOST))
+def test_copies_and_pickles_are_the_same_model(precision: str) -> None:
+    fast = optimize(model_of("BertForTokenClassification"), precision=precision)
+    batch = ragged_batch(fast.config)
+    with torch.no_grad():
+        expected = fast(**batch).logits
+        for other in (copy.deepcopy(fast), pickle.loads(pickle.dumps(fast)), optimize(fast, precision=precision)):
+            assert torch.allclose(other(**batch).logits, expected, atol=1e-6)
+
+
+def test_tied_weights_stay_tied_and_are_the_copys_own() -> None:
+    model = model_of("BertForMaskedLM")
+    assert isinstance(model, BertForMaskedLM)
+    fast = optimize(model)
+    assert fast.cls.predictions.decoder.weight is fast.get_input_embeddings().weight
+    assert fast.get_input_embeddings().weight.data_ptr() != model.get_input_embeddings().weight.data_ptr()
+
+
+def test_half_precision_checkpoints() -> None:
+    model = model_of().to(torch.bfloat16)
+    batch = ragged_batch(model.config)
+    with torch.no_grad():
+        expected = copy.deepcopy(model).float()(**batch).last_hidden_state
+        for precision in MOST:
+            fast = optimize(model, precision=precision)
+            assert fast.dtype == torch.float32
+            assert (fast(**batch).last_hidden_state - expected).abs().max() < MOST[precision]
+    assert model.dtype == torch.bfloat16
+
+
+def test_what_an_optimised_model_cannot_do() -> None:
+    fast = optimize(model_of())
+    with pytest.raises(ValueError, match=r"cannot be trained: train the original, or unoptimize\(model\)"):
+        fast.train()
+    vectors = torch.randn(1, 4, 32, requires_grad=True)
+    with pytest.raises(ValueError, match=r"has no gradients: use the original, or unoptimize\(model\)"):
+        fast(inputs_embeds=vectors)
+    assert not any(parameter.requires_grad for parameter in fast.parameters())
+    assert fast.to("cpu").float().eval() is fast  # nothing to do is fine
+    with pytest.raises(ValueError, match="stays where and as it was made: move the original, then optimize"):
+        fast.half()
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="precision should be one of fp32, bf16, int8, not 'fp8'"):
+        optimize(model_of(), precision="fp8")
+    with pytest.raises(ValueError, match="optimize takes a model of minibert, such as BertModel, not Linear"):
+        optimize(torch.nn.Linear(2, 2))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("precision", list(MOST))
+def test_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another torch or processor: plain linear layers, and it says so once."""
+    monkeypatch.setattr(inference, "runs_here", lambda kernel, dtype=None: False)
+    monkeypatch.setattr(inference, "_say_once", inference._say_once.__wrapped__)
+    model = model_of()
+    batch = ragged_batch(model.config)
+
+    with pytest.warns(UserWarning, match=f"lacks operators that optimize needs for {precision} here"):
+        fast = optimize(model, precision=precision)
+
+    assert "8 PlainKernel" in repr(fast)
+    with torch.no_grad():
+        assert (fast(**batch).last_hidden_state - model(**batch).last_hidden_state).abs().max() < MOST[precision]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_without_the_instructions(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor for which the precision would be slower than float32 gets float32, and it says so once."""
+    monkeypatch.setattr(inference, "processor_features", frozenset)
+    inference._say_once.cache_clear()
+    model = model_of()
+
+    with pytest.warns(UserWarning, match=f"This processor has no {precision} instructions"):
+        fast = optimize(model, precision=precision)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimize(model, precision=precision)
+
+    state, expected = fast.state_dict(), model.state_dict()
+    assert all(torch.equal(state[key], expected[key]) for key in expected)
+
+
+@pytest.mark.skipif(not runs_here(Int8Kernel), reason="this torch has no 8-bit operators here")
+def test_products_that_lose_too_much_keep_float32() -> None:
+    """One huge value among small ones, as trained BERTs have before their last product: 8 bits see nothing else."""
+    model = model_of(intermediate_size=512)
+    layer = model.encoder.layer[1]
+    with torch.no_grad():
+        layer.intermediate.dense.bias[7] = 500.0
+        layer.output.dense.weight[:, 7] = 0.0
+    batch = ragged_batch(model.config)
+
+    fast = optimize(model, precision="int8")
+
+    assert "7 Int8Kernel, 1 OneDnnKernel" in repr(fast)
+    assert isinstance(fast.encoder.layers[1].output, OneDnnKernel)
+    with torch.no_grad():
+        assert (fast(**batch).last_hidden_state - model(**batch).last_hidden_state).abs().max() < MOST["int8"]
+
+
+def test_the_name_is_the_function_whatever_was_imported_first() -> None:
+    code = "import minibert.inference, minibert.embedder; from minibert import optimize; assert callable(optimize)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert importlib.util.find_spec("minibert.optimize") is None
+
+
+@pytest.mark.parametrize(("precision", "least", "most"), [("fp32", 0.99999, 1e-6), ("int8", 0.98, 0.01)])
+def test_real_weights(precision: str, least: float, most: float, minilm: str) -> None:
+    """All-MiniLM-L6-v2 on STS-B sentences: cosine with the original's vectors, and correlation with people.
+
+    The whole dev set is in scripts/benchmark.py: Spearman differs by 0.0004 there, cosines are above 0.994.
+    """
+    from scipy.stats import spearmanr
+
+    a, b, scores = (column[:150] for column in sts_dev())
+    if precision == "int8" and kernels.processor_features().isdisjoint(inference.NEEDED_FEATURES["int8"]):
+        pytest.skip("8-bit sums may overflow on a processor without VNNI")
+    original = minibert.SentenceEmbedder.from_pretrained(minilm).encode([*a, *b])
+    vectors = minibert.SentenceEmbedder.from_pretrained(minilm, precision=precision).encode([*a, *b])
+
+    def spearman(vectors: Any) -> float:
+        return float(spearmanr((vectors[: len(a)] * vectors[len(a) :]).sum(1), scores)[0])
+
+    assert F.cosine_similarity(torch.tensor(original), torch.tensor(vectors)).min() > least
+    assert abs(spearman(vectors) - spearman(original)) < most
+
+
+MEMORY = """if True:
+    import gc, sys, torch
+    from minibert import BertConfig, BertModel, optimize
+    def resident():
+        return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
+    with torch.no_grad():
+        optimize(BertModel(BertConfig.from_preset("tiny")))(torch.ones(1, 8, dtype=torch.long))  # loads the libraries
+    before = resident()
+    model = optimize(BertModel.from_pretrained(sys.argv[1]), precision=sys.argv[2])
+    gc.collect()
+    print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the resident memory")
+@pytest.mark.skipif(not runs_here(OneDnnKernel), reason="this torch has no oneDNN operators here")
+def test_every_weight_is_in_memory_once(tmp_path: Path) -> None:
+    """Packed weights replace those of the mapped file, of which nothing stays resident."""
+    config = minibert.BertConfig(vocab_size=2000, num_hidden_layers=4)
+    BertModel(config).save_pretrained(tmp_path)
+    size = (tmp_path / "model.safetensors").stat().st_size / 1e6
+
+    def added(precision: str) -> float:
+        command = [sys.executable, "-c", MEMORY, str(tmp_path), precision]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    assert added("fp32") < 1.15 * size

@@ -1,0 +1,145 @@
+"""Kernels against `F.linear`: every one of them, on shapes and numbers that suit none of them in particular."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings, strategies as st
+
+from minibert.kernels import Int8Kernel, Kernel, OneDnnKernel, PlainKernel, processor_features, runs_here
+
+needs_onednn = pytest.mark.skipif(not runs_here(OneDnnKernel), reason="this torch has no oneDNN operators here")
+needs_int8 = pytest.mark.skipif(not runs_here(Int8Kernel), reason="this torch has no 8-bit operators here")
+# kernel, type of the weight, and how far it may be from float32 (norm of the error over norm of the result)
+KERNELS = [
+    pytest.param(PlainKernel, torch.float32, 1e-6, id="plain"),
+    pytest.param(OneDnnKernel, torch.float32, 1e-6, id="onednn", marks=needs_onednn),
+    pytest.param(OneDnnKernel, torch.bfloat16, 1e-2, id="bf16", marks=needs_onednn),
+    pytest.param(Int8Kernel, torch.float32, 2e-2, id="int8", marks=needs_int8),
+]
+SHAPES = [(1, 32), (5, 33), (3, 7, 64), (2, 100, 768), (0, 32)]
+
+
+def relative_error(received: torch.Tensor, expected: torch.Tensor) -> float:
+    assert received.shape == expected.shape
+    return float((received.float() - expected).norm() / expected.norm().clamp(min=1e-12))
+
+
+@pytest.mark.parametrize(("kernel", "dtype", "most"), KERNELS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("activation", [None, F.gelu, F.silu], ids=["none", "gelu", "silu"])
+def test_a_kernel_is_a_linear_layer(kernel, dtype, most, shape, activation) -> None:
+    x, weight, bias = torch.randn(shape), torch.randn(48, shape[-1]), torch.randn(48)
+    residual = torch.randn(*shape[:-1], 48)
+    ours = kernel(weight.to(dtype), bias.to(dtype), activation)
+
+    expected = F.linear(x, weight, bias)
+    expected = expected if activation is None else activation(expected)
+
+    assert relative_error(ours(x.to(dtype)), expected) < most
+    assert relative_error(ours(x.to(dtype), residual.to(dtype)), expected + residual) < most
+
+
+@pytest.mark.parametrize(("kernel", "dtype", "most"), KERNELS)
+def test_inputs_are_left_alone_and_need_not_be_contiguous(kernel, dtype, most) -> None:
+    weight, bias = torch.randn(24, 40).to(dtype), torch.randn(24).to(dtype)
+    x, residual = torch.randn(40, 9).to(dtype).t(), torch.randn(9, 24).to(dtype)
+    copies = [t.clone() for t in (weight, bias, x, residual)]
+    ours = kernel(weight, bias)
+
+    received = ours(x, residual)
+
+    assert relative_error(received, F.linear(x.float(), weight.float(), bias.float()) + residual.float()) < most
+    assert all(torch.equal(t, copy) for t, copy in zip((weight, bias, x, residual), copies, strict=True))
+
+
+@pytest.mark.parametrize(("kernel", "dtype", "most"), KERNELS)
+def test_a_kernel_has_its_own_memory(kernel, dtype, most) -> None:
+    """What a kernel was made of may change, or be unmapped, afterwards."""
+    weight, bias, x = torch.randn(24, 40).to(dtype), torch.randn(24).to(dtype), torch.randn(9, 40).to(dtype)
+    ours = kernel(weight, bias)
+    before = ours(x)
+    weight.zero_()
+    bias.zero_()
+    assert torch.equal(ours(x), before)
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), [p.values[:2] for p in KERNELS[:3]], ids=["plain", "onednn", "bf16"])
+def test_weights_come_back_as_they_were(kernel, dtype) -> None:
+    weight = torch.randn(37, 50).to(dtype)
+    if kernel is not PlainKernel and not runs_here(kernel):
+        pytest.skip("this torch has no oneDNN operators here")
+    assert torch.equal(kernel(weight, torch.zeros(37).to(dtype)).weight(), weight)
+
+
+@needs_int8
+def test_8_bit_weights_come_back_rounded_once() -> None:
+    weight = torch.randn(37, 50)
+    weight[5] = 0.0
+    step = weight.abs().amax(1, keepdim=True) / 127
+
+    rounded = Int8Kernel(weight, torch.zeros(37)).weight()
+    again = Int8Kernel(rounded, torch.zeros(37)).weight()
+
+    assert ((rounded - weight).abs() <= 0.5001 * step).all()
+    assert torch.allclose(again, rounded, rtol=1e-6, atol=0)
+
+
+@needs_int8
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(1e-6, 1e4), st.integers(0, 3)), min_size=1, max_size=12),
+    width=st.integers(1, 70),
+    outputs=st.integers(1, 70),
+)
+def test_8_bit_tokens_do_not_see_each_other(rows: list[tuple[float, float, int]], width: int, outputs: int) -> None:
+    """A token's step and low are its own: rows of any mix of sizes give what each gives alone, to 8 bits."""
+    torch.manual_seed(0)
+    offsets, sizes, kinds = (torch.tensor(column)[:, None] for column in zip(*rows, strict=True))
+    x = torch.randn(len(rows), width) * sizes + offsets
+    x = torch.where(kinds == 0, offsets.expand_as(x), x).float()  # some rows are constant
+    weight, bias = torch.randn(outputs, width), torch.randn(outputs)
+    ours = Int8Kernel(weight, bias)
+
+    together = ours(x)
+    alone = torch.cat([ours(row[None]) for row in x])
+
+    assert torch.allclose(together, alone, rtol=1e-5, atol=1e-5)
+    # |error| <= half a step of x times the sum of |w|, and half a step of w times the sum of |x|; doubled for rounding
+    step = (x.amax(1, keepdim=True) - x.amin(1, keepdim=True)) / 255
+    bound = step * weight.abs().sum(1) + x.abs().sum(1, keepdim=True) * weight.abs().amax(1) / 127 + 1e-3
+    assert ((together - F.linear(x, weight, bias)).abs() <= bound).all()
+
+
+def test_a_kernel_without_its_operators_does_not_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs_here.cache_clear()
+    monkeypatch.setattr(torch, "ops", types.SimpleNamespace(mkldnn=types.SimpleNamespace()))
+    assert not runs_here(OneDnnKernel)
+    assert not runs_here(Int8Kernel)
+    assert runs_here(PlainKernel)
+    runs_here.cache_clear()
+
+
+def test_a_kernel_that_computes_something_else_does_not_run_here() -> None:
+    class Wrong(PlainKernel):
+        def product(self, x: torch.Tensor) -> torch.Tensor:
+            return super().product(x) * 1.5
+
+    class Refuses(Kernel):
+        def product(self, x: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("could not create a primitive")
+
+    assert not runs_here(Wrong)
+    assert not runs_here(Refuses)
+
+
+def test_processor_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor_features.cache_clear()
+    monkeypatch.setattr(
+        torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False, "cpu_name": "X"}, raising=False
+    )
+    assert processor_features() == {"avx2"}
+    processor_features.cache_clear()
