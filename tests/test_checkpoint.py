@@ -15,8 +15,7 @@ import pytest
 import torch
 import transformers
 from conftest import ragged_batch, tiny_config, with_reference
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from official import BERT_BASE_UNCASED, pretraining_tensors, write_folder
 from safetensors.torch import load_file, save_file
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import ragged_batch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import minibert
 from minibert.cli import build_parser, main

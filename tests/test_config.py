@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import transformers
 from conftest import CHECKOUT, shared_data
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from minibert import BertConfig
 from minibert.config import _CHOICES

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from conftest import tiny_config
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from minibert import BertModel, PackedLayout, PaddedLayout
 
