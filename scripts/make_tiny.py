@@ -5,7 +5,7 @@
 
 Texts: WikiText-2 valid, SST-2 and STS-B training sentences without their labels (DATA/wikitext2/valid.txt,
 DATA/sst2/train.tsv, DATA/stsb/stsb-train.csv), the glosses and examples of WordNet 3.0 (Debian package wordnet-base),
-and the Wikipedia articles among the test files of gensim. Nothing that the scores below are measured on is seen.
+and the Wikipedia articles among the test files of gensim.
 
 1. Embeddings start as the 128 principal components of all-MiniLM-L6-v2's.
 2. Two losses in every step: the mean-pooled vectors of sentences come to resemble MiniLM's (cosines within the batch,

@@ -34,7 +34,7 @@ def read_table(
     Args:
         path: `.jsonl`, one JSON object a line; `.csv`, separated by commas and quoted; or anything else, separated by
             tabs and not quoted.
-        columns: names of the columns, for a file whose first line does not give them.
+        columns: names of the first columns, for a file whose first line does not give them.
         delimiter: what separates the columns, where the file's name does not tell.
 
     Raises:
@@ -51,9 +51,9 @@ def read_table(
         rows = [row for row in (tabs if delimiter == "\t" else csv.reader(file, delimiter=delimiter)) if row]
     names = list(columns) if columns is not None else rows.pop(0)
     for number, row in enumerate(rows, 1):
-        if len(row) != len(names):
+        if len(row) < len(names) or (len(row) > len(names) and columns is None):
             raise ValueError(f"{path}: row {number} has {len(row)} columns, not {len(names)} ({', '.join(names)}).")
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    return [dict(zip(names, row, strict=False)) for row in rows]
 
 
 def _json_row(line: str, place: str) -> dict[str, Any]:

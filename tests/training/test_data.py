@@ -74,12 +74,14 @@ def test_tables(tmp_path: Path) -> None:
     assert read_table(tmp_path / "a.csv") == [{"text": "a, b", "label": "1"}]
     assert read_table(tmp_path / "a.jsonl") == [{"text": "a", "label": 1}]
     assert read_table(tmp_path / "bare.tsv", ["text", "label"]) == [{"text": "good", "label": "1"}]
+    assert read_table(tmp_path / "bare.tsv", ["text"]) == [{"text": "good"}]  # further columns are nobody's business
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.tsv", "text\tlabel\nonly one\n", r"a\.tsv: row 1 has 1 columns, not 2 \(text, label\)"),
+        ("a.tsv", "text\tlabel\none\ttwo\tthree\n", r"a\.tsv: row 1 has 3 columns, not 2 \(text, label\)"),
         ("a.jsonl", '{"text": 1}\n{oops\n', r"a\.jsonl, line 2 is not JSON"),
         ("a.jsonl", "[1]\n", r"a\.jsonl, line 1 should be a JSON object"),
     ],
