@@ -364,7 +364,7 @@ class BertTokenizer(Vocabulary):
             return (None if pad == "max_length" else pad), None, None
         if max_length < 0:
             raise ValueError(f"max_length is {max_length}; it is a number of tokens.")
-        if truncation is None and pad is None:
+        if truncation is None and padding is False:
             return pad, "longest_first", max_length
         if strategy is None and pad == "longest":
             warnings.warn(
