@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import string
 from collections import Counter
@@ -10,8 +11,6 @@ from typing import Any
 
 
 def _need(module: str) -> Any:
-    import importlib
-
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -52,11 +51,13 @@ def answer_scores(answers: Sequence[Sequence[str]], predictions: Sequence[str]) 
         answers: the right answers of each question, one of which has to be met; none for a question without one.
         predictions: one for each question.
     """
+
+    def mean_of(score: Callable[[str, str], float]) -> float:
+        best = [max(score(right, given) for right in rights or [""]) for rights, given in pairs]
+        return sum(best) / len(best)
+
     pairs = list(zip(answers, predictions, strict=True))
-    best: Callable[[Callable[[str, str], float]], float] = lambda score: (  # noqa: E731
-        sum(max(score(right, given) for right in (rights or [""])) for rights, given in pairs) / len(pairs)
-    )
-    return {"exact_match": best(_exact), "f1": best(_overlap)}
+    return {"exact_match": mean_of(_exact), "f1": mean_of(_overlap)}
 
 
 def _normal(text: str) -> str:
