@@ -158,16 +158,12 @@ class PreTrainedModel(nn.Module):
         tensors = read_tensors(source)
         if dtype == "auto" or dtype is None:
             dtype = config.dtype or next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
-        if isinstance(dtype, str):
-            dtype = getattr(torch, dtype.removeprefix("torch."))
-        assert isinstance(dtype, torch.dtype)
-        with torch.device("meta"):  # shapes without memory: the parameters come from the file
-            model = cls(config, **model_options)
-        model.load_report = assign(model, tensors, source, dtype, ignore_mismatched_sizes)
+        config = config.replace(dtype=dtype)
+        model = build_on_meta(cls, config, model_options)
+        model.load_report = assign(model, tensors, source, getattr(torch, str(config.dtype)), ignore_mismatched_sizes)
         for sentence in model.load_report.problems(cls.__name__):
             warnings.warn(sentence, stacklevel=2)
-        model._set_config(dtype=str(dtype))
-        return model.to(device).eval() if device is not None else model.eval()
+        return model if device is None else model.to(device)
 
     @classmethod
     def from_config(cls: type[Model], config: BertConfig) -> Model:
@@ -279,6 +275,27 @@ class PreTrainedModel(nn.Module):
         for module in self.modules():
             if isinstance(module, PreTrainedModel):
                 module.config = module.config.replace(**changes)
+
+
+def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[str, Any]) -> Model:
+    """A model in eval mode with shapes but no memory: its parameters will come from a file.
+
+    One layer is built and copied, because building modules is most of what loading costs.
+    """
+    with torch.device("meta"):
+        model = model_class(config.replace(num_hidden_layers=min(1, config.num_hidden_layers)), **options).eval()
+    model._set_config(num_hidden_layers=config.num_hidden_layers)
+    layers = model.base_model.encoder.layer
+    layers.extend(_twin(layers[0]) for _ in range(1, config.num_hidden_layers))
+    return model
+
+
+def _twin(module: nn.Module) -> nn.Module:
+    """A module like this one; only the parameters, which are about to be assigned, are the same."""
+    twin = module.__new__(type(module))
+    vars(twin).update({name: x.copy() if isinstance(x, dict | set) else x for name, x in vars(module).items()})
+    vars(twin)["_modules"] = {name: None if child is None else _twin(child) for name, child in module._modules.items()}
+    return twin
 
 
 def assign(
