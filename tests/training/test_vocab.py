@@ -1,0 +1,41 @@
+"""Learning a vocabulary, and reading it with our own tokenizer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from minibert import BertTokenizer
+from minibert.training.vocab import SPECIAL_TOKENS, train_vocabulary
+
+ENGLISH = ["The cats sat on the mats.", "The cat sat on the mat.", "Cats and mats: café."] * 5
+KOREAN = ["나는 한국을 사랑한다.", "너는 한국을 사랑하니?", "한국 사람"] * 5
+
+
+def test_learned_vocabulary_covers_its_text(tmp_path: Path) -> None:
+    path = train_vocabulary(ENGLISH, tmp_path, vocab_size=60)
+    words = path.read_text(encoding="utf-8").splitlines()
+    assert words[:5] == SPECIAL_TOKENS
+    assert len(words) == len(set(words)) <= 60
+    assert {"the", "cat"} <= set(words) and "The" not in words
+
+    tokenizer = BertTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.unk_token not in [token for text in ENGLISH for token in tokenizer.tokenize(text)]
+    assert tokenizer.tokenize("the cat") == ["the", "cat"]
+
+
+def test_cased_vocabulary_leaves_korean_syllables_whole(tmp_path: Path) -> None:
+    train_vocabulary(KOREAN, tmp_path, vocab_size=60, lowercase=False)
+    tokenizer = BertTokenizer.from_pretrained(tmp_path, do_lower_case=False)
+    tokens = [token for text in KOREAN for token in tokenizer.tokenize(text)]
+    assert "한국" in tokens
+    assert tokenizer.unk_token not in tokens
+    assert not any("\u1100" <= character <= "\u11ff" for token in tokens for character in token)
+
+
+def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ImportError, match=r"needs tokenizers: pip install 'minibert\[train\]'"):
+        train_vocabulary(ENGLISH, tmp_path)
