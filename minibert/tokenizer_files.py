@@ -101,7 +101,7 @@ def write(tokenizer: BertTokenizer, folder: Path) -> tuple[str, ...]:
     """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     added = tokenizer.added_tokens_decoder
-    special = dict(tokenizer.special_tokens_map)
+    special: dict[str, Any] = dict(tokenizer.special_tokens_map)
     if tokenizer.extra_special_tokens:
         special["extra_special_tokens"] = tokenizer.extra_special_tokens
     contents = {

@@ -54,11 +54,11 @@ class AddedToken:
         """A token as people and files write it: a string, an object with its flags, or an `AddedToken`."""
         if isinstance(value, AddedToken):
             return value
-        flags = {"content": value} if isinstance(value, str) else value
+        flags: Any = {"content": value} if isinstance(value, str) else value
         if not isinstance(flags, Mapping) or not isinstance(flags.get("content"), str):
             raise ValueError(f"A token is a string or an object with 'content', but got {value!r}.")
-        known = {field.name for field in fields(cls)} & flags.keys()
-        return cls(**{"special": special, **{name: flags[name] for name in known}})
+        known = {field.name: flags[field.name] for field in fields(cls) if field.name in flags}
+        return cls(**{"special": special, **known})
 
     def to_dict(self) -> dict[str, Any]:
         """The token as files write it."""
