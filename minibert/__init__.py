@@ -16,6 +16,8 @@ _PUBLIC = {
     "AutoConfig": "config",
     "BertTokenizer": "tokenizer",
     "AutoTokenizer": "tokenizer",
+    "BertTokenizerFast": "tokenizer",
+    "AddedToken": "vocabulary",
     "PaddedLayout": "layouts",
     "PackedLayout": "layouts",
     "BertModel": "model",
@@ -80,6 +82,12 @@ if TYPE_CHECKING:
     )
     from minibert.search import nearest as nearest, similarity as similarity
     from minibert.study.trace import trace as trace
+    from minibert.tokenizer import (
+        AutoTokenizer as AutoTokenizer,
+        BertTokenizer as BertTokenizer,
+        BertTokenizerFast as BertTokenizerFast,
+    )
+    from minibert.vocabulary import AddedToken as AddedToken
 
 __all__ = ["__version__", *_PUBLIC]
 
