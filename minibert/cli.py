@@ -117,6 +117,7 @@ def _add_embed(commands: Any) -> None:
     _add_text_options(parser)
     _add_embedder_options(parser)
     parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="vectors of length 1")
+    parser.add_argument("--batch-tokens", type=int, help="tokens that go through the model together (default: 2048)")
     parser.add_argument("--prompt", help="put before every text")
     parser.add_argument("--prompt-name", help="a prompt that the model brings, such as query")
     parser.add_argument(
@@ -143,6 +144,7 @@ def _embed(options: argparse.Namespace) -> None:
         raise ValueError("under torchrun give --file and --out-dir: each process writes shards of its own.")
     embedder = _load_embedder(options, options.normalize)
     settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
+    settings = {name: value for name, value in settings.items() if value is not None}
     show_progress = rank == 0 and sys.stderr.isatty()
     if options.out_dir:
         report = encode_corpus(
@@ -201,10 +203,7 @@ def _search(options: argparse.Namespace) -> None:
     else:
         # asymmetric models put one prompt before a question and another before what may answer it
         document = prompts.get("document", prompts.get("passage", prompts.get("corpus")))
-        show_progress = sys.stderr.isatty()
-        vectors = embedder.encode(
-            texts, prompt_name=document, batch_tokens=options.batch_tokens, show_progress=show_progress
-        )
+        vectors = embedder.encode(texts, prompt_name=document, show_progress=sys.stderr.isatty())
     query = embedder.encode(options.query, prompt_name=prompts.get("query"))
     rows, scores = nearest(query, vectors, options.top)
     found = [(int(row) + 1, float(score), texts[row]) for row, score in zip(rows[0], scores[0], strict=True)]
@@ -225,7 +224,6 @@ def _add_embedder_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
     parser.add_argument("--max-length", type=int, help="most tokens of a text (default: what the model says)")
-    parser.add_argument("--batch-tokens", type=int, default=4096, help="tokens at a time (default: %(default)s)")
 
 
 def _layers(choice: str) -> str | list[int]:

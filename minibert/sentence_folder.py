@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -123,9 +124,21 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
             found.steps.append(Normalize())
     if config := source.file("config_sentence_transformers.json"):
         content = read_json(config)
-        found.prompts = {name: text or "" for name, text in (content.get("prompts") or {}).items()}
-        found.default_prompt_name = content.get("default_prompt_name")
+        prompts = {name: text or "" for name, text in _get(config, content, "prompts", dict, {}).items()}
+        found.prompts = {name: _get(config, prompts, name, str, "") for name in prompts}
+        found.default_prompt_name = _get(config, content, "default_prompt_name", str, None)
     return found
+
+
+def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+    """A value of a file, or the default where it is absent or null; ValueError when it is of another kind."""
+    value = config.get(name)
+    if value is None:
+        return default
+    fits = type(value) is int and value > 0 if kind is int else isinstance(value, kind)
+    if not fits:
+        raise ValueError(f"{path}: {name} should be a {kind.__name__}, not {value!r}.")
+    return value
 
 
 def _read_modules(path: Path) -> list[tuple[str, str]]:
@@ -139,10 +152,10 @@ def _read_modules(path: Path) -> list[tuple[str, str]]:
     modules = []
     for module in content:
         # the packages between the first name and the class differ between versions of sentence-transformers
-        package, _, kind = str(module.get("type")).rpartition(".")
+        package, _, kind = _get(path, module, "type", str, "").rpartition(".")
         if kind not in _KINDS or package.split(".")[0] != "sentence_transformers":
             raise ValueError(f"{path} asks for the module {module.get('type')!r}; minibert has {', '.join(_KINDS)}.")
-        folder = str(module.get("path") or "")
+        folder = _get(path, module, "path", str, "")
         if folder.startswith(("/", "\\")) or ":" in folder or ".." in folder:
             raise ValueError(f"{path} names {folder!r}, which is outside the model's folder.")
         modules.append((kind, f"{folder.rstrip('/')}/" if folder else ""))
@@ -158,19 +171,19 @@ def _read_transformer(source: Source, folder: str, found: SentenceFolder) -> Non
             source.file(folder + name)
     if path := source.file(f"{folder}sentence_bert_config.json"):
         config = read_json(path)
-        found.max_length = config.get("max_seq_length")
-        found.lower_case = bool(config.get("do_lower_case"))
+        found.max_length = _get(path, config, "max_seq_length", int, None)
+        found.lower_case = _get(path, config, "do_lower_case", bool, False)
 
 
 def _read_pooling(path: Path, found: SentenceFolder) -> None:
     config = read_json(path)
     modes = config.get("pooling_mode") or [mode for flag, mode in _POOLING_FLAGS.items() if config.get(flag)] or "mean"
-    modes = [modes] if isinstance(modes, str) else modes
+    modes = modes if isinstance(modes, list) else [modes]
     for mode in modes:
-        if mode not in _POOLINGS:
+        if not isinstance(mode, str) or mode not in _POOLINGS:
             raise ValueError(f"{path} asks for pooling {mode!r}; minibert has {', '.join(_POOLINGS)}.")
     found.pooling = [_POOLINGS[mode] for mode in modes]
-    found.include_prompt = bool(config.get("include_prompt", True))
+    found.include_prompt = _get(path, config, "include_prompt", bool, True)
 
 
 def _read_dense(source: Source, folder: str) -> Dense:
@@ -179,11 +192,13 @@ def _read_dense(source: Source, folder: str) -> Dense:
     _refuse_token_level(path, config)
     if config.get("use_residual"):
         raise ValueError(f"{path} asks for a Dense with use_residual, which minibert does not have.")
-    name = str(config.get("activation_function", "torch.nn.Tanh"))
+    name = _get(path, config, "activation_function", str, "torch.nn.Tanh")
     package, _, activation = name.rpartition(".")
     if activation not in _ACTIVATIONS or package.split(".")[0] != "torch":
         raise ValueError(f"{path} asks for activation {name!r}; minibert has {', '.join(_ACTIVATIONS)} of torch.nn.")
-    dense = Dense(int(config["in_features"]), int(config["out_features"]), bool(config.get("bias", True)), activation)
+    inputs, outputs = (_get(path, config, size, int, 0) for size in ("in_features", "out_features"))
+    with torch.device("meta"):  # the numbers come from the file
+        dense = Dense(inputs, outputs, _get(path, config, "bias", bool, True), activation)
     source.require(*(folder + name for name in WEIGHT_FILES))
     weights = read_tensors(Source(path.parent))
     expected = {name: tuple(tensor.shape) for name, tensor in dense.state_dict().items()}

@@ -16,7 +16,9 @@ from tiny_folder import WORDS, sentence_folder, tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
 from minibert.batching import batches, cut, windows
+from minibert.files import Source
 from minibert.pooling import combine_layers
+from minibert.sentence_folder import read_sentence_folder
 
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "x", "trees. trees, trees!", "hello world"]
 
@@ -296,7 +298,30 @@ class TestFolders:
         with pytest.raises(ValueError, match="asks for the module 'my_package.Transformer'"):
             SentenceEmbedder.from_pretrained(tmp_path)
 
-    @pytest.mark.parametrize("content", [b"{", b"{}", b"[1]", b"\xff"])
+    @settings(max_examples=150, deadline=None)
+    @given(data=st.data())
+    def test_any_json_is_read_or_refused(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+        leaves = (
+            st.none() | st.booleans() | st.integers() | st.sampled_from(["", "mean", "query", "x/y", "torch.nn.ReLU"])
+        )
+        values = leaves | st.lists(leaves, max_size=2) | st.dictionaries(st.sampled_from(["query", "x"]), leaves)
+        keys = {
+            "1_Pooling/config.json": ["pooling_mode", "pooling_mode_cls_token", "include_prompt"],
+            "2_Dense/config.json": ["in_features", "out_features", "bias", "activation_function", "use_residual"],
+            "sentence_bert_config.json": ["max_seq_length", "do_lower_case"],
+            "config_sentence_transformers.json": ["prompts", "default_prompt_name"],
+        }
+        path = tmp_path_factory.mktemp("any")
+        sentence_folder(path, ("Pooling", {}), ("Dense", {}))
+        torch.save({"linear.weight": torch.zeros(8, 32)}, path / "2_Dense" / "pytorch_model.bin")
+        for name, known in keys.items():
+            (path / name).write_text(json.dumps(data.draw(st.dictionaries(st.sampled_from(known), values))))
+        try:
+            read_sentence_folder(Source(path))
+        except ValueError as error:
+            assert str(path) in str(error)
+
+    @pytest.mark.parametrize("content", [b"{", b"{}", b"[1]", b"\xff", b'[{"type": 1}]', b'[{"path": []}]'])
     def test_damaged_modules(self, tmp_path: Path, content: bytes) -> None:
         sentence_folder(tmp_path, ("Pooling", {}))
         (tmp_path / "modules.json").write_bytes(content)
