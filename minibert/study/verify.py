@@ -123,7 +123,7 @@ def verify(name: str, texts: Sequence[str] = TEXTS, **source_options: Any) -> Ve
     their_tokenizer = reference.BertTokenizer.from_pretrained(folder)
 
     longest = config.max_position_embeddings
-    options = {"padding": True, "truncation": True, "max_length": longest, "return_tensors": "pt"}
+    options: dict[str, Any] = {"padding": True, "truncation": True, "max_length": longest, "return_tensors": "pt"}
     for label, arguments in (("text", pairs[:1]), ("pair", pairs)):
         ours, batch = tokenizer(*arguments, **options), dict(their_tokenizer(*arguments, **options))
         result.comparisons += [_compare(f"tokenizer.{label}.{key}", ours[key], batch[key]) for key in batch]
