@@ -79,12 +79,14 @@ def encode_file(
 
     Raises:
         ValueError: a format or an option that does not exist.
-        OSError: the file cannot be written.
+        OSError: the file cannot be written, FileNotFoundError when its folder does not exist.
     """
-    file_format = vector_format(path)
+    file_format, path = vector_format(path), Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first.")
     with Progress(show_progress) as progress:
         settings = embedder.window_options(**options)
-        return _write(embedder, iter(texts), Path(path), file_format, settings, progress)
+        return _write(embedder, iter(texts), path, file_format, settings, progress)
 
 
 def encode_corpus(
@@ -157,13 +159,18 @@ def _write(
     progress: Progress,
 ) -> CorpusReport:
     report = CorpusReport()
-    with replacing(path) as temporary, open_vectors(temporary, file_format, embedder.dimension) as write:
-        while window := list(islice(texts, WINDOW)):
-            encoded = embedder.encode_window(window, **settings, progress=progress)
-            write(window, encoded.vectors)
-            report.lines += len(window)
-            report.tokens += encoded.tokens
-            report.overlong += encoded.overlong
+    try:
+        with replacing(path) as temporary, open_vectors(temporary, file_format, embedder.dimension) as write:
+            while window := list(islice(texts, WINDOW)):
+                encoded = embedder.encode_window(window, **settings, progress=progress)
+                write(window, encoded.vectors)
+                report.lines += len(window)
+                report.tokens += encoded.tokens
+                report.overlong += encoded.overlong
+    except OSError as error:
+        if error.filename is not None:  # says itself which file it could not open, perhaps that of the texts
+            raise
+        raise OSError(f"{path} could not be written ({error.strerror or error}).") from error
     return report
 
 
@@ -189,10 +196,8 @@ def _do_shard(
         done = _write(embedder, iter(texts), path, path.suffix[1:], settings, progress)
         write_json(record, {"lines": done.lines, "tokens": done.tokens, "overlong": done.overlong, "sha256": digest})
     except OSError as error:
-        raise OSError(
-            f"{path} could not be written ({error.strerror or error}). The shards before it are complete: make room, "
-            "then run the same again to go on."
-        ) from error
+        advice = "The shards before it are complete: make room, then run the same again to go on."
+        raise OSError(f"{error} {advice}") from error
     report.lines += done.lines
     report.tokens += done.tokens
     report.overlong += done.overlong

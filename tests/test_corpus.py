@@ -104,6 +104,12 @@ class TestFiles:
             encode_file(embedder, texts(), tmp_path / "out.npy")
         assert contents(tmp_path) == {}
 
+    def test_no_folder(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        with pytest.raises(
+            FileNotFoundError, match="there is no folder .*nowhere to write out.npy into; make it first"
+        ):
+            encode_file(embedder, LINES, tmp_path / "nowhere" / "out.npy")
+
     def test_unknown_ending(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"'out.csv' should end in .npy, .safetensors, .jsonl, .parquet"):
             encode_file(embedder, LINES, tmp_path / "out.csv")
