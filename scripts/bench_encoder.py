@@ -1,0 +1,290 @@
+"""The optimised encoder at base size (random weights) against transformers, ONNX Runtime and OpenVINO."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from timing import interleaved, row
+from torch import Tensor
+
+from minibert import BertConfig, BertModel, PackedLayout, optimize
+from minibert.inference import NEEDED_FEATURES
+from minibert.kernels import Int8Kernel, OneDnnKernel, processor_features, runs_here
+
+# (batch, seq) -> least ratio to each peer in float32
+SHAPES: dict[tuple[int, int], dict[str, float]] = {
+    (1, 16): {"transformers": 2.3, "ONNX Runtime": 1.0, "OpenVINO": 0.9},
+    (8, 128): {"transformers": 1.12, "ONNX Runtime": 1.1, "OpenVINO": 1.03},
+    (4, 512): {"transformers": 1.12, "ONNX Runtime": 1.1, "OpenVINO": 1.03},
+}
+# (inputs, outputs) of a base layer's products, and how many of its weights they hold
+PRODUCTS = [(768, 2304), (768, 768), (768, 3072), (3072, 768)]
+MEMORY = """if True:
+    import gc, sys, torch
+    from minibert import BertConfig, BertModel, optimize
+    def resident():
+        return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
+    with torch.no_grad():
+        optimize(BertModel(BertConfig.from_preset("tiny")))(torch.ones(1, 8, dtype=torch.long))  # loads the libraries
+    before = resident()
+    model = optimize(BertModel.from_pretrained(sys.argv[1]))
+    gc.collect()
+    print(resident() - before)
+"""
+Run = Callable[[Tensor, Tensor], Any]
+
+
+def encoder_speed(repeats: int = 9) -> list[dict[str, Any]]:
+    """Rows for every shape, precision and peer, and about GEMM peak and memory."""
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
+        BertModel(BertConfig.from_preset("base")).save_pretrained(folder)
+        rows = [memory(folder)]
+        model = BertModel.from_pretrained(folder)
+        peers = fp32_peers(folder)
+        fast = optimize(model)
+        for (batch, seq), targets in SHAPES.items():
+            rows += padded(fast, peers, batch, seq, targets, repeats)
+        rows.append(share_of_peak(fast, repeats))
+        rows.append(packed(fast, peers["transformers"], repeats))
+        rows.append(int8(model, folder, repeats))
+        rows.append(bf16(model, folder, repeats))
+    return rows
+
+
+def fp32_peers(folder: str) -> dict[str, Run]:
+    """Hidden states from ids and mask, by name of the peer."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    reference = transformers.BertModel.from_pretrained(folder, attn_implementation="sdpa").eval()
+    export(reference, onnx_file(folder))
+    return {
+        "transformers": lambda ids, mask: reference(ids, mask).last_hidden_state,
+        "ONNX Runtime": onnx_runtime(onnx_file(folder)),
+        "OpenVINO": openvino(onnx_file(folder), "f32"),
+    }
+
+
+def onnx_file(folder: str) -> str:
+    """Where the exported model is."""
+    return str(Path(folder, "model.onnx"))
+
+
+def export(model: Any, path: str) -> None:
+    """Writes a transformers model as ONNX, for any batch and length."""
+
+    class HiddenStates(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            states: Tensor = self.model(input_ids, attention_mask).last_hidden_state
+            return states
+
+    ids = torch.randint(5, 1000, (2, 17))
+    sizes = {0: torch.export.Dim("batch", min=1, max=4096), 1: torch.export.Dim("seq", min=2, max=512)}
+    torch.onnx.export(
+        HiddenStates(),
+        (ids, torch.ones_like(ids)),
+        path,
+        input_names=["input_ids", "attention_mask"],
+        output_names=["hidden_states"],
+        dynamic_shapes={"input_ids": sizes, "attention_mask": sizes},
+        dynamo=True,
+        verbose=False,
+    )
+
+
+def onnx_runtime(path: str) -> Run:
+    """A model in ONNX Runtime with every graph optimisation."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    # its threads would otherwise go on spinning while the next in turn is timed
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda ids, mask: session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})[0]
+
+
+def openvino(path: str, precision: str) -> Run:
+    """A model in OpenVINO, tuned for latency."""
+    import openvino
+
+    settings = {
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        "INFERENCE_PRECISION_HINT": precision,
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    compiled = openvino.Core().compile_model(path, "CPU", settings)
+
+    def run(ids: Tensor, mask: Tensor) -> Any:
+        inputs = {"input_ids": ids.numpy(), "attention_mask": mask.numpy()}
+        return compiled(inputs, share_inputs=True, share_outputs=True)[0]
+
+    return run
+
+
+def padded(
+    fast: BertModel, peers: dict[str, Run], batch: int, seq: int, targets: dict[str, float], repeats: int
+) -> list[dict[str, Any]]:
+    """One batch without padding, our fp32 against every peer's."""
+    ids = torch.randint(5, 30000, (batch, seq))
+    mask = torch.ones_like(ids)
+    calls = max(1, 100 // (batch * seq) * 2)  # a short pass is timed a few times over
+    work = {name: repeated(lambda run=run: run(ids, mask), calls) for name, run in peers.items()}
+    work["minibert"] = repeated(lambda: fast(ids, mask), calls)
+    seconds = interleaved(work, repeats, warmup=2)
+    return [
+        row(
+            f"base, {batch}x{seq} tokens, fp32",
+            [s / calls for s in seconds["minibert"]],
+            name,
+            [s / calls for s in seconds[name]],
+            targets[name],
+            largest_difference=difference(fast(ids, mask).last_hidden_state, run(ids, mask)),
+        )
+        for name, run in peers.items()
+    ]
+
+
+def repeated(run: Callable[[], Any], calls: int) -> Callable[[], Any]:
+    """The same work a few times over."""
+    return lambda: [run() for _ in range(calls)]
+
+
+def difference(ours: Tensor, theirs: Any) -> float:
+    """The largest difference of two tensors, one perhaps in numpy."""
+    return float((ours - torch.as_tensor(theirs)).abs().max())
+
+
+def packed(fast: BertModel, reference: Run, repeats: int) -> dict[str, Any]:
+    """64 texts of log-normal length in random order: ours in a row without padding, the peer padded to the longest."""
+    lengths = torch.randn(64).mul(0.8).add(math.log(27)).exp().round().clamp(3, 256).long()
+    ids = torch.randint(5, 30000, (64, int(lengths.max())))
+    mask = (torch.arange(ids.shape[1])[None] < lengths[:, None]).long()
+
+    def ours() -> Tensor:
+        order = lengths.argsort(descending=True)
+        layout = PackedLayout(lengths[order].tolist())
+        states: Tensor = fast(ids[order][mask[order].bool()], layout=layout).last_hidden_state
+        return states
+
+    seconds = interleaved({"ours": ours, "peer": lambda: reference(ids, mask)}, repeats)
+    return row(
+        f"base, 64 texts of 3 to {int(lengths.max())} tokens ({float(lengths.float().mean()):.0f} on average), fp32",
+        seconds["ours"],
+        "transformers, padded",
+        seconds["peer"],
+        4.5,
+    )
+
+
+def share_of_peak(fast: BertModel, repeats: int, batch: int = 8, seq: int = 128) -> dict[str, Any]:
+    """Arithmetic of a whole pass, a second, against the best product this torch has on this machine."""
+    ids = torch.randint(5, 30000, (batch, seq))
+    candidates = products()
+    seconds = interleaved({**candidates, "pass": lambda: fast(ids)}, repeats, warmup=2)
+    gemm = 2 * 2048 * sum(inputs * outputs for inputs, outputs in PRODUCTS)
+    peaks = {name: gemm / statistics.median(seconds[name]) / 1e9 for name in candidates}
+    best = max(peaks, key=lambda name: peaks[name])
+    weights = 12 * sum(inputs * outputs for inputs, outputs in PRODUCTS)
+    attention = 12 * 2 * 768 * seq  # scores and context, for each token
+    work = 2 * (weights + attention) * batch * seq
+    shares = [work / gemm * peak / ours for peak, ours in zip(seconds[best], seconds["pass"], strict=True)]
+    return {
+        "work": f"base, {batch}x{seq}, fp32: share of the GEMM peak",
+        "share": statistics.median(shares),
+        "least": 0.88,
+        "gflops": work / statistics.median(seconds["pass"]) / 1e9,
+        "peak_gflops": peaks[best],
+        "peak_by": best,
+    }
+
+
+def products() -> dict[str, Callable[[], Any]]:
+    """A base layer's products with 2048 rows, by each of torch's float32 kernels."""
+    inputs = {width: torch.randn(2048, width) for width in (768, 3072)}
+    weights = [torch.randn(n, k) for k, n in PRODUCTS]
+    plain: dict[str, Callable[[], Any]] = {
+        "mm": lambda: [torch.mm(inputs[w.shape[1]], w.t()) for w in weights],
+        "linear": lambda: [F.linear(inputs[w.shape[1]], w, w[:, 0]) for w in weights],
+    }
+    if runs_here(OneDnnKernel):
+        packed = [OneDnnKernel(w, w[:, 0]) for w in weights]
+        plain["oneDNN, prepacked"] = lambda: [
+            k.product(inputs[w.shape[1]]) for k, w in zip(packed, weights, strict=True)
+        ]
+    return plain
+
+
+def int8(model: BertModel, folder: str, repeats: int, batch: int = 8, seq: int = 128) -> dict[str, Any]:
+    """Our int8 against ONNX Runtime's dynamic int8, and both against float32."""
+    if not processor_features() & NEEDED_FEATURES["int8"] or not runs_here(Int8Kernel):
+        return {"work": f"base, {batch}x{seq}, int8", "skipped": "this processor has no instructions for it"}
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    path = str(Path(folder, "int8.onnx"))
+    quantize_dynamic(onnx_file(folder), path, weight_type=QuantType.QInt8, per_channel=True)
+    fast, peer = optimize(model, precision="int8"), onnx_runtime(path)
+    ids = torch.randint(5, 30000, (batch, seq))
+    mask = torch.ones_like(ids)
+    seconds = interleaved({"ours": lambda: fast(ids, mask), "peer": lambda: peer(ids, mask)}, repeats, warmup=2)
+    exact = model(ids, mask).last_hidden_state
+    return row(
+        f"base, {batch}x{seq} tokens, int8",
+        seconds["ours"],
+        "ONNX Runtime, dynamic int8",
+        seconds["peer"],
+        1.1,
+        error=relative_error(fast(ids, mask).last_hidden_state, exact),
+        peer_error=relative_error(torch.as_tensor(peer(ids, mask)), exact),
+    )
+
+
+def relative_error(received: Tensor, exact: Tensor) -> float:
+    """Norm of the error over norm of the result."""
+    return float((received - exact).norm() / exact.norm())
+
+
+def bf16(model: BertModel, folder: str, repeats: int, batch: int = 8, seq: int = 128) -> dict[str, Any]:
+    """Our bf16 against OpenVINO's, where the processor has instructions for it."""
+    if not processor_features() & NEEDED_FEATURES["bf16"]:
+        return {"work": f"base, {batch}x{seq}, bf16", "skipped": "this processor has no instructions for it"}
+    fast, peer = optimize(model, precision="bf16"), openvino(onnx_file(folder), "bf16")
+    ids = torch.randint(5, 30000, (batch, seq))
+    mask = torch.ones_like(ids)
+    seconds = interleaved({"ours": lambda: fast(ids, mask), "peer": lambda: peer(ids, mask)}, repeats, warmup=2)
+    exact = model(ids, mask).last_hidden_state
+    return row(
+        f"base, {batch}x{seq} tokens, bf16",
+        seconds["ours"],
+        "OpenVINO bf16",
+        seconds["peer"],
+        1.0,
+        error=relative_error(fast(ids, mask).last_hidden_state, exact),
+        peer_error=relative_error(torch.as_tensor(peer(ids, mask)), exact),
+    )
+
+
+def memory(folder: str) -> dict[str, Any]:
+    """Resident memory that a float32 model adds once it is optimised, in a process of its own (Linux)."""
+    command = [sys.executable, "-c", MEMORY, folder]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    size = Path(folder, "model.safetensors").stat().st_size / 1e6
+    added = float(run.stdout)
+    return {"work": "base, fp32: resident memory after optimize", "times_the_file": added / size, "most": 1.15}
