@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from minibert import SentenceEmbedder
 sys.path.append(str(CHECKOUT / "scripts"))
 import embed_ray
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'minibert[ray]'")
-parquet = pytest.importorskip("pyarrow.parquet")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install 'minibert[ray]'"),
+]
 
 FILES, ROWS = 40, 50  # rows in each file
 TEXTS = [" ".join(WORDS[(row * k) % len(WORDS)] for k in range(row % 17)) for row in range(FILES * ROWS)]
@@ -36,6 +38,8 @@ class Watched(embed_ray.EmbedBatch):
         self.calls = calls
 
     def __call__(self, batch: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        import ray
+
         node = ray.get_runtime_context().get_node_id()
         (self.calls / f"{node}-{time.time_ns()}").touch()
         time.sleep(0.2)
@@ -44,6 +48,7 @@ class Watched(embed_ray.EmbedBatch):
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
+    import ray
     from ray.cluster_utils import Cluster
 
     # either node alone has room for both actors and for reading and writing
@@ -62,6 +67,7 @@ def test_a_lost_node_loses_and_doubles_nothing(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     import pyarrow
+    from pyarrow import parquet
 
     model, source, calls = tiny_folder(tmp_path / "model"), tmp_path / f"source.{ending}", tmp_path / "calls"
     source.mkdir()
