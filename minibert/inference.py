@@ -28,6 +28,7 @@ from minibert.kernels import (
     Activation,
     Int8Kernel,
     Kernel,
+    MklKernel,
     OneDnnKernel,
     PlainKernel,
     processor_features,
@@ -272,11 +273,20 @@ def _choose(precision: str, device: torch.device) -> tuple[type[Kernel], torch.d
     if precision == "int8" and runs_here(Int8Kernel):
         return Int8Kernel, torch.float32
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    if on_cpu and (precision == "int8" or not runs_here(OneDnnKernel, dtype)):
+    kernel = _float_kernel(dtype) if on_cpu else PlainKernel
+    if on_cpu and (precision == "int8" or kernel is PlainKernel):
         _say_once(
             f"torch {torch.__version__} lacks operators that optimize needs for {precision} here: it uses others."
         )
-    return (OneDnnKernel if on_cpu and runs_here(OneDnnKernel, dtype) else PlainKernel), dtype
+    return kernel, dtype
+
+
+def _float_kernel(dtype: torch.dtype) -> type[Kernel]:
+    """The quickest kernel on this processor."""
+    intel = processor_features() & {"GenuineIntel", "Intel"}
+    if dtype == torch.float32 and intel and runs_here(MklKernel):
+        return MklKernel
+    return OneDnnKernel if runs_here(OneDnnKernel, dtype) else PlainKernel
 
 
 def _careful(
@@ -286,7 +296,7 @@ def _careful(
     if kernel is Int8Kernel and x is not None:
         exact, rounded = F.linear(x, weight), Int8Kernel(weight, torch.zeros_like(bias))(x)
         if torch.linalg.vector_norm(rounded - exact) > MOST_INT8_ERROR * torch.linalg.vector_norm(exact):
-            kernel = OneDnnKernel if runs_here(OneDnnKernel) else PlainKernel
+            kernel = _float_kernel(torch.float32)
     return kernel(weight, bias, activation)
 
 
