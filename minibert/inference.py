@@ -4,8 +4,9 @@
     fast = optimize(model, precision="int8")     # 8-bit weights and activations
     plain = unoptimize(fast)                     # an ordinary model again
 
-Only the encoder changes, where nearly all the work is: query, key and value become one product, weights are laid out
-in advance, GELU and residuals are added while a product is written. Embeddings, pooler and heads stay as they are.
+It is the same stack of the same layers; only the parts of a layer are replaced. Query, key and value become one
+product, weights are laid out in advance, GELU and residuals need no memory of their own. Embeddings, pooler and heads
+stay.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,10 +22,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.attention import AttentionFunction, sdpa_attention
+from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
 from minibert.checkpoint import Model, PreTrainedModel
 from minibert.config import BertConfig
-from minibert.encoder import BertEncoder, BertLayer
+from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.kernels import (
     Activation,
     Int8Kernel,
@@ -42,15 +44,6 @@ NEEDED_FEATURES = {"bf16": {"avx512_bf16", "amx_bf16", "bf16"}, "int8": {"avx512
 # a product keeps float32 where 8 bits change its results by more than this (norm of the error over norm of the result,
 # on random words); trained BERTs have products whose inputs are a few huge numbers among thousands of small ones
 MOST_INT8_ERROR = 0.05
-
-# a product of the fused layer -> the linear layers it stands for, which share their input
-PRODUCTS = {
-    "qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
-    "attention_output": ("attention.output.dense",),
-    "intermediate": ("intermediate.dense",),
-    "output": ("output.dense",),
-}
-NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
 
 
 def optimize(model: Model, precision: str = "fp32") -> Model:
@@ -105,8 +98,8 @@ def unoptimize(model: Model) -> Model:
     return copy.deepcopy(model, {id(encoder): encoder.unfused()}).requires_grad_(True)
 
 
-class FusedEncoder(nn.Module):
-    """The stack of layers for inference, called like `BertEncoder`.
+class FusedEncoder(BertEncoder):
+    """The same stack of the same layers, the parts of each layer replaced by their `Fused` counterparts.
 
     Args:
         encoder: the encoder it computes like; it is not touched.
@@ -116,43 +109,38 @@ class FusedEncoder(nn.Module):
     """
 
     def __init__(self, encoder: BertEncoder, config: BertConfig, precision: str, sample: Tensor | None = None) -> None:
-        super().__init__()
-        self.config = config.replace(num_hidden_layers=len(encoder.layer))
-        self.precision = precision
-        self.sample = sample
+        nn.Module.__init__(self)
+        self.config, self.precision, self.sample = config, precision, sample
+        self.gradient_checkpointing = False
         weight = next(encoder.parameters(), torch.empty(0))
         kernel, self.dtype = _choose(precision, weight.device)
-        self.layers: list[FusedLayer] = []
+        # memory to join weights in; one for all layers, or the holes it leaves would be a tenth of the model
         scratch = weight.new_empty(0)
         x, layout = sample, PackedLayout([] if sample is None else [len(sample)])
+        layers = []
         for layer in encoder.layer:
             assert isinstance(layer, BertLayer)
             inputs: dict[nn.Module, Tensor] = {}
             if kernel is Int8Kernel and x is not None:
                 x, inputs = _with_inputs(layer, x, layout)
-            self.layers.append(FusedLayer(layer, kernel, self.dtype, inputs, scratch))
+            layers.append(_fused(layer, config, _Products(kernel, self.dtype, inputs, scratch)))
+        self.layer = nn.ModuleList(layers)
+        self.register_state_dict_post_hook(_to_float32)  # type: ignore[no-untyped-call]
         self.eval()
 
     def forward(
         self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, keep_all: bool = False
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Runs every layer, as `BertEncoder.forward` does; results are float32 whatever they were computed in."""
+        """As `BertEncoder.forward`; results are float32 whatever they were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
-        hidden_states = hidden_states.to(self.dtype)
-        kept, attentions = [], []
-        for layer in self.layers:
-            if keep_all:
-                kept.append(hidden_states)
-            hidden_states, weights = layer(hidden_states, layout, attend)
-            if weights is not None:
-                attentions.append(weights.float())
-        return [states.float() for states in (*kept, hidden_states)], attentions
+        states, attentions = super().forward(hidden_states.to(self.dtype), layout, attend, keep_all)
+        return [x.float() for x in states], [x.float() for x in attentions]
 
     def unfused(self) -> BertEncoder:
         """An ordinary encoder with these weights in float32."""
         with torch.device("meta"):
-            encoder = BertEncoder(self.config)
+            encoder = BertEncoder(self.config.replace(num_hidden_layers=len(self.layer)))
         encoder.load_state_dict(self.state_dict(), assign=True)
         return encoder.eval()
 
@@ -162,14 +150,10 @@ class FusedEncoder(nn.Module):
             raise ValueError("An optimised model cannot be trained: train the original, or unoptimize(model).")
         return super().train(mode)
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        for number, layer in enumerate(self.layers):
-            destination.update({f"{prefix}layer.{number}.{name}": x for name, x in layer.official_weights().items()})
-
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FusedEncoder:
         # `.to`, `.half` and the like come through here; packed weights cannot follow
-        for layer in self.layers[:1]:
-            before, after = layer.qkv.bias, fn(layer.qkv.bias)
+        for kernel in self._kernels()[:1]:
+            before, after = kernel.bias, fn(kernel.bias)
             if (before.device, before.dtype) != (after.device, after.dtype):
                 raise ValueError("An optimised model stays where and as it was made: move the original, then optimize.")
         return self
@@ -178,84 +162,120 @@ class FusedEncoder(nn.Module):
         # packed weights can be neither copied nor pickled; ordinary ones can, and are packed anew
         return FusedEncoder, (self.unfused(), self.config, self.precision, self.sample)
 
+    def _kernels(self) -> list[Kernel]:
+        return [module.kernel for module in self.modules() if isinstance(module, Fused)]
+
     def extra_repr(self) -> str:
-        """What each product runs as."""
-        kinds = [type(kernel).__name__ for layer in self.layers for kernel in layer.kernels().values()]
+        """What the products run as."""
+        kinds = [type(kernel).__name__ for kernel in self._kernels()]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
-        return f"precision={self.precision!r}, {len(self.layers)} layers, {counts}"
+        return f"precision={self.precision!r}, {counts}"
 
 
-class FusedLayer:
-    """One encoder layer as four products.
+class Fused(nn.Module):
+    """A part of a layer whose linear layers share their input and run as one product, saved under their own names.
 
     Args:
-        layer: the layer it computes like.
-        kernel: what to make its products of.
-        dtype: type of the weights and of the hidden states.
-        inputs: a sample of what each linear layer gets, for `Int8Kernel`.
-        scratch: memory to join weights in; one for all layers, or the holes it leaves would be a tenth of the model.
+        part: the part it computes like.
+        names: its linear layers.
+        products: makes the kernel.
+        activation: what follows the product.
     """
 
     def __init__(
-        self,
-        layer: BertLayer,
-        kernel: type[Kernel],
-        dtype: torch.dtype,
-        inputs: dict[nn.Module, Tensor],
-        scratch: Tensor,
+        self, part: nn.Module, names: list[str], products: _Products, activation: Activation | None = None
     ) -> None:
-        def product(name: str, activation: Activation | None = None) -> Kernel:
-            linears = [layer.get_submodule(linear) for linear in PRODUCTS[name]]
-            weights, biases = ([getattr(m, kind).detach() for m in linears] for kind in ("weight", "bias"))
-            # a single weight is not copied, for a kernel reads it but once
-            weight = torch.cat(weights, out=scratch) if len(weights) > 1 else weights[0]
-            return _careful(kernel, weight.to(dtype), torch.cat(biases).to(dtype), activation, inputs.get(linears[0]))
+        nn.Module.__init__(self)
+        self.names = names
+        self.kernel = products.join([part.get_submodule(name) for name in names], activation)
 
-        self.heads = layer.attention.self.num_attention_heads
-        self.qkv = product("qkv")
-        self.attention_output = product("attention_output")
-        self.intermediate = product("intermediate", layer.intermediate.activation)
-        self.output = product("output")
-        self.norms = [Norm(layer.get_submodule(name), dtype) for name in NORMS]
-
-    def __call__(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction
-    ) -> tuple[Tensor, Tensor | None]:
-        """(..., hidden) to (..., hidden), and the attention probabilities if `attend` gives any."""
-        qkv = self.qkv(hidden_states)
-        query, key, value = qkv.view(*qkv.shape[:-1], 3, self.heads, -1).unbind(-3)
-        context, weights = attend(query, key, value, layout, 0.0)
-        hidden_states = self.norms[0](self.attention_output(context, hidden_states))
-        return self.norms[1](self.output(self.intermediate(hidden_states), hidden_states)), weights
-
-    def kernels(self) -> dict[str, Kernel]:
-        """The products by name."""
-        return {name: getattr(self, name) for name in PRODUCTS}
-
-    def official_weights(self) -> dict[str, Tensor]:
-        """Every weight in float32, by its name in a `BertLayer`."""
-        weights = {}
-        for name, kernel in self.kernels().items():
-            linears = PRODUCTS[name]
-            for kind, joined in (("weight", kernel.weight()), ("bias", kernel.bias)):
-                for linear, part in zip(linears, joined.chunk(len(linears)), strict=True):
-                    weights[f"{linear}.{kind}"] = part.to(torch.float32, copy=True)
-        for name, norm in zip(NORMS, self.norms, strict=True):
-            weights[f"{name}.weight"], weights[f"{name}.bias"] = norm.weight.float(), norm.bias.float()
-        return weights
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        for kind, joined in (("weight", self.kernel.weight()), ("bias", self.kernel.bias)):
+            for name, tensor in zip(self.names, joined.chunk(len(self.names)), strict=True):
+                destination[f"{prefix}{name}.{kind}"] = tensor.to(torch.float32, copy=True)
 
 
-class Norm:
-    """LayerNorm with its own copy of the weights."""
+class FusedSelfAttention(Fused, BertSelfAttention):
+    """`BertSelfAttention` with one product for query, key and value."""
 
-    def __init__(self, norm: nn.Module, dtype: torch.dtype) -> None:
-        assert isinstance(norm, nn.LayerNorm)
-        self.weight, self.bias = (p.detach().to(dtype, copy=True) for p in (norm.weight, norm.bias))
-        self.shape, self.eps = norm.normalized_shape, norm.eps
+    def __init__(self, part: BertSelfAttention, products: _Products) -> None:
+        super().__init__(part, ["query", "key", "value"], products)
+        self.num_attention_heads, self.dropout = part.num_attention_heads, part.dropout
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """(..., hidden) to (..., hidden)."""
-        return F.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+    def project(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As `BertSelfAttention.project`."""
+        qkv = self.kernel(hidden_states)
+        query, key, value = qkv.view(*qkv.shape[:-1], 3, self.num_attention_heads, -1).unbind(-3)
+        return query, key, value
+
+
+class FusedIntermediate(Fused):
+    """`BertIntermediate` with the activation in the product."""
+
+    def __init__(self, part: BertIntermediate, products: _Products) -> None:
+        super().__init__(part, ["dense"], products, part.activation)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """As `BertIntermediate.forward`."""
+        return self.kernel(hidden_states)
+
+
+class FusedOutput(Fused):
+    """`BertSelfOutput` or `BertOutput` with the residual in the product."""
+
+    def __init__(self, part: BertSelfOutput | BertOutput, products: _Products) -> None:
+        super().__init__(part, ["dense"], products)
+        self.LayerNorm = copy.deepcopy(part.LayerNorm).to(products.dtype)
+
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        """As `BertOutput.forward`."""
+        hidden_states: Tensor = self.LayerNorm(self.kernel(x, residual))
+        return hidden_states
+
+
+FUSED_PARTS: dict[str, Callable[[Any, _Products], Fused]] = {
+    "attention.self": FusedSelfAttention,
+    "attention.output": FusedOutput,
+    "intermediate": FusedIntermediate,
+    "output": FusedOutput,
+}
+
+
+@dataclass
+class _Products:
+    """Makes the products of a layer: of which kernel and type, with samples of their inputs for `Int8Kernel`."""
+
+    kernel: type[Kernel]
+    dtype: torch.dtype
+    inputs: dict[nn.Module, Tensor]
+    scratch: Tensor
+
+    def join(self, linears: list[nn.Module], activation: Activation | None) -> Kernel:
+        """One kernel for linear layers with the same input; float32 where 8 bits would lose too much on the sample."""
+        weights, biases = ([getattr(m, kind).detach() for m in linears] for kind in ("weight", "bias"))
+        # a single weight is not copied, for a kernel reads it but once
+        joined = torch.cat(weights, out=self.scratch) if len(weights) > 1 else weights[0]
+        weight, bias = joined.to(self.dtype), torch.cat(biases).to(self.dtype)
+        kernel, x = self.kernel, self.inputs.get(linears[0])
+        if kernel is Int8Kernel and x is not None:
+            exact, rounded = F.linear(x, weight), Int8Kernel(weight, torch.zeros_like(bias))(x)
+            if torch.linalg.vector_norm(rounded - exact) > MOST_INT8_ERROR * torch.linalg.vector_norm(exact):
+                kernel = _float_kernel(torch.float32)
+        return kernel(weight, bias, activation)
+
+
+def _fused(layer: BertLayer, config: BertConfig, products: _Products) -> BertLayer:
+    """A layer whose every part is fused."""
+    with torch.device("meta"):
+        fused = BertLayer(config)
+    for name, kind in FUSED_PARTS.items():
+        fused.set_submodule(name, kind(layer.get_submodule(name), products))
+    return fused
+
+
+def _to_float32(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: dict[str, Any]) -> None:
+    """LayerNorms are saved in float32, like everything else."""
+    state.update({name: x.float() for name, x in state.items() if name.startswith(prefix)})
 
 
 def _choose(precision: str, device: torch.device) -> tuple[type[Kernel], torch.dtype]:
@@ -287,17 +307,6 @@ def _float_kernel(dtype: torch.dtype) -> type[Kernel]:
     if dtype == torch.float32 and intel and runs_here(MklKernel):
         return MklKernel
     return OneDnnKernel if runs_here(OneDnnKernel, dtype) else PlainKernel
-
-
-def _careful(
-    kernel: type[Kernel], weight: Tensor, bias: Tensor, activation: Activation | None, x: Tensor | None
-) -> Kernel:
-    """A kernel of this type, or a float32 one where 8 bits would lose too much on the sample `x`."""
-    if kernel is Int8Kernel and x is not None:
-        exact, rounded = F.linear(x, weight), Int8Kernel(weight, torch.zeros_like(bias))(x)
-        if torch.linalg.vector_norm(rounded - exact) > MOST_INT8_ERROR * torch.linalg.vector_norm(exact):
-            kernel = _float_kernel(torch.float32)
-    return kernel(weight, bias, activation)
 
 
 def _sample(base: Any) -> Tensor:

@@ -303,7 +303,7 @@ def test_products_that_lose_too_much_keep_float32() -> None:
     fast = optimize(model, precision="int8")
 
     assert "7 Int8Kernel, 1 " in repr(fast)
-    assert not isinstance(fast.encoder.layers[1].output, Int8Kernel)
+    assert not isinstance(fast.encoder.layer[1].output.kernel, Int8Kernel)
     with torch.no_grad():
         assert (fast(**batch).last_hidden_state - model(**batch).last_hidden_state).abs().max() < MOST["int8"]
 
