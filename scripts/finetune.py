@@ -42,6 +42,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--save-every", type=int, default=0, help="steps between saved states")
     parser.add_argument("--patience", type=int, default=0, help="stop after so many evaluations without a better one")
     parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--sharded", action="store_true", help="share the weights out to the processes, too (FSDP2)")
     parser.add_argument("--tensorboard", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--resume", action="store_true")
@@ -66,7 +67,7 @@ def task_of(options: argparse.Namespace) -> Task:
 def main() -> None:
     options = parse()
     names = ("epochs", "batch_size", "learning_rate", "warmup", "evaluate_every", "save_every", "patience", "bf16")
-    training = TrainingOptions(**{name: getattr(options, name) for name in (*names, "tensorboard", "seed")})
+    training = TrainingOptions(**{name: getattr(options, name) for name in (*names, "sharded", "tensorboard", "seed")})
     scores = finetune(
         task_of(options),
         options.model,

@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 
 from minibert import BertConfig, BertForMaskedLM, BertForPreTraining, BertTokenizer
-from minibert.training.loop import Processes, Trainer, TrainingOptions
+from minibert.training.loop import Trainer, TrainingOptions
 from minibert.training.pretraining import PretrainingData, encode_documents, pretraining_losses, read_documents
+from minibert.training.processes import Processes
 from minibert.training.vocab import train_vocabulary
 
 
@@ -42,6 +43,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokens-per-forward", type=int, default=16384)
     parser.add_argument("--save-every", type=int, default=500, help="steps between saved states")
     parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--sharded", action="store_true", help="share the weights out to the processes, too (FSDP2)")
     parser.add_argument("--tensorboard", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--resume", action="store_true")
@@ -77,12 +79,12 @@ def main() -> None:
         whole_words=options.whole_words,
         seed=options.seed,
     )
-    names = ("steps", "batch_size", "learning_rate", "warmup", "tokens_per_forward", "bf16", "seed", "save_every")
-    chosen = {name: getattr(options, name) for name in (*names, "tensorboard")}
+    names = ("steps", "batch_size", "learning_rate", "warmup", "tokens_per_forward", "bf16", "sharded", "seed")
+    chosen = {name: getattr(options, name) for name in (*names, "save_every", "tensorboard")}
     trainer = Trainer(model, data, pretraining_losses, options.output, TrainingOptions(**chosen), resume=options.resume)
     trainer.run()
+    trainer.save_model(options.output)
     if trainer.processes.rank == 0:
-        model.save_pretrained(options.output)
         tokenizer.save_pretrained(options.output)
         print(f"Saved to {options.output}.")
 

@@ -4,7 +4,8 @@
     vocab.py        a WordPiece vocabulary from text
     pretraining.py  documents -> sentence pairs -> masked tokens
     finetuning.py   tables, CoNLL and SQuAD files -> a fine-tuned model
-    loop.py         the loop: optimiser, schedule, log, state, several processes
+    processes.py    the processes of a run, and what each of them holds of the model
+    loop.py         the loop: optimiser, schedule, log, state
     metrics.py      accuracy, F1, correlations, entity F1, exact match
 
 The core never imports this package; what it needs beyond the core comes with `pip install 'minibert[train]'`.

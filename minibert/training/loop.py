@@ -13,7 +13,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,13 +22,13 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from minibert.checkpoint import PreTrainedModel
 from minibert.files import replacing
 from minibert.heads import IGNORED
 from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
+from minibert.training.processes import Parallel, Processes
 
 Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 """For a batch the summed loss of each kind of label, by the label's name in the examples."""
@@ -53,6 +52,7 @@ class TrainingOptions:
         tokens_per_forward: most tokens that one forward takes; None: the whole batch.
         packed: sequences in a row without padding; False pads, as `BertForQuestionAnswering` needs.
         bf16: compute in bfloat16 where that is safe (autocast).
+        sharded: weights and optimiser state are shared out to the processes, see `Parallel`.
         seed: of the order of the data.
         pool: see `epoch_order`.
         save_every: steps between two saved states; 0 saves only the first and the last.
@@ -71,40 +71,13 @@ class TrainingOptions:
     tokens_per_forward: int | None = 16384
     packed: bool = True
     bf16: bool = False
+    sharded: bool = False
     seed: int = 0
     pool: int = 50
     save_every: int = 0
     evaluate_every: int = 0
     patience: int = 0
     tensorboard: bool = False
-
-
-@dataclass(frozen=True)
-class Processes:
-    """The processes that train together, as `torchrun` started them; one when it did not."""
-
-    rank: int = 0
-    size: int = 1
-    device: torch.device = torch.device("cpu")
-
-    @classmethod
-    def join(cls) -> Processes:
-        """Meets the others: over nccl with GPUs, over gloo without."""
-        gpu = torch.cuda.is_available()
-        rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if gpu else torch.device("cpu")
-        if gpu:
-            torch.cuda.set_device(device)
-        if size > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if gpu else "gloo")
-        return cls(rank, size, device)
-
-    def gather(self, value: Any) -> list[Any]:
-        """The value that every process has, by rank."""
-        values = [value] * self.size
-        if self.size > 1:
-            dist.all_gather_object(values, value)
-        return values
 
 
 def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
@@ -165,6 +138,7 @@ class Trainer:
         self.best, self.evaluations_since_best = -math.inf, 0
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
+        self._parallel = Parallel(model, self.processes, options.sharded)
         self.optimizer = make_optimizer(model, options)
         self.schedule = linear_schedule(self.optimizer, self.steps, options.warmup)
         if resume:
@@ -173,7 +147,6 @@ class Trainer:
             raise ValueError(f"{self.folder} already holds a run: pass --resume to go on, or choose another folder.")
         elif self.processes.rank > 0:  # every process draws its own dropout
             torch.manual_seed(torch.initial_seed() + self.processes.rank)
-        self._parallel: nn.Module = DistributedDataParallel(model) if self.processes.size > 1 else model
 
     def run(self) -> dict[str, float]:
         """Trains to the end, or until it stops getting better; returns the last scores (none without `evaluate`).
@@ -220,14 +193,16 @@ class Trainer:
         ordered = sorted(batch, key=length)
         # a process for which no example is left computes the first one for nothing, because all must take part
         mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)
-        parts = split_by_tokens(mine, self.options.tokens_per_forward)
+        parts = [(part, weight) for part in split_by_tokens(mine, self.options.tokens_per_forward)]
+        if self.options.sharded:  # each forward asks the others for weights, so all make as many as the one with most
+            parts += [(ordered[:1], 0.0)] * (max(self.processes.gather(len(parts))) - len(parts))
         loss = torch.zeros((), device=self.processes.device)
-        for number, part in enumerate(parts):
-            with self._exchanging(number == len(parts) - 1):
+        for number, (part, weight) in enumerate(parts):
+            with self._parallel.exchanging(number == len(parts) - 1):
                 share = self._loss(part, batch) * weight
-                (share * size).backward()  # type: ignore[no-untyped-call]  # DDP takes the mean over processes
+                (share * size).backward()  # type: ignore[no-untyped-call]  # the exchange takes the mean over processes
             loss += share.detach()
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.options.max_grad_norm)
+        norm = self._parallel.clip_gradients(self.options.max_grad_norm)
         self.optimizer.step()
         self.schedule.step()
         self.optimizer.zero_grad()
@@ -240,7 +215,7 @@ class Trainer:
             "epoch": self.epoch,
             "loss": loss.item(),
             "learning_rate": learning_rate,
-            "gradient_norm": norm.item(),
+            "gradient_norm": norm,
             "tokens": tokens,
             "tokens_per_second": round(tokens / seconds),
         }
@@ -251,14 +226,8 @@ class Trainer:
         device = self.processes.device
         inputs = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in inputs.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=self.options.bf16):
-            sums = self.objective(self._parallel, inputs)
+            sums = self.objective(self._parallel.forward, inputs)
         return torch.stack([summed / max(1, count_labels(batch, name)) for name, summed in sums.items()]).sum()
-
-    def _exchanging(self, wanted: bool) -> AbstractContextManager[Any]:
-        """Processes exchange gradients once a step, however many forwards each of them makes."""
-        if isinstance(self._parallel, DistributedDataParallel) and not wanted:
-            return self._parallel.no_sync()
-        return nullcontext()
 
     # --- where we are in the data ------------------------------------------------------------------------------------
 
@@ -287,10 +256,10 @@ class Trainer:
     def _save(self) -> None:
         """Writes everything that the next step depends on, whole or not at all."""
         random = self.processes.gather(_random_state(self.processes.device))
+        weights = self._parallel.state(self.optimizer)
         if self.processes.rank == 0:
             state = {
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
+                **weights,
                 "schedule": self.schedule.state_dict(),
                 "random": random,
                 "position": {name: getattr(self, name) for name in _POSITION},
@@ -304,8 +273,7 @@ class Trainer:
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist, so there is nothing to resume: start without --resume.")
         state = torch.load(path, map_location="cpu", weights_only=True)
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self._parallel.load(state, self.optimizer)
         self.schedule.load_state_dict(state["schedule"])
         for name, value in state["position"].items():
             setattr(self, name, value)
@@ -324,9 +292,14 @@ class Trainer:
             self.evaluations_since_best += 1
             if scores[self.metric] > self.best:
                 self.best, self.evaluations_since_best = scores[self.metric], 0
-                if self.processes.rank == 0:
-                    self.model.save_pretrained(self.folder / "best")
+                self.save_model(self.folder / "best")
         return scores
+
+    def save_model(self, folder: str | os.PathLike[str]) -> None:
+        """Saves the model as it is now, as `save_pretrained` does; every process of the run calls this."""
+        model = self._parallel.whole()
+        if self.processes.rank == 0:
+            model.save_pretrained(folder)
 
     def _log(self, entry: dict[str, Any]) -> None:
         if self.processes.rank > 0:

@@ -100,14 +100,43 @@ def test_killed_ten_times_and_resumed_to_the_same_weights(project: Path) -> None
     kill_and_resume(project, kills=10, steps=1000)
 
 
-def test_two_processes_equal_one(project: Path) -> None:
+@pytest.mark.parametrize("sharded", [(), ("--sharded",)], ids=["ddp", "fsdp"])
+def test_two_processes_equal_one(sharded: tuple[str, ...], project: Path) -> None:
     write_config(project, dropout=0.0)
     options = ("--steps", "20", "--tokens-per-forward", "100")  # each process makes several forwards a step
     one = train(project, "one", *options)
-    two = train(project, "two", *options, processes=2)
+    two = train(project, "two", *options, *sharded, processes=2)
     assert max(abs(a - b) for a, b in zip(losses(project, "one"), losses(project, "two"), strict=True)) < 1e-6
     for name, weight in one.items():
         torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_shards_of_a_run_that_one_process_began(project: Path) -> None:
+    """The saved state is whole: other processes go on with it, and end where the first would have ended."""
+    write_config(project, dropout=0.0)
+    options = ("--steps", "20", "--save-every", "10")
+    one = train(project, "one", *options)
+    run = subprocess.Popen(command(project, "cut", *options), env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+    state = project / "cut" / "state.pt"
+    while run.poll() is None and not (state.exists() and position(state) == 10):
+        time.sleep(0.001)
+    run.kill()
+    run.wait()
+    assert position(state) == 10
+    two = train(project, "cut", *options, "--sharded", "--resume", processes=2)
+    for name, weight in one.items():
+        torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def position(state: Path) -> int:
+    step: int = torch.load(state, weights_only=True)["position"]["step"]
+    return step
+
+
+def test_shards_need_several_processes(project: Path) -> None:
+    run = subprocess.run(command(project, "out", "--sharded"), env=ENVIRONMENT, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "Shards need several processes: start this with torchrun" in run.stderr
 
 
 def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> None:
@@ -125,7 +154,7 @@ def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> Non
 
     assert run.returncode == 1
     assert "Start again with --resume to go on from step" in messages
-    steps = torch.load(project / "out" / "state.pt", weights_only=True)["position"]["step"]
+    steps = position(project / "out" / "state.pt")
     assert steps >= 10 and steps % 5 == 0
     train(project, "out", "--steps", str(steps + 3), "--resume")
     assert len(losses(project, "out")) == steps + 3
