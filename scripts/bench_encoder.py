@@ -19,7 +19,7 @@ from torch import Tensor
 
 from minibert import BertConfig, BertModel, PackedLayout, optimize
 from minibert.inference import NEEDED_FEATURES
-from minibert.kernels import Int8Kernel, OneDnnKernel, processor_features, runs_here
+from minibert.kernels import MklKernel, OneDnnKernel, processor_features, runs_here
 
 # (batch, seq) -> least ratio to each peer in float32
 SHAPES: dict[tuple[int, int], dict[str, float]] = {
@@ -57,8 +57,8 @@ def encoder_speed(repeats: int = 9) -> list[dict[str, Any]]:
             rows += padded(fast, peers, batch, seq, targets, repeats)
         rows.append(share_of_peak(fast, repeats))
         rows.append(packed(fast, peers["transformers"], repeats))
-        rows.append(int8(model, folder, repeats))
-        rows.append(bf16(model, folder, repeats))
+        rows.append(low_precision(model, folder, "int8", 1.1, repeats))
+        rows.append(low_precision(model, folder, "bf16", 1.0, repeats))
     return rows
 
 
@@ -224,61 +224,53 @@ def products() -> dict[str, Callable[[], Any]]:
         "mm": lambda: [torch.mm(inputs[w.shape[1]], w.t()) for w in weights],
         "linear": lambda: [F.linear(inputs[w.shape[1]], w, w[:, 0]) for w in weights],
     }
-    if runs_here(OneDnnKernel):
-        packed = [OneDnnKernel(w, w[:, 0]) for w in weights]
-        plain["oneDNN, prepacked"] = lambda: [
-            k.product(inputs[w.shape[1]]) for k, w in zip(packed, weights, strict=True)
-        ]
+    for name, kernel in (("oneDNN, prepacked", OneDnnKernel), ("MKL, packed", MklKernel)):
+        if runs_here(kernel):
+            packed = [kernel(w, w[:, 0]) for w in weights]
+            plain[name] = lambda packed=packed: [k.product(inputs[w.shape[1]]) for k, w in zip(packed, weights)]
     return plain
 
 
-def int8(model: BertModel, folder: str, repeats: int, batch: int = 8, seq: int = 128) -> dict[str, Any]:
-    """Our int8 against ONNX Runtime's dynamic int8, and both against float32."""
-    if not processor_features() & NEEDED_FEATURES["int8"] or not runs_here(Int8Kernel):
-        return {"work": f"base, {batch}x{seq}, int8", "skipped": "this processor has no instructions for it"}
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    path = str(Path(folder, "int8.onnx"))
-    quantize_dynamic(onnx_file(folder), path, weight_type=QuantType.QInt8, per_channel=True)
-    fast, peer = optimize(model, precision="int8"), onnx_runtime(path)
+def low_precision(
+    model: BertModel, folder: str, precision: str, target: float, repeats: int, batch: int = 8, seq: int = 128
+) -> dict[str, Any]:
+    """Our int8 against ONNX Runtime's dynamic int8, or bf16 against OpenVINO's; how far each is from float32."""
+    work = f"base, {batch}x{seq} tokens, {precision}"
+    if not processor_features() & NEEDED_FEATURES[precision]:
+        return {"work": work, "skipped": "this processor has no instructions for it"}
+    fast = optimize(model, precision=precision)
+    name, peer = (
+        ("ONNX Runtime, dynamic int8", onnx_runtime(quantized(folder)))
+        if precision == "int8"
+        else ("OpenVINO bf16", openvino(onnx_file(folder), "bf16"))
+    )
     ids = torch.randint(5, 30000, (batch, seq))
     mask = torch.ones_like(ids)
     seconds = interleaved({"ours": lambda: fast(ids, mask), "peer": lambda: peer(ids, mask)}, repeats, warmup=2)
     exact = model(ids, mask).last_hidden_state
     return row(
-        f"base, {batch}x{seq} tokens, int8",
+        work,
         seconds["ours"],
-        "ONNX Runtime, dynamic int8",
+        name,
         seconds["peer"],
-        1.1,
+        target,
         error=relative_error(fast(ids, mask).last_hidden_state, exact),
         peer_error=relative_error(torch.as_tensor(peer(ids, mask)), exact),
     )
+
+
+def quantized(folder: str) -> str:
+    """The exported model in int8, by ONNX Runtime: activations as they come, a scale for each output."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    path = str(Path(folder, "int8.onnx"))
+    quantize_dynamic(onnx_file(folder), path, weight_type=QuantType.QInt8, per_channel=True)
+    return path
 
 
 def relative_error(received: Tensor, exact: Tensor) -> float:
     """Norm of the error over norm of the result."""
     return float((received - exact).norm() / exact.norm())
-
-
-def bf16(model: BertModel, folder: str, repeats: int, batch: int = 8, seq: int = 128) -> dict[str, Any]:
-    """Our bf16 against OpenVINO's, where the processor has instructions for it."""
-    if not processor_features() & NEEDED_FEATURES["bf16"]:
-        return {"work": f"base, {batch}x{seq}, bf16", "skipped": "this processor has no instructions for it"}
-    fast, peer = optimize(model, precision="bf16"), openvino(onnx_file(folder), "bf16")
-    ids = torch.randint(5, 30000, (batch, seq))
-    mask = torch.ones_like(ids)
-    seconds = interleaved({"ours": lambda: fast(ids, mask), "peer": lambda: peer(ids, mask)}, repeats, warmup=2)
-    exact = model(ids, mask).last_hidden_state
-    return row(
-        f"base, {batch}x{seq} tokens, bf16",
-        seconds["ours"],
-        "OpenVINO bf16",
-        seconds["peer"],
-        1.0,
-        error=relative_error(fast(ids, mask).last_hidden_state, exact),
-        peer_error=relative_error(torch.as_tensor(peer(ids, mask)), exact),
-    )
 
 
 def memory(folder: str) -> dict[str, Any]:

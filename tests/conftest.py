@@ -21,6 +21,16 @@ import minibert
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # one core for each worker; more threads than cores only wait for each other
 
+# every class with a head; the last one takes (batch, choices, seq)
+HEADS = (
+    "BertForPreTraining",
+    "BertForMaskedLM",
+    "BertForNextSentencePrediction",
+    "BertForSequenceClassification",
+    "BertForTokenClassification",
+    "BertForQuestionAnswering",
+    "BertForMultipleChoice",
+)
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -30,6 +40,16 @@ def shared_data(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs {path}, which is not part of the repository")
     return path
+
+
+@pytest.fixture
+def one_thread(request: pytest.FixtureRequest) -> Iterator[None]:
+    """One thread for what is too small to share out; a slow test keeps them all."""
+    threads = torch.get_num_threads()
+    if request.node.get_closest_marker("slow") is None:
+        torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import ragged_batch, tiny_config
+from conftest import HEADS, ragged_batch, tiny_config
 from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -23,15 +23,6 @@ from torch import Tensor, nn
 import minibert
 from minibert.heads import IGNORED, cross_entropy
 
-HEADS = (
-    "BertForPreTraining",
-    "BertForMaskedLM",
-    "BertForNextSentencePrediction",
-    "BertForSequenceClassification",
-    "BertForTokenClassification",
-    "BertForQuestionAnswering",
-    "BertForMultipleChoice",
-)
 MLM_HEADS = HEADS[:2]
 
 each_head = pytest.mark.parametrize("name", HEADS)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import ragged_batch, sts_dev, tiny_config
+from conftest import HEADS, ragged_batch, sts_dev, tiny_config
 
 import minibert
 from minibert import (
@@ -31,15 +31,7 @@ from minibert import (
 from minibert.inference import FusedEncoder
 from minibert.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, runs_here
 
-CLASSES = [
-    "BertModel",
-    "BertForPreTraining",
-    "BertForMaskedLM",
-    "BertForNextSentencePrediction",
-    "BertForSequenceClassification",
-    "BertForTokenClassification",
-    "BertForQuestionAnswering",
-]
+CLASSES = ["BertModel", *HEADS[:-1]]
 # how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are
 # taken in another order, and GELU's erf is another approximation. bf16 has 8 significant bits, as has int8
 MOST = {"fp32": 2e-5, "bf16": 0.15, "int8": 0.15}

@@ -7,21 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import ragged_batch, tiny_config
+from conftest import HEADS, ragged_batch, tiny_config
 from torch import nn
 
 import minibert
 from minibert import trace
 
-CLASSES = [
-    "BertModel",
-    "BertForPreTraining",
-    "BertForMaskedLM",
-    "BertForNextSentencePrediction",
-    "BertForSequenceClassification",
-    "BertForTokenClassification",
-    "BertForQuestionAnswering",
-]
+CLASSES = ["BertModel", *HEADS[:-1]]
 
 
 def random_model(name: str = "BertModel", **overrides: object) -> minibert.BertModel:

@@ -9,24 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import HEADS, tiny_config
 from safetensors.torch import load_file, save_file
 
 import minibert
 from minibert.cli import main
 from minibert.study import verify as module
 from minibert.study.verify import TEXTS, verify
-
-HEADS = [
-    "BertModel",
-    "BertForPreTraining",
-    "BertForMaskedLM",
-    "BertForNextSentencePrediction",
-    "BertForSequenceClassification",
-    "BertForTokenClassification",
-    "BertForQuestionAnswering",
-    "BertForMultipleChoice",
-]
 
 
 @pytest.fixture
@@ -39,7 +28,7 @@ def checkpoint(tmp_path: Path, minilm: str, request: pytest.FixtureRequest) -> P
     return tmp_path
 
 
-@pytest.mark.parametrize("checkpoint", HEADS, indirect=True)
+@pytest.mark.parametrize("checkpoint", ["BertModel", *HEADS], indirect=True)
 def test_every_kind_of_checkpoint_is_equal_bit_for_bit(checkpoint: Path, request: pytest.FixtureRequest) -> None:
     result = verify(str(checkpoint), TEXTS[:4])
     parts = [c.part for c in result.comparisons]

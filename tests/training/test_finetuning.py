@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from conftest import shared_data, tiny_config
 
 from minibert import BertForSequenceClassification, BertForTokenClassification, BertModel, BertTokenizer
@@ -21,12 +20,7 @@ WORDS += [f"w{i}" for i in range(80)]
 OPTIONS = TrainingOptions(epochs=8, batch_size=16, learning_rate=3e-3)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
