@@ -226,8 +226,8 @@ def products() -> dict[str, Callable[[], Any]]:
     }
     for name, kernel in (("oneDNN, prepacked", OneDnnKernel), ("MKL, packed", MklKernel)):
         if runs_here(kernel):
-            packed = [kernel(w, w[:, 0]) for w in weights]
-            plain[name] = lambda packed=packed: [k.product(inputs[w.shape[1]]) for k, w in zip(packed, weights)]
+            pairs = [(kernel(w, w[:, 0]), inputs[w.shape[1]]) for w in weights]
+            plain[name] = lambda pairs=pairs: [packed.product(x) for packed, x in pairs]
     return plain
 
 
