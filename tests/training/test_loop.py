@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,13 @@ def test_bf16_trains_too(tmp_path: Path) -> None:
         BertForSequenceClassification(tiny_config()), tmp_path, TrainingOptions(**{**vars(OPTIONS), "bf16": True})
     )
     assert losses[-1] < losses[0]
+
+
+def test_tensorboard_gets_the_log(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs the extra [tensorboard]")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    losses = run(BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=5, tensorboard=True))
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert [event.value for event in events.Scalars("loss")] == pytest.approx(losses)
