@@ -44,6 +44,8 @@ NEEDED_FEATURES = {"bf16": {"avx512_bf16", "amx_bf16", "bf16"}, "int8": {"avx512
 # a product keeps float32 where 8 bits change its results by more than this (norm of the error over norm of the result,
 # on random words); trained BERTs have products whose inputs are a few huge numbers among thousands of small ones
 MOST_INT8_ERROR = 0.05
+# numbers in a vector register of 512 bits
+KEYS_AT_ONCE = 16
 
 
 def optimize(model: Model, precision: str = "fp32") -> Model:
@@ -134,6 +136,8 @@ class FusedEncoder(BertEncoder):
         """As `BertEncoder.forward`; results are float32 whatever they were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
+        if attend is sdpa_attention and isinstance(layout, PackedLayout) and hidden_states.device.type == "cpu":
+            attend = packed_attention
         states, attentions = super().forward(hidden_states.to(self.dtype), layout, attend, keep_all)
         return [x.float() for x in states], [x.float() for x in attentions]
 
@@ -170,6 +174,36 @@ class FusedEncoder(BertEncoder):
         kinds = [type(kernel).__name__ for kernel in self._kernels()]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
         return f"precision={self.precision!r}, {counts}"
+
+
+def packed_attention(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+) -> tuple[Tensor, Tensor | None]:
+    """`sdpa_attention` of short sequences in a packed batch, in two thirds of its time.
+
+    torch's kernel for the CPU takes keys 16 at a time and those that are left over one by one. So it gets whole
+    sixteens: the keys of a sequence and the first ones of its neighbour, which a mask hides. They lie next to each
+    other, so nothing is copied; only the last run, which nothing follows, is taken as it is.
+    """
+    assert isinstance(layout, PackedLayout)
+    contexts, start = [], 0
+    for length, count in layout.runs:
+        end = start + length * count
+        most = -(-length // KEYS_AT_ONCE) * KEYS_AT_ONCE
+        if end + most - length > len(key):
+            most = length
+        mask = None if most == length else (torch.arange(most) < length)[None, None, None]
+        q, k, v = (
+            x.as_strided(
+                (count, x.shape[1], size, x.shape[2]),
+                (length * x.stride(0), x.stride(1), x.stride(0), x.stride(2)),
+                x.storage_offset() + start * x.stride(0),
+            )
+            for x, size in ((query, length), (key, most), (value, most))
+        )
+        contexts.append(F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout))
+        start = end
+    return layout.join(contexts), None
 
 
 class Fused(nn.Module):

@@ -103,7 +103,8 @@ class PackedLayout:
         if any(length < 1 for length in self.lengths):
             raise ValueError(f"PackedLayout lengths should be 1 or more, not {min(self.lengths)}.")
         self.mask: Tensor | None = None
-        self._runs = [(length, len(list(run))) for length, run in groupby(self.lengths)] or [(0, 0)]
+        # (length, how many sequences of it follow each other)
+        self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)] or [(0, 0)]
         lengths_tensor = torch.tensor(self.lengths, dtype=torch.long)
         self._starts = lengths_tensor.cumsum(0) - lengths_tensor
         self._positions = torch.arange(sum(self.lengths)) - self._starts.repeat_interleave(lengths_tensor)
@@ -119,8 +120,8 @@ class PackedLayout:
 
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """One block for each run of equally long sequences, (run, heads, length, head_size)."""
-        sizes = [length * count for length, count in self._runs]
-        shapes = [(count, length, *query.shape[1:]) for length, count in self._runs]
+        sizes = [length * count for length, count in self.runs]
+        shapes = [(count, length, *query.shape[1:]) for length, count in self.runs]
         parts = [torch.split(x, sizes) for x in (query, key, value)]
         return [
             (q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2))

@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import HEADS, ragged_batch, sts_dev, tiny_config
+from hypothesis import given, strategies as st
 
 import minibert
 from minibert import (
@@ -28,7 +29,8 @@ from minibert import (
     optimize,
     unoptimize,
 )
-from minibert.inference import FusedEncoder
+from minibert.attention import sdpa_attention
+from minibert.inference import FusedEncoder, packed_attention
 from minibert.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, runs_here
 
 CLASSES = ["BertModel", *HEADS[:-1]]
@@ -94,6 +96,19 @@ def test_packed_is_padded(precision: str) -> None:
         packed = model(batch["input_ids"][kept], token_type_ids=batch["token_type_ids"][kept], layout=layout)
 
     assert (packed.last_hidden_state - padded).abs().max() < MOST[precision] / 10
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
+def test_packed_attention_is_attention(lengths: list[int]) -> None:
+    """Whatever lies beside a sequence: its keys are padded with its neighbour's, which must not be seen."""
+    generator = torch.Generator().manual_seed(sum(lengths))
+    qkv = torch.randn(sum(lengths), 3, 2, 8, generator=generator).mul_(3)
+    layout = PackedLayout(lengths)
+
+    expected, _ = sdpa_attention(*qkv.unbind(1), layout, 0.0)
+    received, _ = packed_attention(*qkv.unbind(1), layout, 0.0)
+
+    torch.testing.assert_close(received, expected, rtol=0, atol=1e-5)
 
 
 def test_multiple_choice() -> None:
