@@ -136,9 +136,11 @@ class FusedEncoder(BertEncoder):
         """As `BertEncoder.forward`; results are float32 whatever they were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
-        if attend is sdpa_attention and isinstance(layout, PackedLayout) and hidden_states.device.type == "cpu":
+        hidden_states = hidden_states.to(self.dtype)
+        on_cpu = hidden_states.device.type == "cpu" and hidden_states.dtype == torch.float32
+        if on_cpu and attend is sdpa_attention and isinstance(layout, PackedLayout):
             attend = packed_attention
-        states, attentions = super().forward(hidden_states.to(self.dtype), layout, attend, keep_all)
+        states, attentions = super().forward(hidden_states, layout, attend, keep_all)
         return [x.float() for x in states], [x.float() for x in attentions]
 
     def unfused(self) -> BertEncoder:
@@ -181,7 +183,7 @@ def packed_attention(
 ) -> tuple[Tensor, Tensor | None]:
     """`sdpa_attention` of short sequences in a packed batch, in two thirds of its time.
 
-    torch's kernel for the CPU takes keys 16 at a time and those that are left over one by one. So it gets whole
+    torch's float32 kernel for the CPU takes keys 16 at a time and those that are left over one by one. So it gets whole
     sixteens: the keys of a sequence and the first ones of its neighbour, which a mask hides. They lie next to each
     other, so nothing is copied; only the last run, which nothing follows, is taken as it is.
     """
