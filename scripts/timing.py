@@ -8,9 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+PAUSE = 0.1  # seconds
+
 
 def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1) -> dict[str, list[float]]:
     """Seconds of each piece of work, one after the other in every round, so that a slow moment hits all of them.
+
+    Every round begins with another one, after a pause in which the threads of the one before stop waiting for work.
 
     Args:
         work: what to time, by name.
@@ -18,11 +22,14 @@ def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int, warmup: int
         warmup: rounds before them that do not.
     """
     seconds: dict[str, list[float]] = {name: [] for name in work}
+    names = list(work)
     for turn in range(warmup + repeats):
-        for name, run in work.items():
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
             gc.collect()
+            time.sleep(PAUSE)
             start = time.perf_counter()
-            run()
+            work[name]()
             if turn >= warmup:
                 seconds[name].append(time.perf_counter() - start)
     return seconds
