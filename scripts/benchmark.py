@@ -109,7 +109,8 @@ def plot(results: dict[str, Any], path: Path) -> None:
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xlabel("times as fast as the peer (red: target)")
     figure.tight_layout()
-    figure.savefig(path, dpi=150)
+    axes.margins(x=0.1)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
 
 
 if __name__ == "__main__":
