@@ -127,7 +127,7 @@ class FusedEncoder(BertEncoder):
                 x, inputs = _with_inputs(layer, x, layout)
             layers.append(_fused(layer, config, _Products(kernel, self.dtype, inputs, scratch)))
         self.layer = nn.ModuleList(layers)
-        self.register_state_dict_post_hook(_to_float32)  # type: ignore[no-untyped-call]
+        self.register_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
         self.eval()
 
     def forward(
@@ -228,7 +228,7 @@ class Fused(nn.Module):
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         for kind, joined in (("weight", self.kernel.weight()), ("bias", self.kernel.bias)):
             for name, tensor in zip(self.names, joined.chunk(len(self.names)), strict=True):
-                destination[f"{prefix}{name}.{kind}"] = tensor.to(torch.float32, copy=True)
+                destination[f"{prefix}{name}.{kind}"] = tensor
 
 
 class FusedSelfAttention(Fused, BertSelfAttention):
@@ -309,9 +309,9 @@ def _fused(layer: BertLayer, config: BertConfig, products: _Products) -> BertLay
     return fused
 
 
-def _to_float32(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: dict[str, Any]) -> None:
-    """LayerNorms are saved in float32, like everything else."""
-    state.update({name: x.float() for name, x in state.items() if name.startswith(prefix)})
+def _in_float32(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: dict[str, Any]) -> None:
+    """What the encoder saved, as float32 copies: nothing that is done to them reaches the weights in use."""
+    state.update({name: x.to(torch.float32, copy=True) for name, x in state.items() if name.startswith(prefix)})
 
 
 def _choose(precision: str, device: torch.device) -> tuple[type[Kernel], torch.dtype]:

@@ -78,7 +78,7 @@ class MklKernel(Kernel):
     when it is told of another number of rows; so it is always told the one at hand.
     """
 
-    ROWS = 256  # from 128 on up to 10% slower with a thousand rows, from 1024 on a third slower with a few
+    ROWS = 256  # 128 is up to 10% slower with a thousand rows, 1024 a third slower with a few
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         super().__init__(weight, bias, _in_place(activation))
