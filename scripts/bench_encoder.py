@@ -19,7 +19,7 @@ from torch import Tensor
 
 from minibert import BertConfig, BertModel, PackedLayout, optimize
 from minibert.inference import NEEDED_FEATURES
-from minibert.kernels import MklKernel, OneDnnKernel, processor_features, runs_here
+from minibert.kernels import Int8Kernel, MklKernel, OneDnnKernel, processor_features, runs_here
 
 # (batch, seq) -> least ratio to each peer in float32
 SHAPES: dict[tuple[int, int], dict[str, float]] = {
@@ -29,18 +29,6 @@ SHAPES: dict[tuple[int, int], dict[str, float]] = {
 }
 # (inputs, outputs) of a base layer's products, and how many of its weights they hold
 PRODUCTS = [(768, 2304), (768, 768), (768, 3072), (3072, 768)]
-MEMORY = """if True:
-    import gc, sys, torch
-    from minibert import BertConfig, BertModel, optimize
-    def resident():
-        return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
-    with torch.no_grad():
-        optimize(BertModel(BertConfig.from_preset("tiny")))(torch.ones(1, 8, dtype=torch.long))  # loads the libraries
-    before = resident()
-    model = optimize(BertModel.from_pretrained(sys.argv[1]))
-    gc.collect()
-    print(resident() - before)
-"""
 Run = Callable[[Tensor, Tensor], Any]
 
 
@@ -234,7 +222,8 @@ def low_precision(
 ) -> dict[str, Any]:
     """Our int8 against ONNX Runtime's dynamic int8, or bf16 against OpenVINO's; how far each is from float32."""
     work = f"base, {batch}x{seq} tokens, {precision}"
-    if not processor_features() & NEEDED_FEATURES[precision]:
+    runs = precision != "int8" or runs_here(Int8Kernel)
+    if not runs or not processor_features() & NEEDED_FEATURES[precision]:
         return {"work": work, "skipped": "this processor has no instructions for it"}
     fast = optimize(model, precision=precision)
     name, peer = (
@@ -273,7 +262,7 @@ def relative_error(received: Tensor, exact: Tensor) -> float:
 
 def memory(folder: str) -> dict[str, Any]:
     """Resident memory that a float32 model adds once it is optimised, in a process of its own (Linux)."""
-    command = [sys.executable, "-c", MEMORY, folder]
+    command = [sys.executable, str(Path(__file__).with_name("memory_of_optimized.py")), folder, "fp32"]
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     size = Path(folder, "model.safetensors").stat().st_size / 1e6
     added = float(run.stdout)

@@ -108,8 +108,8 @@ def plot(results: dict[str, Any], path: Path) -> None:
     axes.set_yticks(range(len(entries)), [f"{e['work']}  |  {e['peer']}" for e in entries], fontsize=7)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xlabel("times as fast as the peer (red: target)")
-    figure.tight_layout()
     axes.margins(x=0.1)
+    figure.tight_layout()
     figure.savefig(path, dpi=150, bbox_inches="tight")
 
 
