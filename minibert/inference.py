@@ -311,7 +311,8 @@ def _fused(layer: BertLayer, config: BertConfig, products: _Products) -> BertLay
 
 def _in_float32(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: dict[str, Any]) -> None:
     """What the encoder saved, as float32 copies: nothing that is done to them reaches the weights in use."""
-    state.update({name: x.to(torch.float32, copy=True) for name, x in state.items() if name.startswith(prefix)})
+    for name in [name for name in state if name.startswith(prefix)]:  # one at a time: no second set of all weights
+        state[name] = state[name].to(torch.float32, copy=True)
 
 
 def _choose(precision: str, device: torch.device) -> tuple[type[Kernel], torch.dtype]:
