@@ -175,7 +175,7 @@ class Int8Kernel(Kernel):
 
 def _in_place(activation: Activation | None) -> Activation | None:
     """An activation of what nobody else holds: for quick products new memory costs as much as the arithmetic."""
-    return torch.ops.aten.gelu_ if activation is F.gelu else activation
+    return torch.ops.aten.gelu_.default if activation is F.gelu else activation
 
 
 @cache
