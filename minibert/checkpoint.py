@@ -14,7 +14,7 @@ import os
 import pickle
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -232,6 +232,16 @@ class PreTrainedModel(nn.Module):
         """Type of the parameters."""
         return next(self.parameters()).dtype
 
+    def train(self: Model, mode: bool = True) -> Model:
+        """As `nn.Module.train`; an optimised model refuses to be trained."""
+        self.base_model.encoder.train(mode)  # first, so that a refusal leaves everything as it was
+        return super().train(mode)
+
+    def _apply(self: Model, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Model:
+        self.base_model.encoder._apply(fn)  # `.to`, `.half` and the like come through here; first, as in `train`
+        applied: Model = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return applied
+
     def num_parameters(self) -> int:
         """Number of trainable numbers, shared tensors counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
@@ -426,8 +436,9 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
                 if dtype is None or offset % dtype.itemsize:
                     tensors[name] = file.get_tensor(name)  # a rare type, or a file whose data is not aligned
                 else:
-                    place = (mapped, offset // dtype.itemsize, entries[name]["shape"])
-                    tensors[name] = torch.empty(0, dtype=dtype).set_(*place)  # type: ignore[call-overload]
+                    # a storage of its own, on the same memory: pickling a tensor writes all of its storage
+                    own = mapped[offset : start + entries[name]["data_offsets"][1]]
+                    tensors[name] = torch.empty(0, dtype=dtype).set_(own, 0, entries[name]["shape"])  # type: ignore[call-overload]
             return tensors
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
         raise ValueError(f"{path} is not a whole safetensors file ({error}); get it again.") from None

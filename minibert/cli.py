@@ -12,13 +12,19 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import minibert
+from minibert.files import read_lines
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from minibert.embedder import SentenceEmbedder
 
 DEFAULT_MODEL = "minibert-tiny"
@@ -30,18 +36,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.showwarning = _show_warning
     try:
         code: int = options.run(options) or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here and not when Python ends, so that a full disk is an error like any other
     except KeyboardInterrupt:
         print("minibert: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        sys.stderr.close()
+        _drop_output()
         return 1
     except (ValueError, TypeError, OSError, ImportError) as error:
         if options.debug:
             traceback.print_exc()
         print(f"minibert {options.command}: {_sentence(error)}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
         return 1
     return code
+
+
+def _drop_output() -> None:
+    """Nothing more goes to stdout: Python would try what is left when it ends, and complain."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -85,31 +103,15 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, ensure_ascii=False))
 
 
-def read_lines(options: argparse.Namespace) -> list[str]:
-    """The texts of a command; see `stream_lines`."""
-    return list(stream_lines(options))
-
-
-def stream_lines(options: argparse.Namespace) -> Iterable[str]:
+def texts_of(options: argparse.Namespace) -> Iterable[str]:
     """The texts of a command, one at a time: its arguments, or the lines of `--file` (`-`: stdin) or of a pipe."""
     if options.texts and options.file:
         raise ValueError("give texts or --file, not both.")
     if options.texts:
         return list(options.texts)
-    if options.file is None and sys.stdin.isatty():
+    if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise ValueError("no text given: pass it as arguments, by --file, or through a pipe.")
-    return _lines_of(options.file or "-")
-
-
-def _lines_of(name: str) -> Iterator[str]:
-    """The lines of a UTF-8 file or, for "-", of stdin; a blank line is an empty text."""
-    with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.rstrip(b"\r\n").decode("utf-8")
-            except UnicodeDecodeError:
-                where = "stdin" if name == "-" else name
-                raise ValueError(f"line {number} of {where} is not UTF-8; convert the file (iconv -t utf-8).") from None
+    return chain.from_iterable(read_lines(name) for name in options.file or ["-"])
 
 
 def _add_embed(commands: Any) -> None:
@@ -135,12 +137,12 @@ def _embed(options: argparse.Namespace) -> None:
     from minibert.corpus import encode_corpus, encode_file
     from minibert.vector_files import json_line, numbers
 
-    texts = stream_lines(options)
+    texts = texts_of(options)
     # torchrun tells each of its processes its number and how many there are
-    rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
     if options.out and options.out_dir:
         raise ValueError("give --out or --out-dir, not both.")
-    if world_size > 1 and not (options.out_dir and options.file not in (None, "-")):
+    if world_size > 1 and not (options.out_dir and options.file and "-" not in options.file):
         raise ValueError("under torchrun give --file and --out-dir: each process writes shards of its own.")
     embedder = _load_embedder(options, options.normalize)
     settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
@@ -180,31 +182,33 @@ def _add_search(commands: Any) -> None:
     parser.add_argument("query", metavar="QUERY")
     parser.add_argument("--corpus", required=True, metavar="FILE", help="texts, one a line (- for stdin)")
     parser.add_argument(
-        "--vectors", metavar="FILE", help="their vectors, as `minibert embed --out FILE.npy` wrote them"
+        "--vectors",
+        metavar="FILE",
+        help="their vectors, as `minibert embed --out FILE.npy` wrote them (with --prompt-name, if the model has a "
+        "prompt for documents)",
     )
     parser.add_argument("--top", type=int, default=5, help="lines to show (default: %(default)s)")
     _add_embedder_options(parser)
 
 
 def _search(options: argparse.Namespace) -> None:
-    import numpy as np
-
     from minibert.search import nearest
 
     embedder = _load_embedder(options)
-    texts = list(_lines_of(options.corpus))
-    prompts = {name: name for name in embedder.prompts}
+    texts = list(read_lines(options.corpus))
+    # asymmetric models put one prompt before a question and another before what may answer it
+    document = next((name for name in ("document", "passage", "corpus") if name in embedder.prompts), None)
     if options.vectors:
-        vectors = np.load(options.vectors, mmap_mode="r")
+        vectors = _read_vectors(options.vectors)
         if len(vectors) != len(texts):
             raise ValueError(
                 f"{options.vectors} holds {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."
             )
+        if document:
+            warnings.warn(f"the vectors should come from minibert embed --prompt-name {document}.", stacklevel=2)
     else:
-        # asymmetric models put one prompt before a question and another before what may answer it
-        document = prompts.get("document", prompts.get("passage", prompts.get("corpus")))
         vectors = embedder.encode(texts, prompt_name=document, show_progress=sys.stderr.isatty())
-    query = embedder.encode(options.query, prompt_name=prompts.get("query"))
+    query = embedder.encode(options.query, prompt_name="query" if "query" in embedder.prompts else None)
     rows, scores = nearest(query, vectors, options.top)
     found = [(int(row) + 1, float(score), texts[row]) for row, score in zip(rows[0], scores[0], strict=True)]
     if options.json:
@@ -212,6 +216,19 @@ def _search(options: argparse.Namespace) -> None:
         return print_json({"query": options.query, "results": results})
     for line, score, text in found:
         print(f"{score:.4f}  {line:>6}  {text}")
+
+
+def _read_vectors(name: str) -> NDArray[np.float32]:
+    """The vectors (N, D) of an .npy file, memory-mapped."""
+    import numpy as np
+
+    try:
+        vectors: NDArray[np.float32] = np.load(name, mmap_mode="r")
+    except (ValueError, EOFError):
+        raise ValueError(f"{name} is not a whole .npy file; write one with minibert embed --out FILE.npy.") from None
+    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
+        raise ValueError(f"{name} should hold one row of numbers for each text, as minibert embed writes them.")
+    return vectors
 
 
 def _add_embedder_options(parser: argparse.ArgumentParser) -> None:
@@ -254,7 +271,7 @@ def _tokenize(options: argparse.Namespace) -> None:
     from minibert.tokenizer import BertTokenizer
 
     tokenizer = BertTokenizer.from_pretrained(options.model, **source_options(options))
-    for text in read_lines(options):
+    for text in list(texts_of(options)):  # all are read before anything is printed
         encoding = tokenizer(text, return_offsets_mapping=True)
         ids, offsets = encoding["input_ids"], encoding["offset_mapping"]
         tokens = tokenizer.convert_ids_to_tokens(ids)
@@ -278,7 +295,7 @@ def _fill_mask(options: argparse.Namespace) -> None:
     from minibert.predict import fill_mask
     from minibert.tokenizer import BertTokenizer
 
-    texts = read_lines(options)
+    texts = list(texts_of(options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what would be worth a warning is an error here
         model = BertForMaskedLM.from_pretrained(options.model, **source_options(options))
@@ -413,7 +430,9 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _add_text_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("texts", nargs="*", metavar="TEXT")
-    parser.add_argument("--file", help="read texts from this file, one a line (- for stdin)")
+    parser.add_argument(
+        "--file", action="append", help="read texts from this file, one a line (- for stdin); may be repeated"
+    )
 
 
 def _sentence(error: BaseException) -> str:

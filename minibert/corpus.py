@@ -14,7 +14,6 @@ the same. A run that was stopped, however hard, is continued by starting it agai
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
@@ -24,7 +23,7 @@ from typing import Any
 import torch
 
 from minibert.batching import Progress
-from minibert.embedder import WINDOW, SentenceEmbedder
+from minibert.embedder import WINDOW, SentenceEmbedder, checked, several
 from minibert.files import read_json, replacing, write_json
 from minibert.vector_files import FORMATS, open_vectors, vector_format
 
@@ -48,23 +47,6 @@ class CorpusReport:
     skipped: int = 0
 
 
-def read_lines(name: str) -> Iterator[str]:
-    """The lines of a UTF-8 file, or of stdin for "-", one at a time; blank lines count, as empty texts.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: a line is not UTF-8; its number is named.
-    """
-    where = "stdin" if name == "-" else name
-    file = sys.stdin.buffer if name == "-" else Path(name).open("rb")
-    with file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.rstrip(b"\r\n").decode("utf-8")
-            except UnicodeDecodeError:
-                raise ValueError(f"line {number} of {where} is not UTF-8; convert the file (iconv -t utf-8).") from None
-
-
 def encode_file(
     embedder: SentenceEmbedder, texts: Iterable[str], path: str | Path, *, show_progress: bool = False, **options: Any
 ) -> CorpusReport:
@@ -78,15 +60,18 @@ def encode_file(
         options: as in `SentenceEmbedder.encode`.
 
     Raises:
-        ValueError: a format or an option that does not exist.
+        ValueError: a format or an option that does not exist, or something that is not a text.
         OSError: the file cannot be written, FileNotFoundError when its folder does not exist.
     """
     file_format, path = vector_format(path), Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    texts = several(texts)
     with Progress(show_progress) as progress:
         settings = embedder.window_options(**options)
-        return _write(embedder, iter(texts), path, file_format, settings, progress)
+        return _write(embedder, texts, path, file_format, settings, progress)
 
 
 def encode_corpus(
@@ -118,7 +103,8 @@ def encode_corpus(
         options: as in `SentenceEmbedder.encode`.
 
     Raises:
-        ValueError: an option that does not exist, or a folder that was begun with other texts, model or settings.
+        ValueError: an option that does not exist, something that is not a text, or a folder that was begun with other
+            texts, model or settings.
         OSError: a shard cannot be written; those before it are complete.
     """
     if file_format not in FORMATS:
@@ -128,6 +114,7 @@ def encode_corpus(
     if not 0 <= rank < world_size:
         raise ValueError(f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}.")
     settings = embedder.window_options(**options)
+    texts = several(texts)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if world_size == 1:  # among several, another may be writing these right now
@@ -137,10 +124,9 @@ def encode_corpus(
     _check_manifest(folder / "manifest.json", about)
 
     report = CorpusReport()
-    texts = iter(texts)
     with Progress(show_progress) as progress:
         for number in count():
-            shard = list(islice(texts, shard_size))
+            shard = checked(list(islice(texts, shard_size)))
             if not shard:
                 break
             if number % world_size == rank:
@@ -168,7 +154,7 @@ def _write(
                 report.tokens += encoded.tokens
                 report.overlong += encoded.overlong
     except OSError as error:
-        if error.filename is not None:  # says itself which file it could not open, perhaps that of the texts
+        if error.filename is not None or error.errno is None:  # says itself what failed, perhaps the file of the texts
             raise
         raise OSError(f"{path} could not be written ({error.strerror or error}).") from error
     return report
@@ -222,10 +208,10 @@ def _check_manifest(path: Path, settings: dict[str, Any]) -> None:
         return
     earlier = read_json(path)
     changed = [name for name in settings if earlier.get(name) != settings[name]]
-    if "model" in changed:
+    if changed == ["model"]:
         raise ValueError(f"{path.parent} was begun with another model or tokenizer; give another folder.")
     if changed:
-        name = changed[0]
+        name = next(name for name in changed if name != "model")  # weights differ with the precision, too
         raise ValueError(
             f"{path.parent} was begun with {name} {earlier.get(name)!r}, not {settings[name]!r}: use the same settings "
             "to go on, or another folder."
@@ -243,6 +229,7 @@ def _describe(embedder: SentenceEmbedder) -> dict[str, Any]:
         "steps": [str(step) for step in embedder.steps],
         "max_length": embedder.max_length,
         "include_prompt": embedder.include_prompt,
+        "truncation_side": embedder.tokenizer.truncation_side,
     }
 
 
@@ -253,7 +240,7 @@ def _fingerprint(embedder: SentenceEmbedder) -> str:
     digest = hashlib.sha256(repr((sorted(tokenizer.get_vocab().items()), switches)).encode())
     digest.update(embedder.model.config.to_json_string().encode())
     for module in (embedder.model, embedder.steps):
-        for name, tensor in module.state_dict().items():
+        for name, tensor in sorted(module.state_dict().items()):  # optimised models have them in another order
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
     return digest.hexdigest()

@@ -21,7 +21,7 @@ from minibert.inference import optimize
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.pooling import POOLINGS, Layers, combine_layers, pool, resolve_layers
-from minibert.sentence_folder import Dense, Normalize, read_sentence_folder
+from minibert.sentence_folder import Dense, Normalize, Truncate, read_sentence_folder
 from minibert.tokenizer import BertTokenizer
 
 Vectors = NDArray[np.float32]
@@ -63,7 +63,7 @@ class SentenceEmbedder:
         pooling: one of `minibert.pooling.POOLINGS`, or several to be put side by side.
         layers: which layers, and
         layer_weights: with what weights; as in `minibert.pooling.combine_layers`.
-        steps: modules that the pooled vectors (batch, hidden) go through, such as `Dense` and `Normalize`.
+        steps: modules that the pooled vectors (batch, hidden) go through: `Dense`, `Normalize`, `Truncate`.
         max_length: tokens of the longest text, [CLS] and [SEP] included; never more than the model has positions.
             None: what the tokenizer says.
         prompts: texts to put before every text, by name.
@@ -100,7 +100,7 @@ class SentenceEmbedder:
         self._keep_all = self.layers != [depth]
         self.steps = nn.Sequential(*steps).to(model.device).eval()
         positions = model.config.max_position_embeddings
-        self.max_length = min(positions, max_length or tokenizer.model_max_length)
+        self.max_length = min(positions, tokenizer.model_max_length if max_length is None else max_length)
         self.prompts = dict(prompts or {})
         self.default_prompt_name = default_prompt_name
         self.include_prompt = include_prompt
@@ -110,13 +110,16 @@ class SentenceEmbedder:
         features = hidden * (len(self.layers) if self.layer_weights is None else 1)
         self._width = sum(hidden if name == "pooler" else features for name in self.pooling)
         self.dimension = self._width
-        for dense in (step for step in self.steps if isinstance(step, Dense)):
-            if dense.linear.in_features != self.dimension:
-                raise ValueError(
-                    f"layers and pooling give vectors of {self.dimension} numbers, but the Dense layer of this model "
-                    f"takes {dense.linear.in_features}."
-                )
-            self.dimension = dense.linear.out_features
+        for step in self.steps:
+            if isinstance(step, Truncate):
+                self.dimension = min(self.dimension, step.dimension)
+            elif isinstance(step, Dense):
+                if step.linear.in_features != self.dimension:
+                    raise ValueError(
+                        f"layers and pooling give vectors of {self.dimension} numbers, but the Dense layer of this "
+                        f"model takes {step.linear.in_features}."
+                    )
+                self.dimension = step.linear.out_features
 
     @classmethod
     def from_pretrained(
@@ -127,6 +130,7 @@ class SentenceEmbedder:
         layers: Layers | None = None,
         layer_weights: Sequence[float] | None = None,
         normalize: bool | None = None,
+        truncate_dim: int | None = None,
         precision: str | None = "fp32",
         max_length: int | None = None,
         prompts: dict[str, str] | None = None,
@@ -142,7 +146,10 @@ class SentenceEmbedder:
             layers: one of `minibert.pooling.LAYER_CHOICES` or layer numbers; None: `"last"`. Layers above the highest
                 one that is needed are not kept.
             layer_weights: as in `minibert.pooling.combine_layers`.
-            normalize: make vectors of length 1; None follows the folder, a plain BERT's are left as they are.
+            normalize: make vectors of length 1 at the end, or leave them as they are; None follows the folder, and a
+                plain BERT's are left as they are.
+            truncate_dim: keep so many numbers of each vector, before it is made of length 1 by `normalize=True`; None
+                follows the folder.
             precision: "fp32", "bf16" or "int8" as in `minibert.optimize`; None runs the model unchanged, whose float32
                 results equal the reference's bit for bit.
             max_length: as in the class; None: what the folder says.
@@ -168,13 +175,21 @@ class SentenceEmbedder:
             add_pooling_layer="pooler" in pooling,
             **source_options,
         )
-        numbers, weights = resolve_layers(layers or "last", model.config.num_hidden_layers, layer_weights)
+        numbers, weights = resolve_layers(
+            "last" if layers is None else layers, model.config.num_hidden_layers, layer_weights
+        )
         if "pooler" not in pooling:
             del model.encoder.layer[max(numbers) :]
             model.config = model.config.replace(num_hidden_layers=max(numbers))
         if precision is not None:
             model = optimize(model, precision=precision)
-        steps = [step for step in folder.steps if normalize is None or not isinstance(step, Normalize)]
+        steps = list(folder.steps)
+        while normalize is not None and steps and isinstance(steps[-1], Normalize):  # one before a Dense stays
+            steps.pop()
+        if truncate_dim := folder.truncate_dim if truncate_dim is None else truncate_dim:
+            steps.append(Truncate(truncate_dim))
+        if normalize:
+            steps.append(Normalize())
         # a tokenizer that keeps capitals is made not to; its accents stay as they are
         tokenizer = BertTokenizer.from_pretrained(folder.transformer, **source_options)
         if folder.lower_case and not tokenizer.do_lower_case:
@@ -186,8 +201,8 @@ class SentenceEmbedder:
             pooling=pooling,
             layers=numbers,
             layer_weights=weights,
-            steps=[*steps, Normalize()] if normalize else steps,
-            max_length=max_length or folder.max_length,
+            steps=steps,
+            max_length=folder.max_length if max_length is None else max_length,
             prompts=folder.prompts if prompts is None else prompts,
             default_prompt_name=default_prompt_name or folder.default_prompt_name,
             include_prompt=folder.include_prompt,
@@ -207,7 +222,8 @@ class SentenceEmbedder:
             (N, D) float32; (D,) for a single text; (0, D) for none.
 
         Raises:
-            ValueError: something that is not a text, or an option that does not exist.
+            ValueError: something that is not a text, or an impossible value of an option.
+            TypeError: an option that does not exist.
         """
         single = isinstance(texts, str)
         texts = [texts] if isinstance(texts, str) else list(texts)
@@ -219,12 +235,7 @@ class SentenceEmbedder:
                 encoded = self.encode_window(texts[start : start + WINDOW], **settings, progress=progress)
                 vectors[start : start + WINDOW] = encoded.vectors
                 overlong += encoded.overlong
-        if overlong and settings["overflow"] == "truncate":
-            warnings.warn(
-                f"{overlong} of {len(texts)} texts have more than {self.max_length} tokens and were cut there; "
-                'overflow="mean" takes all of them in.',
-                stacklevel=2,
-            )
+        self._report_cut(overlong, len(texts), settings["overflow"])
         return vectors[0] if single else vectors
 
     def encode_stream(
@@ -239,10 +250,20 @@ class SentenceEmbedder:
 
         Yields:
             The next texts and their vectors (window, D), in the order of the texts.
+
+        Raises:
+            ValueError: as `encode`; a single string, or a window below 1.
         """
-        texts = iter(texts)
+        if window < 1:
+            raise ValueError(f"window should be 1 or more, not {window}.")
+        texts = several(texts)
+        settings = self.window_options(**options)
+        count = overlong = 0
         while batch := list(islice(texts, window)):
-            yield batch, self.encode(batch, **options)
+            encoded = self.encode_window(batch, **settings)
+            count, overlong = count + len(batch), overlong + encoded.overlong
+            yield batch, encoded.vectors
+        self._report_cut(overlong, count, settings["overflow"])
 
     def window_options(
         self,
@@ -286,9 +307,10 @@ class SentenceEmbedder:
         if not texts:
             return Encoded(np.empty((0, self.dimension), dtype=np.float32), 0, 0)
         head = self._head(prompt)
-        rows, counts, overlong = self._rows(_checked(texts), prompt, head, overflow)
+        rows, counts, overlong = self._rows(checked(texts), prompt, head, overflow)
         lengths = [len(row) for row in rows]
         skip = 0 if self.include_prompt or not prompt else head
+        first = [window == 0 for own in counts for window in range(own)]  # of its text
         pooled = torch.empty(len(rows), self._width)
         with torch.inference_mode():
             for batch in batches(lengths, batch_tokens):
@@ -296,7 +318,7 @@ class SentenceEmbedder:
                 features, pooler_output = self._features([rows[index] for index in batch], sizes)
                 pooled[batch] = pool(features, sizes, self.pooling, skip=skip, pooler_output=pooler_output).cpu()
                 if progress is not None:
-                    progress.add(len(batch), sum(sizes))
+                    progress.add(sum(first[index] for index in batch), sum(sizes))
             if len(rows) > len(texts):
                 pooled = merge_windows(pooled, lengths, counts)
             vectors = self.steps(pooled.to(self.model.device)).cpu().numpy()
@@ -306,7 +328,7 @@ class SentenceEmbedder:
         """Vectors of the words of texts, from the chosen layers, without prompt, pooling and normalisation.
 
         Words are the tokenizer's: cut at white space and around punctuation. Those past `max_length` tokens are left
-        out.
+        out, and a warning says of how many texts.
 
         Args:
             texts: one text or several.
@@ -322,7 +344,11 @@ class SentenceEmbedder:
             return self.words([texts], merge=merge)[0]
         if not texts:
             return []
-        encodings = self.tokenizer(_checked(texts), truncation=True, max_length=self.max_length).encodings
+        encodings = self.tokenizer(checked(texts), truncation=True, max_length=self.max_length).encodings
+        full = [text for text, e in zip(texts, encodings, strict=True) if len(e.ids) == self.max_length]
+        whole = self.tokenizer(full, verbose=False)["input_ids"] if full else []
+        overlong = sum(len(ids) > self.max_length for ids in whole)
+        self._report_cut(overlong, len(texts), "truncate", advice="words past it have no vector.")
         found: dict[int, WordVectors] = {}
         with torch.inference_mode():
             for batch in batches([len(encoding.ids) for encoding in encodings], batch_tokens):
@@ -331,6 +357,15 @@ class SentenceEmbedder:
                 for index, states in zip(batch, features.split_with_sizes(lengths), strict=True):
                     found[index] = _word_vectors(texts[index], encodings[index], states, merge)
         return [found[index] for index in range(len(texts))]
+
+    def _report_cut(
+        self, overlong: int, count: int, overflow: str, advice: str = 'overflow="mean" takes all of them in.'
+    ) -> None:
+        if overlong and overflow == "truncate":
+            warnings.warn(
+                f"{overlong} of {count} texts have more than {self.max_length} tokens and were cut there; {advice}",
+                stacklevel=3,
+            )
 
     def _named_prompt(self, name: str | None) -> str:
         name = name or self.default_prompt_name
@@ -372,7 +407,19 @@ class SentenceEmbedder:
         return combine_layers([output.last_hidden_state], [0], self.layer_weights), output.pooler_output
 
 
-def _checked(texts: Sequence[str]) -> list[str]:
+def several(texts: Iterable[str]) -> Iterator[str]:
+    """Any number of texts, one at a time.
+
+    Raises:
+        ValueError: a single string, whose letters would be taken for texts.
+    """
+    if isinstance(texts, (str, os.PathLike)):
+        raise ValueError(f"texts should be several strings, not {texts!r}; minibert.files.read_lines reads a file's.")
+    return iter(texts)
+
+
+def checked(texts: Sequence[str]) -> list[str]:
+    """The texts in a list; ValueError for what is not a string."""
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"texts should be strings, but number {index} is {text!r}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -167,3 +168,25 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
+    """The lines of a UTF-8 file, or of stdin for "-", one at a time; blank lines count, as empty texts.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is not UTF-8; its number is named.
+    """
+    where = "stdin" if name == "-" else os.fspath(name)
+    if name == "-" and sys.stdin is None:
+        raise ValueError("stdin is closed: pass texts as arguments or in a file.")
+    with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
+        number = 0
+        try:
+            for line in file:
+                number += 1
+                yield line.rstrip(b"\r\n").decode("utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"line {number} of {where} is not UTF-8; convert the file (iconv -t utf-8).") from None
+        except OSError as error:
+            raise OSError(f"{where} cannot be read after line {number} ({error.strerror}).") from None

@@ -15,7 +15,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -138,9 +138,12 @@ class FusedEncoder(BertEncoder):
             raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
         hidden_states = hidden_states.to(self.dtype)
         on_cpu = hidden_states.device.type == "cpu" and hidden_states.dtype == torch.float32
-        if on_cpu and attend is sdpa_attention and isinstance(layout, PackedLayout):
-            attend = packed_attention
-        states, attentions = super().forward(hidden_states, layout, attend, keep_all)
+        quick = on_cpu and attend is sdpa_attention and isinstance(layout, PackedLayout)
+        with torch.autocast(hidden_states.device.type, enabled=False):  # kernels take the type they were made for
+            run = partial(super().forward, hidden_states, layout, keep_all=keep_all)
+            states, attentions = run(packed_attention if quick else attend)
+            if quick and not states[-1].sum().isfinite():
+                states, attentions = run(attend)  # 0 times NaN is NaN: neighbours would share it
         return [x.float() for x in states], [x.float() for x in attentions]
 
     def unfused(self) -> BertEncoder:
@@ -241,7 +244,8 @@ class FusedSelfAttention(Fused, BertSelfAttention):
     def project(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As `BertSelfAttention.project`."""
         qkv = self.kernel(hidden_states)
-        query, key, value = qkv.view(*qkv.shape[:-1], 3, self.num_attention_heads, -1).unbind(-3)
+        sizes = (3, self.num_attention_heads, qkv.shape[-1] // 3 // self.num_attention_heads)
+        query, key, value = qkv.view(*qkv.shape[:-1], *sizes).unbind(-3)
         return query, key, value
 
 

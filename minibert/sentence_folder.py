@@ -70,6 +70,22 @@ class Normalize(nn.Module):
         return F.normalize(vectors, p=2.0, dim=-1)
 
 
+class Truncate(nn.Module):
+    """Keeps the first numbers of each vector (Kusupati et al. 2022, Matryoshka representations)."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.dimension = dimension
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(batch, hidden) to (batch, dimension)."""
+        return vectors[:, : self.dimension]
+
+    def extra_repr(self) -> str:
+        """How many."""
+        return str(self.dimension)
+
+
 @dataclass
 class SentenceFolder:
     """What a folder says about turning texts into vectors.
@@ -79,6 +95,7 @@ class SentenceFolder:
         pooling: one or several poolings, side by side.
         include_prompt: whether the tokens of a prompt take part in pooling.
         steps: `Dense` and `Normalize` modules that follow.
+        truncate_dim: how many numbers of a vector are kept after that; None: all.
         max_length: most tokens of a text, None where the folder does not say.
         lower_case: make texts lower case, whatever the tokenizer does.
         prompts: text to put before every text, by name.
@@ -89,6 +106,7 @@ class SentenceFolder:
     pooling: list[str] = field(default_factory=lambda: ["mean"])
     include_prompt: bool = True
     steps: list[nn.Module] = field(default_factory=list)
+    truncate_dim: int | None = None
     max_length: int | None = None
     lower_case: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
@@ -127,6 +145,7 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
         prompts = {name: text or "" for name, text in _get(config, content, "prompts", dict, {}).items()}
         found.prompts = {name: _get(config, prompts, name, str, "") for name in prompts}
         found.default_prompt_name = _get(config, content, "default_prompt_name", str, None)
+        found.truncate_dim = _get(config, content, "truncate_dim", int, None)
     return found
 
 
