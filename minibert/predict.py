@@ -135,6 +135,9 @@ def find_entities(
     also where no B- came before; E- and L- end, and S- and U- are spans alone. A label without such a prefix is a
     kind itself, and O is none.
 
+    Words are the tokenizer's: cut at white space and around punctuation. CoNLL's words are not, and a model that has
+    learnt `U.S.` as one word has never been asked about its parts.
+
     Args:
         model: a token classifier.
         tokenizer: its tokenizer.

@@ -39,7 +39,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--learning-rate", type=float, default=5e-5)
     parser.add_argument("--warmup", type=float, default=0.1, help="share of the steps (default: %(default)s)")
     parser.add_argument("--evaluate-every", type=int, default=0, help="steps (default: once an epoch)")
-    parser.add_argument("--save-every", type=int, default=0, help="steps between saved states")
+    parser.add_argument("--save-every", type=int, default=0, help="steps between saved states (default: evaluations)")
     parser.add_argument("--patience", type=int, default=0, help="stop after so many evaluations without a better one")
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--sharded", action="store_true", help="share the weights out to the processes, too (FSDP2)")
@@ -85,7 +85,9 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
         if os.environ.get("DEBUG"):
             raise
         sys.exit(f"finetune.py: {error}")

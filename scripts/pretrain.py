@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from minibert import BertConfig, BertForMaskedLM, BertForPreTraining, BertTokenizer
-from minibert.training.loop import Trainer, TrainingOptions
+from minibert.training.loop import Trainer, TrainingOptions, check_new
 from minibert.training.pretraining import PretrainingData, encode_documents, pretraining_losses, read_documents
 from minibert.training.processes import Processes
 from minibert.training.vocab import train_vocabulary
@@ -52,19 +52,26 @@ def parse() -> argparse.Namespace:
 
 def load_tokenizer(options: argparse.Namespace, documents: list[list[str]], vocab_size: int) -> BertTokenizer:
     """The tokenizer that is named, or one whose vocabulary the first process learns from the corpus."""
+    cased = {"do_lower_case": False} if options.cased else {}
     if options.vocab:
-        return BertTokenizer.from_pretrained(options.vocab)
+        return BertTokenizer.from_pretrained(options.vocab, **cased)
     processes = Processes.join()
-    if processes.rank == 0 and not (options.output / "vocab.txt").exists():
+    if processes.rank == 0 and not (options.resume and (options.output / "vocab.txt").exists()):
         sentences = (sentence for document in documents for sentence in document)
         train_vocabulary(sentences, options.output, vocab_size=vocab_size, lowercase=not options.cased)
     processes.gather(None)  # the others wait
-    return BertTokenizer.from_pretrained(options.output, do_lower_case=not options.cased)
+    return BertTokenizer.from_pretrained(options.output, **cased)
 
 
 def main() -> None:
     options = parse()
+    if not options.resume:
+        check_new(options.output)
     config = BertConfig(**json.loads(options.config.read_text(encoding="utf-8")))
+    if options.max_length > config.max_position_embeddings:
+        raise ValueError(
+            f"--max-length is {options.max_length}; the config has {config.max_position_embeddings} positions."
+        )
     documents = read_documents(options.corpus)
     tokenizer = load_tokenizer(options, documents, options.vocab_size or config.vocab_size)
     config = config.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
@@ -92,7 +99,9 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
         if os.environ.get("DEBUG"):
             raise
         sys.exit(f"pretrain.py: {error}")

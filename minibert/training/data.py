@@ -7,11 +7,13 @@ single numbers become a tensor (batch,).
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +26,7 @@ from minibert.layouts import PackedLayout
 Example = dict[str, Any]
 Batch = dict[str, Any]
 """Keyword arguments of a model's forward."""
+T = TypeVar("T")
 
 
 def read_table(
@@ -39,21 +42,47 @@ def read_table(
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line that cannot be read, or that has another number of columns.
+        ValueError: a line that cannot be read, or that has another number of columns; no row at all.
     """
     path = Path(path)
-    with path.open(encoding="utf-8", newline="") as file:
-        if path.suffix == ".jsonl":
-            return [_json_row(line, f"{path}, line {number}") for number, line in enumerate(file, 1) if line.strip()]
-        delimiter = delimiter or ("," if path.suffix == ".csv" else "\t")
-        # in tables separated by tabs a quotation mark is only a quotation mark
-        tabs = csv.reader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-        rows = [row for row in (tabs if delimiter == "\t" else csv.reader(file, delimiter=delimiter)) if row]
-    names = list(columns) if columns is not None else rows.pop(0)
+    text = _text(path)
+    if path.suffix == ".jsonl":
+        lines = enumerate(text.split("\n"), 1)
+        return _some(path, [_json_row(line, f"{path}, line {number}") for number, line in lines if line.strip()])
+    delimiter = delimiter or ("," if path.suffix == ".csv" else "\t")
+    if len(delimiter) != 1:
+        raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a text may be as long as the file
+    # in tables separated by tabs a quotation mark is only a quotation mark
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
+    try:
+        rows = [row for row in reader if row]
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}; look for a quotation mark too many.") from None
+    names = list(columns) if columns is not None else _some(path, rows).pop(0)
     for number, row in enumerate(rows, 1):
         if len(row) < len(names) or (len(row) > len(names) and columns is None):
             raise ValueError(f"{path}: row {number} has {len(row)} columns, not {len(names)} ({', '.join(names)}).")
-    return [dict(zip(names, row, strict=False)) for row in rows]
+    return _some(path, [dict(zip(names, row, strict=False)) for row in rows])
+
+
+def _text(path: Path) -> str:
+    """A file's text in UTF-8, with or without a byte order mark."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); convert it (iconv).") from None
+
+
+def _some(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
+    if not rows:
+        raise ValueError(f"{path} holds no rows.")
+    return rows
 
 
 def _json_row(line: str, place: str) -> dict[str, Any]:
@@ -71,11 +100,11 @@ def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line without a tag.
+        ValueError: a line without a tag, or no line at all.
     """
     sentences: list[tuple[list[str], list[str]]] = [([], [])]
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
-        fields = line.split()
+    for number, line in enumerate(_text(Path(path)).split("\n"), 1):
+        fields = line.strip().split("\t" if "\t" in line.strip() else None)
         if not fields or fields[0] == "-DOCSTART-":
             sentences.append(([], []))
         elif len(fields) == 1:
@@ -83,7 +112,7 @@ def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]
         else:
             sentences[-1][0].append(fields[0])
             sentences[-1][1].append(fields[-1])
-    return [sentence for sentence in sentences if sentence[0]]
+    return _some(path, [sentence for sentence in sentences if sentence[0]])
 
 
 def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -91,22 +120,32 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not a SQuAD file.
+        ValueError: not a SQuAD file, no question in it, or an answer that does not stand in its context.
     """
+    rows = []
     try:
-        return [
-            {
-                "question": entry["question"],
-                "context": paragraph["context"],
-                "answers": [answer["text"] for answer in entry["answers"]],
-                "starts": [answer["answer_start"] for answer in entry["answers"]],
-            }
-            for article in read_json(Path(path))["data"]
-            for paragraph in article["paragraphs"]
-            for entry in paragraph["qas"]
-        ]
-    except (KeyError, TypeError) as error:
+        for article in read_json(Path(path))["data"]:
+            for paragraph in article["paragraphs"]:
+                entries, context = paragraph["qas"], paragraph["context"]
+                for entry in entries:
+                    answers = [(a["text"], a["answer_start"]) for a in entry["answers"] if a["text"].strip()]
+                    places = [_answer_place(context, *answer) for answer in answers]
+                    if None in places:
+                        wrong = answers[places.index(None)][0]
+                        raise ValueError(f"{path}: the answer {wrong!r} does not stand in the context of its question.")
+                    texts = [text.strip() for text, _ in answers]
+                    rows.append({"question": entry["question"], "context": context, "answers": texts, "starts": places})
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a SQuAD file: {error} is missing or of another kind.") from None
+    return _some(path, rows)
+
+
+def _answer_place(context: str, text: str, start: int) -> int | None:
+    """Where an answer stands, without white space around it: as near as can be to where it should."""
+    start += len(text) - len(text.lstrip())
+    text = text.strip()
+    places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
+    return min(places, key=lambda place: abs(place - start), default=None)
 
 
 class Dataset(Protocol):

@@ -8,9 +8,11 @@ A task says how its files are read, encoded, learnt and measured; four fit into 
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -34,6 +36,7 @@ from minibert.training.data import (
     Batch,
     Example,
     Examples,
+    length,
     pack,
     pad,
     read_conll,
@@ -41,7 +44,7 @@ from minibert.training.data import (
     read_table,
     split_by_tokens,
 )
-from minibert.training.loop import Trainer, TrainingOptions
+from minibert.training.loop import Trainer, TrainingOptions, check_new
 
 Path_ = str | os.PathLike[str]
 
@@ -104,6 +107,9 @@ def finetune(
         ValueError: a file that does not hold what the task needs.
     """
     options = replace(options or TrainingOptions(), packed=task.packed)
+    if not resume:
+        check_new(folder)
+    metrics.check()  # now, and not after an epoch
     tokenizer = BertTokenizer.from_pretrained(checkpoint)
     train_rows, dev_rows = task.read(train), task.read(dev)
     torch.manual_seed(options.seed)
@@ -112,6 +118,9 @@ def finetune(
         model = task.model_class.from_pretrained(checkpoint, dtype=torch.float32, **task.config(train_rows))
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
+    most = model.config.max_position_embeddings
+    if (longest := max(map(length, [*examples, *dev_examples]))) > most:
+        raise ValueError(f"An example has {longest} tokens, but {checkpoint} only {most} positions: max_length={most}.")
     trainer = Trainer(
         model,
         Examples(examples),
@@ -165,6 +174,10 @@ class SequenceTask:
             if missing := next((number for number, row in enumerate(rows, 1) if column not in row), None):
                 known = ", ".join(rows[missing - 1])
                 raise ValueError(f"{path} has no column {column!r} in row {missing}; its columns are {known}.")
+        for number, row in enumerate(rows, 1):
+            label = row[self.label]
+            if not isinstance(label, (str, int, float)) or not str(label).strip():
+                raise ValueError(f"{path}, row {number}: {self.label} should be a label, not {label!r}.")
         return rows
 
     def config(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -189,10 +202,10 @@ class SequenceTask:
 
     def _label(self, label: str, config: BertConfig) -> int | float:
         if self.regression:
-            try:
-                return float(label)
-            except ValueError:
-                raise ValueError(f"Column {self.label!r} should hold numbers, not {label!r}.") from None
+            with suppress(ValueError):
+                if math.isfinite(number := float(label)):
+                    return number
+            raise ValueError(f"Column {self.label!r} should hold numbers, not {label!r}.")
         return _number_of(label, config)
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -233,16 +246,30 @@ class TokenTask:
     def examples(
         self, rows: Sequence[tuple[list[str], list[str]]], tokenizer: BertTokenizer, config: BertConfig, most: int
     ) -> list[Example]:
-        """Sentences cut to `most` tokens; only first pieces have a label."""
-        encoded = tokenizer([words for words, _ in rows], is_split_into_words=True, truncation=True, max_length=most)
+        """Sentences; only first pieces have a label.
+
+        A sentence of more than `most` tokens is read through windows that share a quarter. A word that is in two of
+        them has its label in the first.
+        """
+        encoded = tokenizer(
+            [words for words, _ in rows],
+            is_split_into_words=True,
+            truncation=True,
+            max_length=most,
+            stride=max(0, min(most // 4, most - 3)),
+            return_overflowing_tokens=True,
+        )
         examples = []
-        for number, (ids, (_, tags)) in enumerate(zip(encoded["input_ids"], rows, strict=True)):
-            words = encoded.word_ids(number)
-            labels = [
-                IGNORED if word is None or word == before else _number_of(tags[word], config)
-                for before, word in zip([None, *words], words, strict=False)
-            ]
-            examples.append({"input_ids": np.array(ids), "labels": np.array(labels)})
+        seen: set[tuple[int, int]] = set()
+        for window, row in enumerate(encoded["overflow_to_sample_mapping"]):
+            words = np.full(len(encoded["input_ids"][window]), -1)
+            for place, word in enumerate(encoded.word_ids(window)):
+                if word is not None and (row, word) not in seen:
+                    seen.add((row, word))
+                    words[place] = word
+            labels = [IGNORED if word < 0 else _number_of(rows[row][1][word], config) for word in words.tolist()]
+            ids = np.array(encoded["input_ids"][window])
+            examples.append({"input_ids": ids, "labels": np.array(labels), "words": words, "row": row})
         return examples
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -251,16 +278,17 @@ class TokenTask:
         return {"labels": F.cross_entropy(logits, batch["labels"], reduction="sum")}
 
     def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
-        """F1 of entities."""
+        """F1 of entities, over every word of every sentence; a word without a WordPiece gets the tag O."""
         names = model.config.id2label
-        labels, predictions = [], []
+        predictions = [["O"] * len(tags) for _, tags in rows]
         for batch in _batches(model, examples, packed=True):
             best = model(**_inputs(batch)).logits.argmax(-1)
             lengths = batch["layout"].lengths
-            for right, given in zip(batch["labels"].split(lengths), best.split(lengths), strict=True):
-                labels.append([names[i] for i in right[right != IGNORED].tolist()])
-                predictions.append([names[i] for i in given[right != IGNORED].tolist()])
-        return metrics.entity_scores(labels, predictions)
+            windows = zip(batch["row"].tolist(), batch["words"].split(lengths), best.split(lengths), strict=True)
+            for row, words, given in windows:
+                for word, tag in zip(words[words >= 0].tolist(), given[words >= 0].tolist(), strict=True):
+                    predictions[row][word] = names[tag]
+        return metrics.entity_scores([tags for _, tags in rows], predictions)
 
 
 @dataclass(frozen=True)
@@ -271,7 +299,7 @@ class AnswerTask:
     window of a question that cannot be answered.
 
     Attributes:
-        stride: tokens that a window repeats from the one before.
+        stride: tokens that a window repeats from the one before, or half of what the longest question leaves.
         longest_answer: in tokens.
     """
 
@@ -293,13 +321,22 @@ class AnswerTask:
     def examples(
         self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, most: int
     ) -> list[Example]:
-        """Windows, with the place of the first answer and that of every token in the context (-1 in the question)."""
+        """Windows, with the place of the first answer and that of every token in the context (-1 in the question).
+
+        Raises:
+            ValueError: a question that leaves no room for its context.
+        """
+        questions = [row["question"] for row in rows]
+        lengths = [len(ids) + 1 for ids in tokenizer(questions, verbose=False)["input_ids"]]  # [SEP] at the end, too
+        if (room := most - max(lengths)) < 1:
+            question = questions[lengths.index(max(lengths))]
+            raise ValueError(f"max_length is {most}, but with the question {question!r} that is no room for a context.")
         encoded = tokenizer(
-            [row["question"] for row in rows],
+            questions,
             [row["context"] for row in rows],
             truncation="only_second",
             max_length=most,
-            stride=self.stride,
+            stride=min(self.stride, room // 2),
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
         )
@@ -322,10 +359,17 @@ class AnswerTask:
         return examples
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Cross entropy of the start and of the end, half of each."""
+        """Cross entropy of the start and of the end, half of each.
+
+        Padding takes no part: how much there is of it depends on how the batch was cut.
+        """
         output = model(**_inputs(batch))
-        start = F.cross_entropy(output.start_logits, batch["start_positions"], reduction="sum")
-        end = F.cross_entropy(output.end_logits, batch["end_positions"], reduction="sum")
+        padding = batch["attention_mask"] == 0
+        lowest = torch.finfo(output.start_logits.dtype).min
+        start, end = (
+            F.cross_entropy(logits.masked_fill(padding, lowest), batch[name], reduction="sum")
+            for logits, name in ((output.start_logits, "start_positions"), (output.end_logits, "end_positions"))
+        )
         return {"start_positions": (start + end) / 2}
 
     def scores(self, model: Any, rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> dict[str, float]:
@@ -333,21 +377,27 @@ class AnswerTask:
         return metrics.answer_scores([row["answers"] for row in rows], self.answers(model, rows, examples))
 
     def answers(self, model: Any, rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> list[str]:
-        """The best answer to each question; "" where none is better, if some questions cannot be answered."""
+        """The best answer to each question; "" where none is better, if some questions cannot be answered.
+
+        As in `minibert.predict.answer_question`: the best span of all windows, against the lowest score of [CLS].
+        """
         some_without = any(not row["answers"] for row in rows)
         found = [(-np.inf, "")] * len(rows)
+        nothing = [np.inf] * len(rows)
         for batch in _batches(model, examples, packed=False):
             output = model(**_inputs(batch))
             start, end = (x.masked_fill(batch["begins"] < 0, -1e4) for x in (output.start_logits, output.end_logits))
             spans = start[:, :, None] + end[:, None, :]  # (batch, seq, seq)
             possible = torch.ones_like(spans[0]).triu().tril(self.longest_answer - 1).bool()
             best, place = spans.masked_fill(~possible, -1e9).flatten(1).max(dim=-1)
-            surplus = best - output.start_logits[:, 0] - output.end_logits[:, 0]  # over having no answer
+            no_answer = output.start_logits[:, 0] + output.end_logits[:, 0]
             for n, row in enumerate(batch["row"].tolist()):
                 first, last = divmod(int(place[n]), spans.shape[1])
                 text = rows[row]["context"][batch["begins"][n, first] : batch["ends"][n, last]]
-                found[row] = max(found[row], (surplus[n].item(), text))
-        return ["" if some_without and surplus < 0 else text for surplus, text in found]
+                found[row] = max(found[row], (best[n].item(), text), key=lambda span: span[0])
+                nothing[row] = min(nothing[row], no_answer[n].item())
+        scores = zip(found, nothing, strict=True)
+        return ["" if some_without and without > score else text for (score, text), without in scores]
 
 
 def _place(offsets: Any, row: dict[str, Any]) -> tuple[int, int]:

@@ -55,7 +55,7 @@ class TrainingOptions:
         sharded: weights and optimiser state are shared out to the processes, see `Parallel`.
         seed: of the order of the data.
         pool: see `epoch_order`.
-        save_every: steps between two saved states; 0 saves only the first and the last.
+        save_every: steps between two saved states; 0 saves after every evaluation and every epoch.
         evaluate_every: steps between two evaluations; 0 evaluates at the end of each epoch.
         patience: evaluations without a better score before training stops early; 0 never stops early.
         tensorboard: write the log for TensorBoard too.
@@ -78,6 +78,13 @@ class TrainingOptions:
     evaluate_every: int = 0
     patience: int = 0
     tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        """ValueError for numbers with which there is nothing to train."""
+        for name in ("epochs", "steps", "batch_size", "tokens_per_forward", "pool"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} should be 1 or more, not {value}.")
 
 
 def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
@@ -115,7 +122,8 @@ class Trainer:
 
     Raises:
         FileNotFoundError: `resume` without a saved state.
-        ValueError: no examples, or a folder that already holds a run when `resume` is not asked for.
+        ValueError: no examples, a folder that already holds a run when `resume` is not asked for, or one whose run
+            had other data or options when it is.
     """
 
     def __init__(
@@ -138,14 +146,20 @@ class Trainer:
         self.best, self.evaluations_since_best = -math.inf, 0
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
+        lengths = [length(example) for example in self._examples]
+        self._about = {
+            **{name: getattr(options, name) for name in _DECISIVE},
+            "examples": [len(lengths), sum(lengths)],
+            "labels": list(model.config.id2label.values()),
+        }
         self._parallel = Parallel(model, self.processes, options.sharded)
         self.optimizer = make_optimizer(model, options)
         self.schedule = linear_schedule(self.optimizer, self.steps, options.warmup)
         if resume:
             self._resume()
-        elif (self.folder / STATE_FILE).exists():
-            raise ValueError(f"{self.folder} already holds a run: pass --resume to go on, or choose another folder.")
-        elif self.processes.rank > 0:  # every process draws its own dropout
+        else:
+            check_new(self.folder)
+        if not resume and self.processes.rank > 0:  # every process draws its own dropout
             torch.manual_seed(torch.initial_seed() + self.processes.rank)
 
     def run(self) -> dict[str, float]:
@@ -153,11 +167,13 @@ class Trainer:
 
         Raises:
             RuntimeError: another process of the run has ended; the message says where to go on from.
+            ValueError: the loss is no longer a number.
+            OSError: the state or the log cannot be written.
         """
         if self.processes.size > 1:  # torchrun ends the others when one has died
             signal.signal(signal.SIGTERM, self._stopped)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._cut_log()
+        self._clean()
         if self.step == 0:
             self._save()
         try:
@@ -167,7 +183,8 @@ class Trainer:
                 message = f"Process {self.processes.rank}: another process of this run has ended. {self._go_on()}"
                 raise RuntimeError(message) from error
             raise
-        self._save()
+        if self._saved_step < self.step:
+            self._save()
         return scores
 
     def _run(self) -> dict[str, float]:
@@ -178,9 +195,14 @@ class Trainer:
                 self._log(entry)
                 progress.set_postfix(loss=f"{entry['loss']:.4f}", tokens_per_s=entry["tokens_per_second"])
                 progress.update()
+                if not math.isfinite(entry["loss"]):
+                    raise ValueError(
+                        f"The loss is {entry['loss']} after step {self.step}: lower the learning rate. {self._go_on()}"
+                    )
+                due = self.batch_in_epoch == len(self._batches)
                 if self.evaluate and self._evaluation_is_due():
-                    scores = self._evaluate(self.evaluate)
-                if self.options.save_every and self.step % self.options.save_every == 0:
+                    scores, due = self._evaluate(self.evaluate), True
+                if self.step % self.options.save_every == 0 if self.options.save_every else due:
                     self._save()
         return scores
 
@@ -260,12 +282,17 @@ class Trainer:
         if self.processes.rank == 0:
             state = {
                 **weights,
+                "about": self._about,
                 "schedule": self.schedule.state_dict(),
                 "random": random,
                 "position": {name: getattr(self, name) for name in _POSITION},
             }
-            with replacing(self.folder / STATE_FILE) as temporary:
-                torch.save(state, temporary)
+            try:
+                with replacing(self.folder / STATE_FILE) as temporary:
+                    torch.save(state, temporary)
+            except (OSError, RuntimeError) as error:  # torch has an error of its own for a full disk
+                message = f"{self.folder / STATE_FILE} cannot be written; is the disk full? The state before is whole."
+                raise OSError(message) from error
         self._saved_step = self.step
 
     def _resume(self) -> None:
@@ -273,6 +300,9 @@ class Trainer:
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist, so there is nothing to resume: start without --resume.")
         state = torch.load(path, map_location="cpu", weights_only=True)
+        for name, now in self._about.items():
+            if (before := state["about"][name]) != now:
+                raise ValueError(f"{path} is of a run with {name} {before}, not {now}: resume with the same.")
         self._parallel.load(state, self.optimizer)
         self.schedule.load_state_dict(state["schedule"])
         for name, value in state["position"].items():
@@ -290,8 +320,8 @@ class Trainer:
         self._log({"step": self.step, "epoch": self.epoch, **scores})
         if self.metric is not None:
             self.evaluations_since_best += 1
-            if scores[self.metric] > self.best:
-                self.best, self.evaluations_since_best = scores[self.metric], 0
+            if scores[self.metric] > self.best or self.best == -math.inf:  # the first, even if it is not a number
+                self.best, self.evaluations_since_best = max(self.best, scores[self.metric]), 0
                 self.save_model(self.folder / "best")
         return scores
 
@@ -311,10 +341,14 @@ class Trainer:
             for name, value in entry.items():
                 writer.add_scalar(name, value, entry["step"])
 
-    def _cut_log(self) -> None:
-        """Takes back what was logged after the state was saved: those steps are made again."""
+    def _clean(self) -> None:
+        """Takes back what was logged after the state was saved, for those steps are made again; and half a state."""
         path = self.folder / LOG_FILE
-        if self.processes.rank > 0 or not path.is_file():
+        if self.processes.rank > 0:
+            return
+        for leftover in self.folder.glob(f".{STATE_FILE}.*.tmp"):
+            leftover.unlink()
+        if not path.is_file():
             return
         lines = path.read_text(encoding="utf-8").splitlines()
         kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= self.step]
@@ -328,6 +362,14 @@ class Trainer:
         raise SystemExit(f"Process {self.processes.rank}: told to stop at step {self.step}. {self._go_on()}")
 
 
+def check_new(folder: str | os.PathLike[str]) -> None:
+    """ValueError when there is a run in the folder already."""
+    if Path(folder, STATE_FILE).exists():
+        raise ValueError(f"{folder} already holds a run: pass --resume to go on, or choose another folder.")
+
+
+# what a run cannot change half-way: the order of the data, and what every step does
+_DECISIVE = ("batch_size", "learning_rate", "warmup", "weight_decay", "max_grad_norm", "packed", "seed", "pool")
 _POSITION = ("step", "epoch", "batch_in_epoch", "best", "evaluations_since_best")
 
 

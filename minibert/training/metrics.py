@@ -17,6 +17,12 @@ def _need(module: str) -> Any:
         raise ImportError(f"Measuring needs {module.split('.')[0]}: pip install 'minibert[train]'.") from None
 
 
+def check() -> None:
+    """ImportError when a library that measures is not installed."""
+    for module in ("scipy.stats", "sklearn.metrics", "seqeval.metrics"):
+        _need(module)
+
+
 def classification_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, float]:
     """Accuracy, and F1 averaged over the classes."""
     metrics = _need("sklearn.metrics")
@@ -27,9 +33,9 @@ def classification_scores(labels: Sequence[int], predictions: Sequence[int]) -> 
 
 
 def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:
-    """Pearson's and Spearman's correlation; 0 where the predictions are all the same."""
+    """Pearson's and Spearman's correlation; 0 where labels or predictions are all the same."""
     stats = _need("scipy.stats")
-    if len(set(predictions)) < 2:
+    if min(len(set(predictions)), len(set(labels))) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
     return {
         "pearson": float(stats.pearsonr(labels, predictions).statistic),

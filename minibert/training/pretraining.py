@@ -151,15 +151,20 @@ def sentence_pairs(
     return pairs
 
 
-def single_texts(documents: Sequence[Document], max_tokens: int) -> list[tuple[Ids, None, int]]:
-    """Cuts documents into texts of at most `max_tokens`, for training without next-sentence prediction."""
+def single_texts(
+    documents: Sequence[Document], max_tokens: int, rng: np.random.Generator
+) -> list[tuple[Ids, None, int]]:
+    """Cuts documents into texts of `max_tokens`, for training without next-sentence prediction.
+
+    Every token is in one of them. The first text of a longer document has a random length, so that the cuts lie
+    elsewhere in every epoch.
+    """
     texts: list[tuple[Ids, None, int]] = []
     for document in documents:
-        start = 0
-        while start < len(document):
-            end = _fill(document, start, max_tokens)
-            texts.append((np.concatenate(document[start:end])[:max_tokens], None, IGNORED))
-            start = end
+        text = np.concatenate(document)
+        first = int(rng.integers(1, max_tokens + 1)) if len(text) > max_tokens else max_tokens
+        parts = np.split(text, range(first, len(text), max_tokens))
+        texts += [(part, None, IGNORED) for part in parts]
     return texts
 
 
@@ -196,6 +201,9 @@ class PretrainingData:
         mask_probability: see `Masking`.
         whole_words: see `Masking`.
         seed: of everything random.
+
+    Raises:
+        ValueError: no room for words, an impossible probability, or next sentences where no document has any.
     """
 
     def __init__(
@@ -209,6 +217,12 @@ class PretrainingData:
         whole_words: bool = False,
         seed: int = 0,
     ) -> None:
+        if max_length < 5:
+            raise ValueError(f"max_length should be 5 or more, not {max_length}: three of them are special tokens.")
+        if not 0 <= mask_probability <= 1:
+            raise ValueError(f"mask_probability should lie between 0 and 1, not {mask_probability}.")
+        if next_sentence and len(documents) > 1 and all(len(document) == 1 for document in documents):
+            raise ValueError("Next-sentence prediction needs documents of several sentences, a line each; turn it off.")
         self.documents, self.max_length, self.next_sentence, self.seed = documents, max_length, next_sentence, seed
         self.masking = Masking.for_tokenizer(tokenizer, mask_probability, whole_words)
         self._cls = np.array([tokenizer.cls_token_id])
@@ -220,7 +234,7 @@ class PretrainingData:
         if self.next_sentence:
             texts = sentence_pairs(self.documents, self.max_length - 3, rng)
         else:
-            texts = [*single_texts(self.documents, self.max_length - 2)]
+            texts = [*single_texts(self.documents, self.max_length - 2, rng)]
         return [self._example(first, second, label, rng) for first, second, label in texts]
 
     def _example(self, first: Ids, second: Ids | None, label: int, rng: np.random.Generator) -> Example:

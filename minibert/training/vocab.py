@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from minibert.files import replacing
 
@@ -38,11 +40,15 @@ def train_vocabulary(
         raise ImportError("Learning a vocabulary needs tokenizers: pip install 'minibert[train]'.") from None
 
     learner = BertWordPieceTokenizer(lowercase=lowercase)
+    texts = list(texts)
+    letters = _letters(texts, learner, most=(vocab_size - len(SPECIAL_TOKENS)) // 2)
     learner.train_from_iterator(
         texts,
         vocab_size=vocab_size,
         min_frequency=min_frequency,
-        special_tokens=list(SPECIAL_TOKENS),
+        # with ids of their own letters break ties always in the same way: the same texts give the same vocabulary
+        special_tokens=[*SPECIAL_TOKENS, *letters],
+        limit_alphabet=len({letter[-1] for letter in letters}),
         show_progress=False,
     )
     words = sorted(learner.get_vocab().items(), key=lambda word_and_id: word_and_id[1])
@@ -51,3 +57,17 @@ def train_vocabulary(
     with replacing(folder / "vocab.txt") as temporary:
         temporary.write_text("".join(f"{word}\n" for word, _ in words), encoding="utf-8")
     return folder / "vocab.txt"
+
+
+def _letters(texts: list[str], learner: Any, most: int) -> list[str]:
+    """The pieces that every word can be made of, `c` and `##c`; at `most` so many, the most frequent ones."""
+    normalizer, cutter = learner._tokenizer.normalizer, learner._tokenizer.pre_tokenizer
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(word for word, _ in cutter.pre_tokenize_str(normalizer.normalize_str(text)))
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for place, letter in enumerate(word):
+            counts[f"##{letter}" if place else letter] += count
+    frequent = sorted(counts, key=lambda letter: (-counts[letter], letter))
+    return sorted(frequent[:most])

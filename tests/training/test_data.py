@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,6 +75,14 @@ def test_tables(tmp_path: Path) -> None:
     assert read_table(tmp_path / "a.csv") == [{"text": "a, b", "label": "1"}]
     assert read_table(tmp_path / "a.jsonl") == [{"text": "a", "label": 1}]
     assert read_table(tmp_path / "bare.tsv", ["text", "label"]) == [{"text": "good", "label": "1"}]
+    long = "good " * 50_000
+    (tmp_path / "excel.csv").write_text(f"text,label\n{long},1\n", encoding="utf-8-sig")  # with a byte order mark
+    assert read_table(tmp_path / "excel.csv") == [{"text": long, "label": "1"}]
+    (tmp_path / "wide.csv").write_text("text,label\ngood,1\n", encoding="utf-16")
+    with pytest.raises(ValueError, match=r"wide\.csv is not UTF-8 \(.* at byte 0\); convert it"):
+        read_table(tmp_path / "wide.csv")
+    with pytest.raises(ValueError, match="delimiter should be one character, not ';;'"):
+        read_table(tmp_path / "a.csv", delimiter=";;")
     assert read_table(tmp_path / "bare.tsv", ["text"]) == [{"text": "good"}]  # further columns are nobody's business
 
 
@@ -84,6 +93,9 @@ def test_tables(tmp_path: Path) -> None:
         ("a.tsv", "text\tlabel\none\ttwo\tthree\n", r"a\.tsv: row 1 has 3 columns, not 2 \(text, label\)"),
         ("a.jsonl", '{"text": 1}\n{oops\n', r"a\.jsonl, line 2 is not JSON"),
         ("a.jsonl", "[1]\n", r"a\.jsonl, line 1 should be a JSON object"),
+        ("a.csv", 'text,label\n"good,1\nbad,0\n', r"a\.csv, line 3: .*; look for a quotation mark too many"),
+        ("a.csv", "", r"a\.csv holds no rows"),
+        ("a.tsv", "text\tlabel\n", r"a\.tsv holds no rows"),
     ],
 )
 def test_broken_tables_are_refused(name: str, content: str, message: str, tmp_path: Path) -> None:
@@ -96,6 +108,8 @@ def test_conll(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
     path.write_text("-DOCSTART- -X- O O\n\nSeoul NNP B-NP B-LOC\nis VBZ B-VP O\n\n\nParis NNP B-NP B-LOC\n")
     assert read_conll(path) == [(["Seoul", "is"], ["B-LOC", "O"]), (["Paris"], ["B-LOC"])]
+    path.write_text("New York\tB-LOC\n")
+    assert read_conll(path) == [(["New York"], ["B-LOC"])]
     path.write_text("Seoul B-LOC\nis\n")
     with pytest.raises(ValueError, match="line 2: 'is' should be a word and, last, its tag"):
         read_conll(path)
@@ -109,3 +123,17 @@ def test_squad(tmp_path: Path) -> None:
     path.write_text('{"data": [{"paragraphs": [{}]}]}')
     with pytest.raises(ValueError, match=r"squad\.json is not a SQuAD file: 'qas' is missing"):
         read_squad(path)
+
+
+def test_an_answer_is_looked_for_where_it_should_be(tmp_path: Path) -> None:
+    def rows(text: str, start: int) -> list[dict[str, Any]]:
+        entry = {"question": "Who?", "answers": [{"text": text, "answer_start": start}]}
+        content = {"data": [{"paragraphs": [{"context": "Ann sat. Ann ran.", "qas": [entry]}]}]}
+        (tmp_path / "squad.json").write_text(json.dumps(content))
+        return read_squad(tmp_path / "squad.json")
+
+    assert rows(" Ann ", 8)[0]["starts"] == [9] and rows(" Ann ", 8)[0]["answers"] == ["Ann"]
+    assert rows("Ann", 1)[0]["starts"] == [0] and rows("Ann", 7)[0]["starts"] == [9]
+    assert rows("", -1)[0]["answers"] == []
+    with pytest.raises(ValueError, match=r"squad\.json: the answer 'Bob' does not stand in the context"):
+        rows("Bob", 0)

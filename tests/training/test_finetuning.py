@@ -8,10 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from conftest import shared_data, tiny_config
 
-from minibert import BertForSequenceClassification, BertForTokenClassification, BertModel, BertTokenizer
+from minibert import (
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    BertModel,
+    BertTokenizer,
+)
 from minibert.heads import IGNORED
+from minibert.predict import answer_question
+from minibert.training.data import length, pad
 from minibert.training.finetuning import AnswerTask, SequenceTask, Task, TokenTask, finetune
 from minibert.training.loop import TrainingOptions
 
@@ -209,3 +218,81 @@ def test_korean_pairs_with_the_official_vocabulary(tmp_path: Path) -> None:
     options = TrainingOptions(epochs=3, learning_rate=1e-3)
     scores = finetune(task, tmp_path / "model", files[0], files[1], tmp_path / "out", options)
     assert scores["spearman"] > 0.1
+
+
+def test_the_loss_of_answers_does_not_depend_on_padding(checkpoint: str, tmp_path: Path) -> None:
+    tokenizer, task = BertTokenizer.from_pretrained(checkpoint), AnswerTask(stride=6)
+    examples = task.examples(task.read(write_squad(tmp_path / "a.json", 3, 0)), tokenizer, tiny_config(), 24)
+    short, long = sorted(examples, key=length)[0], sorted(examples, key=length)[-1]
+    assert length(short) < length(long)
+    model = BertForQuestionAnswering.from_pretrained(checkpoint)
+    together, short_alone, long_alone = (
+        task.losses(model, pad(batch, 0))["start_positions"] for batch in ([short, long], [short], [long])
+    )
+    torch.testing.assert_close(together, short_alone + long_alone, rtol=0, atol=1e-5)
+
+
+def test_a_question_that_leaves_no_room(checkpoint: str, tmp_path: Path) -> None:
+    rows = AnswerTask().read(write_squad(tmp_path / "a.json", 3, 0))
+    tokenizer = BertTokenizer.from_pretrained(checkpoint)
+    with pytest.raises(ValueError, match=r"max_length is 6, but with the question 'who sat\?' that is no room"):
+        AnswerTask().examples(rows, tokenizer, tiny_config(), 6)
+    assert max(map(length, AnswerTask().examples(rows, tokenizer, tiny_config(), 7))) == 7  # the stride gives way
+
+
+def test_some_questions_have_no_answer(checkpoint: str) -> None:
+    """Of two windows the best span counts, against the lower score of [CLS]; as in `answer_question`."""
+    rows = [{"question": "who sat?", "context": "w1 seoul w2 w3 paris w4", "answers": ["seoul"], "starts": [3]}]
+    tokenizer, task = BertTokenizer.from_pretrained(checkpoint), AnswerTask(stride=0)
+    model = BertForQuestionAnswering.from_pretrained(checkpoint)
+    tokenizer.model_max_length = 8
+    examples = task.examples(rows, tokenizer, model.config, 8)
+    assert len(examples) > 1
+    answerable = answer_question(model, tokenizer, "who sat?", rows[0]["context"], stride=0)
+    assert task.answers(model, rows, examples) == [answerable["text"]]
+    found = []
+    for bias in (-100.0, 100.0):  # of having no answer
+
+        class Biased(BertForQuestionAnswering):
+            shift = torch.tensor([bias])
+
+            def forward(self, *args: Any, **options: Any) -> Any:
+                output = super().forward(*args, **options)
+                output.start_logits[:, 0] += self.shift
+                return output
+
+        biased = Biased.from_pretrained(checkpoint)
+        biased.load_state_dict(model.state_dict())
+        found.append(task.answers(biased, [{**rows[0], "answers": []}], examples))
+    assert found == [[answerable["text"]], [""]]
+
+
+def test_every_word_of_a_long_sentence_has_its_tag(checkpoint: str) -> None:
+    words = ["seouls"] * 30
+    rows, tokenizer = [(words, ["B-LOC", "O"] * 15)], BertTokenizer.from_pretrained(checkpoint)
+    task = TokenTask()
+    config = tiny_config(**task.config(rows))
+    examples = task.examples(rows, tokenizer, config, 12)
+    seen = [(word, label) for e in examples for word, label in zip(e["words"], e["labels"], strict=True) if word >= 0]
+    assert [word for word, _ in seen] == list(range(30))
+    assert [config.id2label[label] for _, label in seen] == rows[0][1]
+    assert max(map(length, examples)) <= 12
+    model = BertForTokenClassification.from_pretrained(checkpoint, **task.config(rows))
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+        model.classifier.bias.copy_(torch.tensor([1.0, 0.0]))  # every word is a place
+    assert task.scores(model, rows, examples)["precision"] == 0.5
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", ""])
+def test_scores_that_are_no_numbers(score: str, checkpoint: str, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text(f"text\tlabel\nw1\t1\nw2\t{score}\n")
+    files = [tmp_path / "a.tsv"] * 2
+    with pytest.raises(ValueError, match=rf"should (hold numbers|be a label), not '{score}'"):
+        run(SequenceTask(regression=True), checkpoint, files, tmp_path / "out")
+
+
+def test_more_tokens_than_positions(checkpoint: str, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "w1 " * 100 + "\t1\n")
+    with pytest.raises(ValueError, match=r"An example has 102 tokens, but .* only 64 positions: max_length=64"):
+        run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")

@@ -226,3 +226,75 @@ def test_tensorboard_gets_the_log(tmp_path: Path) -> None:
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     assert [event.value for event in events.Scalars("loss")] == pytest.approx(losses)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch_size": 4}, "run with batch_size 8, not 4: resume with the same"),
+        ({"learning_rate": 1e-4}, "run with learning_rate 0.001, not 0.0001"),
+        ({"seed": 9}, "run with seed 0, not 9"),
+    ],
+)
+def test_another_run_is_not_resumed(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    trained(tmp_path)
+    options = replace(OPTIONS, steps=20, **changes)
+    with pytest.raises(ValueError, match=message):
+        run(BertForSequenceClassification(tiny_config()), tmp_path, options, resume=True)
+
+
+def test_other_data_are_not_resumed(tmp_path: Path) -> None:
+    trained(tmp_path)
+    model = BertForSequenceClassification(tiny_config())
+    with pytest.raises(ValueError, match=r"run with examples \[100, \d+\], not \[50, \d+\]"):
+        Trainer(model, Examples(classification_examples(50)), losses_of, tmp_path, OPTIONS, resume=True)
+    model = BertForSequenceClassification(tiny_config(id2label={0: "odd", 1: "even"}))
+    with pytest.raises(ValueError, match="run with labels .'LABEL_0', 'LABEL_1'., not .'odd', 'even'."):
+        Trainer(model, Examples(classification_examples()), losses_of, tmp_path, OPTIONS, resume=True)
+
+
+def test_each_epoch_is_saved_and_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".state.pt.abc.tmp").write_bytes(b"half")
+    options = TrainingOptions(epochs=2, batch_size=8, learning_rate=1e-3)
+    trainer = Trainer(
+        BertForSequenceClassification(tiny_config()), Examples(classification_examples()), losses_of, tmp_path, options
+    )
+    saved = []
+    save = trainer._save
+    trainer._save = lambda: (saved.append(trainer.step), save())  # type: ignore[method-assign,assign,func-returns-value]
+    trainer.run()
+    assert saved == [0, 13, 26]
+    assert not list(tmp_path.glob("*.tmp")) + list(tmp_path.glob(".*.tmp"))
+
+
+def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
+    examples = classification_examples()
+    model = BertForSequenceClassification(tiny_config(num_labels=1, problem_type="regression"))
+    for example in examples:
+        example["labels"] = float("nan")
+    losses = SequenceTask(regression=True).losses
+    with pytest.raises(ValueError, match="The loss is nan after step 1: lower the learning rate.* from step 0"):
+        Trainer(model, Examples(examples), losses, tmp_path, OPTIONS).run()
+
+
+def test_the_first_model_is_kept_even_if_its_score_is_no_number(tmp_path: Path) -> None:
+    scores = iter([float("nan"), 0.5, float("nan"), 0.25])
+    options = replace(OPTIONS, steps=20, evaluate_every=5)
+    model = BertForSequenceClassification(tiny_config())
+    trainer = Trainer(
+        model,
+        Examples(classification_examples()),
+        losses_of,
+        tmp_path,
+        options,
+        evaluate=lambda: {"score": next(scores)},
+        metric="score",
+    )
+    trainer.run()
+    assert trainer.best == 0.5 and (tmp_path / "best" / "config.json").is_file()
+
+
+@pytest.mark.parametrize("name", ["epochs", "steps", "batch_size"])
+def test_options_with_which_nothing_is_trained(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} should be 1 or more, not 0"):
+        TrainingOptions(**{name: 0})

@@ -130,9 +130,28 @@ def test_one_document_cannot_make_random_pairs() -> None:
 
 def test_texts_without_pairs_are_the_documents_in_order() -> None:
     documents = numbered_documents()
-    texts = [first for first, _, _ in single_texts(documents, 10_000)]
-    assert [text.tolist() for text in texts] == [np.concatenate(document).tolist() for document in documents]
-    assert max(len(text) for text, _, _ in single_texts(documents, 12)) == 12
+    everything = [np.concatenate(document).tolist() for document in documents]
+    rng = np.random.default_rng(0)
+    texts = [first for first, _, _ in single_texts(documents, 10_000, rng)]
+    assert [text.tolist() for text in texts] == everything
+    epochs = [[text for text, _, _ in single_texts(documents, 12, rng)] for _ in range(2)]
+    for texts in epochs:
+        assert np.concatenate(texts).tolist() == [token for document in everything for token in document]
+        assert {len(text) for text in texts} <= set(range(1, 13))
+    assert [len(text) for text in epochs[0]] != [len(text) for text in epochs[1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_length": 4}, "max_length should be 5 or more, not 4"),
+        ({"mask_probability": 1.5}, "mask_probability should lie between 0 and 1, not 1.5"),
+        ({}, "needs documents of several sentences, a line each; turn it off"),
+    ],
+)
+def test_what_cannot_be_trained_on(options: dict[str, Any], message: str, tokenizer: BertTokenizer) -> None:
+    with pytest.raises(ValueError, match=message):
+        PretrainingData(encode_documents([["cat sat"], ["dog sat"]], tokenizer), tokenizer, **options)
 
 
 @settings(deadline=None, max_examples=50)

@@ -39,3 +39,19 @@ def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ImportError, match=r"needs tokenizers: pip install 'minibert\[train\]'"):
         train_vocabulary(ENGLISH, tmp_path)
+
+
+def test_the_same_texts_give_the_same_vocabulary_with_every_letter(tmp_path: Path) -> None:
+    texts = [
+        f"{chr(first)}{chr(first + 1)}{chr(first + 2)}." for first in range(0xAC00, 0xAC00 + 1500)
+    ]  # no piece twice
+    files = [train_vocabulary(texts, tmp_path / name, vocab_size=8000, lowercase=False) for name in ("a", "b")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    tokenizer = BertTokenizer.from_pretrained(tmp_path / "a", do_lower_case=False)
+    assert tokenizer.unk_token not in [token for text in texts for token in tokenizer.tokenize(text)]
+
+
+def test_a_small_vocabulary_keeps_the_frequent_letters(tmp_path: Path) -> None:
+    train_vocabulary([*ENGLISH, "zebra"], tmp_path, vocab_size=25)
+    words = (tmp_path / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    assert "##t" in words and "z" not in words and len(words) <= 25
