@@ -359,3 +359,10 @@ def test_loading_adds_next_to_no_memory(tmp_path: Path) -> None:
     """
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert float(run.stdout) < 30
+
+
+def test_a_pickled_tensor_takes_its_own_bytes_only(folder: Path) -> None:
+    model = BertModel.from_pretrained(folder)
+    numbers = sum(parameter.nbytes for parameter in model.parameters())
+    assert len(pickle.dumps(model)) < numbers + 100_000
+    assert len(pickle.dumps(model.encoder.layer[0].output.dense.bias)) < 2_000

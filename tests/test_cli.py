@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from conftest import ragged_batch
@@ -119,3 +121,40 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_any_text_is_tokenized_or_refused(capsys: pytest.CaptureFixture[str], minilm: str, text: str) -> None:
     code, out, err = run(capsys, "tokenize", "--model", minilm, "--json", text)
     assert (code == 0 and json.loads(out)["text"] == text) or (code == 1 and err)
+
+
+def test_output_that_cannot_be_written(minilm: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "minibert", "tokenize", "--model", minilm, "hi"]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    assert run.returncode == 1
+    assert run.stderr == "minibert tokenize: [Errno 28] No space left on device\n"
+
+
+def test_no_stdin_at_all(minilm: str) -> None:
+    command = f"{sys.executable} -m minibert tokenize --model {minilm} <&-"
+    run = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 1 and run.stderr.startswith("minibert tokenize: no text given")
+
+
+def test_several_files_are_read_one_after_the_other(
+    capsys: pytest.CaptureFixture[str], minilm: str, tmp_path: Path
+) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text(f"{name}\n")
+    files = ["--file", str(tmp_path / "b"), "--file", str(tmp_path / "a")]
+    _, out, _ = run(capsys, "tokenize", "--model", minilm, "--json", *files)
+    assert [json.loads(line)["text"] for line in out.splitlines()] == ["b", "a"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", None])
+def test_vectors_that_are_none(content: bytes | None, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "texts").write_text("one\n")
+    if content is None:
+        np.save(tmp_path / "v.npy", np.zeros(3))
+    else:
+        (tmp_path / "v.npy").write_bytes(content)
+    arguments = ["--corpus", str(tmp_path / "texts"), "--vectors", str(tmp_path / "v.npy")]
+    code, _, err = run(capsys, "search", "hi", *arguments)
+    assert code == 1 and "v.npy" in err and "minibert embed" in err and err.count("\n") == 1

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
+from safetensors.torch import save_file
 from tiny_folder import WORDS, sentence_folder, tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
@@ -343,3 +344,58 @@ class TestFolders:
     def test_unknown_option(self, folder: Path) -> None:
         with pytest.raises(TypeError, match="SentenceEmbedder.from_pretrained has no option 'poling'"):
             SentenceEmbedder.from_pretrained(folder, poling="mean")
+
+
+class TestTruncation:
+    """Vectors of which only the first numbers are kept."""
+
+    @pytest.mark.parametrize("normalize", [None, False, True])
+    def test_steps(self, tmp_path: Path, normalize: bool | None) -> None:
+        pooling = ("Pooling", {"pooling_mode": "mean"})
+        folder = sentence_folder(tmp_path, pooling, config_sentence_transformers={"truncate_dim": 10})
+        whole = SentenceEmbedder.from_pretrained(folder, truncate_dim=32).encode(["hello world"])
+        embedder = SentenceEmbedder.from_pretrained(folder, normalize=normalize)
+        vectors = embedder.encode(["hello world"])
+        assert embedder.dimension == 10 and vectors.shape == (1, 10)
+        expected = whole[:, :10] / (np.linalg.norm(whole[:, :10]) if normalize else 1)
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
+
+    def test_a_normalize_before_a_dense_stays(self, tmp_path: Path) -> None:
+        steps = [("Pooling", {"pooling_mode": "mean"}), ("Normalize", {}), ("Dense", {}), ("Normalize", {})]
+        folder = sentence_folder(tmp_path, *steps)
+        dense = {"in_features": 32, "out_features": 4, "bias": True, "activation_function": "torch.nn.Tanh"}
+        (folder / "3_Dense" / "config.json").write_text(json.dumps(dense))
+        weights = {"linear.weight": torch.randn(4, 32), "linear.bias": torch.randn(4)}
+        save_file(weights, folder / "3_Dense" / "model.safetensors")
+        kinds = {
+            choice: [type(s).__name__ for s in SentenceEmbedder.from_pretrained(folder, normalize=choice).steps]
+            for choice in (None, True, False)
+        }
+        assert kinds[None] == kinds[True] == ["Normalize", "Dense", "Normalize"]
+        assert kinds[False] == ["Normalize", "Dense"]
+
+
+class TestCounts:
+    """Nothing is left out in silence."""
+
+    def test_a_stream_counts_all_its_windows(self, embedder: SentenceEmbedder) -> None:
+        long = "hello " * 100
+        with pytest.warns(UserWarning, match=r"^3 of 5 texts have more than 64 tokens") as warned:
+            list(embedder.encode_stream([long, "in", long, "how", long], window=2))
+        assert len(warned) == 1
+
+    def test_words_that_are_left_out(self, embedder: SentenceEmbedder) -> None:
+        with pytest.warns(UserWarning, match="^1 of 3 texts have more than 64 tokens .* words past it have no vector"):
+            embedder.words(["hello " * 63, "hello " * 62, "in"])
+
+    def test_the_bar_counts_texts_and_not_windows(
+        self, embedder: SentenceEmbedder, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        embedder.encode(["in", "hello " * 500], overflow="mean", show_progress=True, batch_tokens=64)
+        assert "2/2" in capsys.readouterr().err
+
+    def test_one_string_is_not_several(self, embedder: SentenceEmbedder) -> None:
+        with pytest.raises(ValueError, match=r"should be several strings, not 'a\.txt'; minibert\.files\.read_lines"):
+            list(embedder.encode_stream("a.txt"))
+        with pytest.raises(ValueError, match="window should be 1 or more, not 0"):
+            list(embedder.encode_stream(["a"], window=0))

@@ -359,3 +359,39 @@ def test_every_weight_is_in_memory_once(tmp_path: Path) -> None:
         return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
     assert added("fp32") < 1.15 * size
+
+
+@pytest.mark.parametrize("name", ["BertModel", "BertForSequenceClassification"])
+def test_what_is_refused_changes_nothing(name: str) -> None:
+    fast = optimize(model_of(name))
+    batch = ragged_batch(fast.config)
+    before = first(fast(**batch))
+    for refused in (fast.train, fast.half, lambda: fast.to("meta")):
+        with pytest.raises(ValueError, match="An optimised model"):
+            refused()
+        assert not any(module.training for module in fast.modules())
+        assert torch.equal(first(fast(**batch)), before)
+
+
+def test_neighbours_in_a_pack_do_not_share_a_nan() -> None:
+    model = model_of()
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight[7] = torch.nan
+    ids, layout = torch.tensor([1, 2, 3, 7, 8, 9, 4, 5, 6]), PackedLayout([3, 3, 3])
+    for each in (model, optimize(model)):
+        finite = each(ids, layout=layout).last_hidden_state.isfinite().all(-1)
+        assert finite.tolist() == [True] * 3 + [False] * 3 + [True] * 3
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_under_autocast(precision: str) -> None:
+    fast = optimize(model_of(), precision=precision)
+    batch = ragged_batch(fast.config)
+    with torch.autocast("cpu", torch.bfloat16):
+        states = fast(**batch).last_hidden_state
+    torch.testing.assert_close(states, fast(**batch).last_hidden_state, rtol=0, atol=0.05)
+
+
+def test_no_tokens() -> None:
+    fast = optimize(model_of())
+    assert fast(torch.zeros(0, 4, dtype=torch.long)).last_hidden_state.shape == (0, 4, fast.config.hidden_size)
