@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import shared_data, tiny_config
+from conftest import CHECKOUT, shared_data, tiny_config
 
 from minibert import (
     BertForQuestionAnswering,
@@ -296,3 +298,16 @@ def test_more_tokens_than_positions(checkpoint: str, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + "w1 " * 100 + "\t1\n")
     with pytest.raises(ValueError, match=r"An example has 102 tokens, but .* only 64 positions: max_length=64"):
         run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")
+
+
+def test_the_script(checkpoint: str, tmp_path: Path) -> None:
+    files = [write_reviews(tmp_path / f"{seed}.tsv", 40, seed) for seed in range(2)]
+    command = [sys.executable, str(CHECKOUT / "scripts" / "finetune.py"), "classification", "--model", checkpoint]
+    command += ["--train", str(files[0]), "--dev", str(files[1]), "--text", "review", "--label", "verdict"]
+    command += ["--epochs", "1", "--output", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout).keys() == {"accuracy", "f1"}
+    assert BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best").config.num_labels == 2
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 1 and again.stderr.count("\n") == 1
+    assert again.stderr.startswith("finetune.py: ") and "already holds a run: pass --resume" in again.stderr

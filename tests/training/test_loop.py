@@ -298,3 +298,9 @@ def test_the_first_model_is_kept_even_if_its_score_is_no_number(tmp_path: Path) 
 def test_options_with_which_nothing_is_trained(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} should be 1 or more, not 0"):
         TrainingOptions(**{name: 0})
+
+
+def test_bf16_computes_with_fewer_digits(tmp_path: Path) -> None:
+    exact, rounded = trained(tmp_path / "exact"), trained(tmp_path / "rounded", bf16=True)
+    assert_same_weights(exact, rounded, tolerance=0.05)
+    assert any(not torch.equal(exact[name], rounded[name]) for name in exact)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import CHECKOUT, tiny_config
 from hypothesis import given, settings, strategies as st
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertTokenizer
@@ -219,3 +222,16 @@ def test_corpus_that_is_empty_or_not_utf8_is_refused(tmp_path: Path) -> None:
         read_documents([tmp_path / "empty.txt"])
     with pytest.raises(ValueError, match=r"latin\.txt is not UTF-8; convert it"):
         read_documents([tmp_path / "latin.txt"])
+
+
+def test_the_script_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("나는 한국을 사랑한다.\n너는 한국을 사랑하니?\n\n" * 20, encoding="utf-8")
+    (tmp_path / "config.json").write_text(json.dumps(tiny_config(max_position_embeddings=128).to_dict()))
+    command = [sys.executable, str(CHECKOUT / "scripts" / "pretrain.py"), "--config", str(tmp_path / "config.json")]
+    command += ["--corpus", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "out"), "--steps", "3"]
+    command += ["--batch-size", "4", "--vocab-size", "60", "--cased", "--whole-words", "--no-next-sentence"]
+    subprocess.run(command, capture_output=True, check=True)
+    model = BertForMaskedLM.from_pretrained(tmp_path / "out")
+    tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
+    assert model.config.vocab_size == len(tokenizer) <= 60
+    assert tokenizer.tokenize("나는 한국을") == ["나는", "한국을"] and not tokenizer.do_lower_case
