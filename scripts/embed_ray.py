@@ -61,12 +61,12 @@ def embed(
         ValueError: there is something in `target`.
         ray.exceptions.RayTaskError: an actor failed, for example at a row without a text.
     """
-    import ray
-
     if Path(target).is_dir() and any(Path(target).iterdir()):
         raise ValueError(f"{target} is not empty, and Ray would write beside what is there; give another folder.")
+    import ray
+
     folder = Path(source).is_dir()
-    is_parquet = any(Path(source).rglob("*.parquet")) if folder else source.endswith(".parquet")
+    is_parquet = any(Path(source).rglob("*.parquet")) if folder else ".parquet" in source
     read = ray.data.read_parquet if is_parquet else ray.data.read_json
     # Ray makes blocks by bytes, but texts are few bytes and much work: without this one actor could get all of them
     rows = read(source).repartition(target_num_rows_per_block=batch_size)

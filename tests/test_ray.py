@@ -21,10 +21,7 @@ from minibert import SentenceEmbedder
 sys.path.append(str(CHECKOUT / "scripts"))
 import embed_ray
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install 'minibert[ray]'"),
-]
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install 'minibert[ray]'")
 
 FILES, ROWS = 40, 50  # rows in each file
 TEXTS = [" ".join(WORDS[(row * k) % len(WORDS)] for k in range(row % 17)) for row in range(FILES * ROWS)]
@@ -62,6 +59,8 @@ def cluster() -> Iterator[Any]:
     cluster.shutdown()
 
 
+@pytest.mark.slow
+@needs_ray
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_a_lost_node_loses_and_doubles_nothing(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
@@ -98,3 +97,18 @@ def test_a_lost_node_loses_and_doubles_nothing(
     assert table["text"].to_pylist() == TEXTS
     expected = SentenceEmbedder.from_pretrained(model, precision=None).encode(TEXTS)
     np.testing.assert_allclose(np.array(table["vector"].to_pylist(), np.float32), expected, atol=1e-6)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_only_texts_are_embedded(tmp_path: Path) -> None:
+    actor = embed_ray.EmbedBatch("text", threads=1, encoding={}, model=str(tiny_folder(tmp_path)))
+    texts = np.array(["hello", "world"], dtype=object)
+    assert actor({"text": texts})["vector"].shape == (2, 32)
+    with pytest.raises(ValueError, match="texts should be strings, but number 1 is None"):
+        actor({"text": np.array(["hello", None], dtype=object)})
+
+
+def test_nothing_is_written_beside_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "0.parquet").touch()
+    with pytest.raises(ValueError, match="is not empty, and Ray would write beside what is there"):
+        embed_ray.embed("texts.jsonl", str(tmp_path), model="minibert-tiny")
