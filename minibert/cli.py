@@ -36,8 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.showwarning = _show_warning
     try:
         code: int = options.run(options) or 0
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here and not when Python ends, so that a full disk is an error like any other
+        _flush()  # here and not when Python ends, so that a full disk is an error like any other
     except KeyboardInterrupt:
         print("minibert: stopped", file=sys.stderr)
         return 130
@@ -49,11 +48,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"minibert {options.command}: {_sentence(error)}", file=sys.stderr)
         try:
-            sys.stdout.flush()
+            _flush()
         except OSError:
             _drop_output()
         return 1
     return code
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # closed by the shell
+        sys.stdout.flush()
 
 
 def _drop_output() -> None:

@@ -24,7 +24,7 @@ import torch
 
 from minibert.batching import Progress
 from minibert.embedder import WINDOW, SentenceEmbedder, checked, several
-from minibert.files import read_json, replacing, write_json
+from minibert.files import read_json, remove_leftovers, replacing, write_json
 from minibert.vector_files import FORMATS, open_vectors, vector_format
 
 
@@ -118,8 +118,8 @@ def encode_corpus(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if world_size == 1:  # among several, another may be writing these right now
-        _remove_leftovers(folder, "manifest.json")
-        _remove_leftovers(folder, "index.json")
+        remove_leftovers(folder, "manifest.json")
+        remove_leftovers(folder, "index.json")
     about = {"file_format": file_format, "shard_size": shard_size, **settings, **_describe(embedder)}
     _check_manifest(folder / "manifest.json", about)
 
@@ -177,7 +177,7 @@ def _do_shard(
         report.skipped += 1
         progress.add(len(texts))
         return
-    _remove_leftovers(path.parent, path.stem)
+    remove_leftovers(path.parent, path.stem)
     try:
         done = _write(embedder, iter(texts), path, path.suffix[1:], settings, progress)
         write_json(record, {"lines": done.lines, "tokens": done.tokens, "overlong": done.overlong, "sha256": digest})
@@ -252,9 +252,3 @@ def _digest(texts: Sequence[str]) -> str:
         data = text.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()
-
-
-def _remove_leftovers(folder: Path, name: str) -> None:
-    """Removes the temporary files of a writer that was killed."""
-    for leftover in folder.glob(f".{name}.*.tmp"):
-        leftover.unlink(missing_ok=True)

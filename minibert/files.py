@@ -170,6 +170,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink()
 
 
+def remove_leftovers(folder: Path, name: str) -> None:
+    """Removes the temporary files that `replacing` left of a file when its writer was killed."""
+    for leftover in folder.glob(f".{name}.*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
 def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
     """The lines of a UTF-8 file, or of stdin for "-", one at a time; blank lines count, as empty texts.
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from minibert.checkpoint import PreTrainedModel
-from minibert.files import replacing
+from minibert.files import remove_leftovers, replacing
 from minibert.heads import IGNORED
 from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
 from minibert.training.processes import Parallel, Processes
@@ -146,10 +146,9 @@ class Trainer:
         self.best, self.evaluations_since_best = -math.inf, 0
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
-        lengths = [length(example) for example in self._examples]
         self._about = {
             **{name: getattr(options, name) for name in _DECISIVE},
-            "examples": [len(lengths), sum(lengths)],
+            "examples": [len(self._examples), sum(map(length, self._examples))],
             "labels": list(model.config.id2label.values()),
         }
         self._parallel = Parallel(model, self.processes, options.sharded)
@@ -159,8 +158,8 @@ class Trainer:
             self._resume()
         else:
             check_new(self.folder)
-        if not resume and self.processes.rank > 0:  # every process draws its own dropout
-            torch.manual_seed(torch.initial_seed() + self.processes.rank)
+            if self.processes.rank > 0:  # every process draws its own dropout
+                torch.manual_seed(torch.initial_seed() + self.processes.rank)
 
     def run(self) -> dict[str, float]:
         """Trains to the end, or until it stops getting better; returns the last scores (none without `evaluate`).
@@ -199,7 +198,7 @@ class Trainer:
                     raise ValueError(
                         f"The loss is {entry['loss']} after step {self.step}: lower the learning rate. {self._go_on()}"
                     )
-                due = self.batch_in_epoch == len(self._batches)
+                due = self._epoch_is_over()
                 if self.evaluate and self._evaluation_is_due():
                     scores, due = self._evaluate(self.evaluate), True
                 if self.step % self.options.save_every == 0 if self.options.save_every else due:
@@ -262,15 +261,18 @@ class Trainer:
         self._batches = epoch_order(lengths, options.batch_size, options.seed, self.epoch, options.pool)
 
     def _next_batch(self) -> list[Example]:
-        if self.batch_in_epoch == len(self._batches):
+        if self._epoch_is_over():
             self.epoch, self.batch_in_epoch = self.epoch + 1, 0
             self._open_epoch()
         self.batch_in_epoch += 1
         return [self._examples[i] for i in self._batches[self.batch_in_epoch - 1]]
 
+    def _epoch_is_over(self) -> bool:
+        return self.batch_in_epoch == len(self._batches)
+
     def _evaluation_is_due(self) -> bool:
         every = self.options.evaluate_every
-        end = self.step % every == 0 if every else self.batch_in_epoch == len(self._batches)
+        end = self.step % every == 0 if every else self._epoch_is_over()
         return end or self.step == self.steps
 
     # --- what is kept ------------------------------------------------------------------------------------------------
@@ -346,8 +348,7 @@ class Trainer:
         path = self.folder / LOG_FILE
         if self.processes.rank > 0:
             return
-        for leftover in self.folder.glob(f".{STATE_FILE}.*.tmp"):
-            leftover.unlink()
+        remove_leftovers(self.folder, STATE_FILE)
         if not path.is_file():
             return
         lines = path.read_text(encoding="utf-8").splitlines()

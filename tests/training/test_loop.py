@@ -34,9 +34,13 @@ def classification_examples(count: int = 100) -> list[Example]:
     return [{"input_ids": ids, "token_type_ids": np.zeros_like(ids), "labels": int(ids[0] % 2)} for ids in texts]
 
 
+def trainer_of(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> Trainer:
+    return Trainer(model, Examples(classification_examples()), losses_of, folder, options, **arguments)
+
+
 def run(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> list[float]:
     """Trains and gives the losses of the log."""
-    Trainer(model, Examples(classification_examples()), losses_of, folder, options, **arguments).run()
+    trainer_of(model, folder, options, **arguments).run()
     return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
@@ -123,9 +127,7 @@ def test_resumed_run_ends_with_the_same_weights_and_log(step: int, tmp_path: Pat
     expected = run(model, tmp_path / "whole", options)
 
     torch.manual_seed(1)
-    interrupted = Trainer(
-        BertForSequenceClassification(config), Examples(classification_examples()), losses_of, tmp_path / "cut", options
-    )
+    interrupted = trainer_of(BertForSequenceClassification(config), tmp_path / "cut", options)
     one_step = interrupted._one_step
 
     def cut(batch: Sequence[Example]) -> Any:
@@ -196,15 +198,7 @@ def test_early_stopping_keeps_the_best_model(tmp_path: Path) -> None:
         return {"score": score}
 
     options = TrainingOptions(steps=100, batch_size=8, learning_rate=1e-3, evaluate_every=5, patience=2)
-    trainer = Trainer(
-        model,
-        Examples(classification_examples()),
-        losses_of,
-        tmp_path,
-        options,
-        evaluate=evaluate,
-        metric="score",
-    )
+    trainer = trainer_of(model, tmp_path, options, evaluate=evaluate, metric="score")
     trainer.run()
 
     assert trainer.step == 20
@@ -250,15 +244,13 @@ def test_other_data_are_not_resumed(tmp_path: Path) -> None:
         Trainer(model, Examples(classification_examples(50)), losses_of, tmp_path, OPTIONS, resume=True)
     model = BertForSequenceClassification(tiny_config(id2label={0: "odd", 1: "even"}))
     with pytest.raises(ValueError, match="run with labels .'LABEL_0', 'LABEL_1'., not .'odd', 'even'."):
-        Trainer(model, Examples(classification_examples()), losses_of, tmp_path, OPTIONS, resume=True)
+        trainer_of(model, tmp_path, OPTIONS, resume=True)
 
 
 def test_each_epoch_is_saved_and_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".state.pt.abc.tmp").write_bytes(b"half")
     options = TrainingOptions(epochs=2, batch_size=8, learning_rate=1e-3)
-    trainer = Trainer(
-        BertForSequenceClassification(tiny_config()), Examples(classification_examples()), losses_of, tmp_path, options
-    )
+    trainer = trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, options)
     saved = []
     save = trainer._save
     trainer._save = lambda: (saved.append(trainer.step), save())  # type: ignore[method-assign,assign,func-returns-value]
@@ -281,15 +273,7 @@ def test_the_first_model_is_kept_even_if_its_score_is_no_number(tmp_path: Path) 
     scores = iter([float("nan"), 0.5, float("nan"), 0.25])
     options = replace(OPTIONS, steps=20, evaluate_every=5)
     model = BertForSequenceClassification(tiny_config())
-    trainer = Trainer(
-        model,
-        Examples(classification_examples()),
-        losses_of,
-        tmp_path,
-        options,
-        evaluate=lambda: {"score": next(scores)},
-        metric="score",
-    )
+    trainer = trainer_of(model, tmp_path, options, evaluate=lambda: {"score": next(scores)}, metric="score")
     trainer.run()
     assert trainer.best == 0.5 and (tmp_path / "best" / "config.json").is_file()
 
