@@ -53,7 +53,10 @@ def main() -> None:
     results: dict[str, Any] = {"machine": machine(options.threads)}
     for section in options.sections or SECTIONS:
         module, function = SECTIONS[section]
-        results[section] = getattr(importlib.import_module(module), function)()
+        try:
+            results[section] = getattr(importlib.import_module(module), function)()
+        except ModuleNotFoundError as error:
+            raise SystemExit(f"{section} needs {error.name}: pip install -c constraints.txt '.[test,bench]'") from error
         for entry in results[section]:
             print(line(entry), flush=True)
     if options.out:

@@ -100,10 +100,12 @@ def test_killed_ten_times_and_resumed_to_the_same_weights(project: Path) -> None
     kill_and_resume(project, kills=10, steps=1000)
 
 
+@pytest.mark.parametrize("batch_size", [8, 1])  # with 1 the second process never has an example of its own
 @pytest.mark.parametrize("sharded", [(), ("--sharded",)], ids=["ddp", "fsdp"])
-def test_two_processes_equal_one(sharded: tuple[str, ...], project: Path) -> None:
+def test_two_processes_equal_one(sharded: tuple[str, ...], batch_size: int, project: Path) -> None:
     write_config(project, dropout=0.0)
-    options = ("--steps", "20", "--tokens-per-forward", "100")  # each process makes several forwards a step
+    options = ("--steps", "20", "--batch-size", str(batch_size))
+    options += ("--tokens-per-forward", "100")  # each process makes several forwards a step
     one = train(project, "one", *options)
     two = train(project, "two", *options, *sharded, processes=2)
     assert max(abs(a - b) for a, b in zip(losses(project, "one"), losses(project, "two"), strict=True)) < 1e-6
