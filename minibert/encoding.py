@@ -12,7 +12,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ def columns_of(text: Any, text_pair: Any, words: bool) -> tuple[list[Any], bool]
     columns = [text] if text_pair is None else [text, text_pair]
     if not batched:
         columns = [[value] for value in columns]
-    elif text and is_list(text) and all(is_list(pair) and len(pair) == 2 and not is_text(pair) for pair in text):
+    elif is_list(text) and text and all(is_list(pair) and len(pair) == 2 and not is_text(pair) for pair in text):
         columns = [list(column) for column in zip(*text, strict=True)]
     kind = "a list of words" if words else "a str"
     for name, column in zip(("text", "text_pair"), columns, strict=False):
@@ -154,6 +154,13 @@ def _windows(length: int, kept: int, stride: int, side: str) -> list[slice]:
     return [slice(max(length - start - kept, 0), length - start) for start in starts]
 
 
+class CharSpan(NamedTuple):
+    """A place in a text, `[start, end)` in characters."""
+
+    start: int
+    end: int
+
+
 @dataclass(frozen=True)
 class Encoding:
     """One row of a batch, token by token; all lists are (seq).
@@ -191,7 +198,7 @@ class BatchEncoding(dict[str, Any]):
         self._encodings = encodings
 
     def __getitem__(self, key: Any) -> Any:
-        return self.encodings[key] if isinstance(key, int) else super().__getitem__(key)
+        return self.encodings[key] if isinstance(key, int | slice) else super().__getitem__(key)
 
     def __getattr__(self, name: str) -> Any:
         if name in self:
@@ -223,11 +230,11 @@ class BatchEncoding(dict[str, Any]):
         """For each token of a row 0 or 1 for the text that it lies in; None for what was added to the text."""
         return self.encodings[row].sequence_ids
 
-    def token_to_chars(self, row_or_token: int, token: int | None = None) -> tuple[int, int] | None:
+    def token_to_chars(self, row_or_token: int, token: int | None = None) -> CharSpan | None:
         """Where a token lies in its text, `[start, end)`; None if added. Called with (row, token) or (token)."""
         row, token = (0, row_or_token) if token is None else (row_or_token, token)
         encoding = self.encodings[row]
-        return None if encoding.sequence_ids[token] is None else encoding.offsets[token]
+        return None if encoding.sequence_ids[token] is None else CharSpan(*encoding.offsets[token])
 
     def char_to_token(self, row_or_char: int, char: int | None = None, sequence_index: int = 0) -> int | None:
         """The token at a character of text 0 or 1, None where there is none. Called with (row, char) or (char)."""

@@ -92,10 +92,18 @@ class BertTokenizer(Vocabulary):
         named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | special_tokens
         vocab = vocab_file if vocab is None else vocab
         super().__init__(vocab, named, extra_special_tokens, added_tokens, name_or_path)
+        flags = {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
+        flags |= {"tokenize_chinese_chars": tokenize_chinese_chars}
+        for flag, value in flags.items():
+            if not isinstance(value, bool | int | None):
+                raise ValueError(f"{flag} should be true or false, not {value!r}.")
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
-        self.model_max_length = _NO_LIMIT if model_max_length is None else int(model_max_length)
+        length = _NO_LIMIT if model_max_length is None else model_max_length
+        if not isinstance(length, int | float) or not length >= 0:
+            raise ValueError(f"model_max_length should be a number of tokens, not {length!r}.")
+        self.model_max_length = int(min(length, _NO_LIMIT))
         self.padding_side = _choice("padding_side", padding_side, _SIDES)
         self.truncation_side = _choice("truncation_side", truncation_side, _SIDES)
         self.clean_up_tokenization_spaces = clean_up_tokenization_spaces

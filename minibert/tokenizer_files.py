@@ -8,12 +8,12 @@ tokenizer_config.json says itself whether to lower-case.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.files import Source, read_json, replacing, write_json
-from minibert.vocabulary import NAMED, AddedToken
+from minibert.vocabulary import NAMED, AddedToken, listed
 
 if TYPE_CHECKING:
     from minibert.tokenizer import BertTokenizer
@@ -51,15 +51,18 @@ def read_source(source: Source) -> dict[str, Any]:
         raise FileNotFoundError(f"{source} holds neither tokenizer.json nor vocab.txt; is it a BERT checkpoint?")
     settings |= {key: config[key] for key in (*OPTIONS, *NAMED) if config.get(key) is not None}
     extra = _extra(config)
-    if "added_tokens_decoder" in config:
-        added = {int(number): AddedToken.of(token) for number, token in config["added_tokens_decoder"].items()}
+    if (decoder := config.get("added_tokens_decoder")) is not None:
+        if not isinstance(decoder, Mapping) or not all(number.isdecimal() for number in decoder):
+            raise ValueError(f"{source}: added_tokens_decoder should give a token for each id, not {decoder!r:.60}.")
+        added = {int(number): AddedToken.of(token) for number, token in decoder.items()}
     else:  # before it there were two more files
         legacy = _json(source, "special_tokens_map.json")
         settings |= {key: legacy[key] for key in NAMED if legacy.get(key)}
         extra += _extra(legacy)
         special = {AddedToken.of(token).content for token in (*extra, *(settings.get(key, "") for key in NAMED))}
-        older = _json(source, "added_tokens.json").items()
-        added = {number: AddedToken(token, special=token in special) for token, number in older}
+        older = _json(source, "added_tokens.json")
+        _check_ids(older.values(), "added_tokens.json")
+        added = {number: AddedToken(token, special=token in special) for token, number in older.items()}
         added |= settings.get("added_tokens", {})
     return {**settings, "added_tokens": added, "extra_special_tokens": extra}
 
@@ -72,18 +75,33 @@ def read_file(path: Path) -> dict[str, Any]:
     if path.suffix != ".json":
         return {"vocab": path}
     content = read_json(path)
+    try:
+        return _settings(content)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is not BERT's tokenizer.json: {reason}") from None
+
+
+def _settings(content: dict[str, Any]) -> dict[str, Any]:
     model, normalizer = content.get("model") or {}, content.get("normalizer") or {}
     found = (model.get("type", "WordPiece"), model.get("continuing_subword_prefix"), normalizer.get("type"))
     if found != ("WordPiece", "##", "BertNormalizer") or not isinstance(model.get("vocab"), dict):
-        raise ValueError(f"{path} is not BERT's: it has {found} where BERT has ('WordPiece', '##', 'BertNormalizer').")
+        raise ValueError(f"it has {found} where BERT has ('WordPiece', '##', 'BertNormalizer').")
+    added = content.get("added_tokens") or ()
+    _check_ids([*model["vocab"].values(), *(token["id"] for token in added)], "its tokens")
     return {
         "vocab": model["vocab"],
         "unk_token": model.get("unk_token", "[UNK]"),
         "do_lower_case": normalizer.get("lowercase", True),
         "strip_accents": normalizer.get("strip_accents"),
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
-        "added_tokens": {token["id"]: AddedToken.of(token) for token in content.get("added_tokens") or ()},
+        "added_tokens": {token["id"]: AddedToken.of(token) for token in added},
     }
+
+
+def _check_ids(ids: Iterable[Any], where: str) -> None:
+    if set(map(type, ids)) - {int}:
+        raise ValueError(f"The ids of {where} should be whole numbers.")
 
 
 def _json(source: Source, filename: str) -> dict[str, Any]:
@@ -93,8 +111,7 @@ def _json(source: Source, filename: str) -> dict[str, Any]:
 
 def _extra(content: Mapping[str, Any]) -> list[Any]:
     """Special tokens without a role of their own, under the present or the former name; a list or named."""
-    extra = content.get("extra_special_tokens") or content.get("additional_special_tokens") or []
-    return list(extra.values() if isinstance(extra, Mapping) else extra)
+    return listed(content.get("extra_special_tokens") or content.get("additional_special_tokens") or [])
 
 
 def write(tokenizer: BertTokenizer, folder: Path) -> tuple[str, ...]:

@@ -43,8 +43,13 @@ class AddedToken:
     special: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_given", self.normalized)
         if self.normalized is None:
             object.__setattr__(self, "normalized", not self.special)
+
+    def as_special(self) -> AddedToken:
+        """The same as a special token, looked for in the text as it stands unless somebody said otherwise."""
+        return replace(self, special=True, normalized=vars(self)["_given"])
 
     def __str__(self) -> str:
         return self.content
@@ -53,7 +58,7 @@ class AddedToken:
     def of(cls, value: Any, *, special: bool = False) -> AddedToken:
         """A token as people and files write it: a string, an object with its flags, or an `AddedToken`."""
         if isinstance(value, AddedToken):
-            return value
+            return value.as_special() if special else value
         flags: Any = {"content": value} if isinstance(value, str) else value
         if not isinstance(flags, Mapping) or not isinstance(flags.get("content"), str):
             raise ValueError(f"A token is a string or an object with 'content', but got {value!r}.")
@@ -149,10 +154,12 @@ class Vocabulary:
         for number, token in sorted((added_tokens or {}).items()):
             self._add(token, number)
         named = {key: AddedToken.of(value, special=True) for key, value in special_tokens.items()}
-        extra = [AddedToken.of(value, special=True) for value in extra_special_tokens]
+        if empty := [key for key, token in named.items() if not token.content]:
+            raise ValueError(f"{empty[0]} is empty; it should be a token of the vocabulary.")
+        extra = [AddedToken.of(value, special=True) for value in listed(extra_special_tokens)]
         missing = [token.content for token in named.values() if token.content not in self.get_vocab()]
         for token in (*named.values(), *extra):  # the flags that files gave a token stay
-            self._add(replace(self._added.get(token.content, token), special=True))
+            self._add(self._added.get(token.content, token).as_special())
         vars(self).update({key: token.content for key, token in named.items()})
         self.extra_special_tokens = [token.content for token in extra]
         if self.unk_token not in self.base_vocab:
@@ -231,7 +238,7 @@ class Vocabulary:
         added = 0
         for name, value in special_tokens_dict.items():
             if name in ("extra_special_tokens", "additional_special_tokens"):
-                self.extra_special_tokens = [str(token) for token in value]
+                self.extra_special_tokens = [str(token) for token in listed(value)]
             elif name in NAMED:
                 setattr(self, name, str(value))
             else:
@@ -266,7 +273,7 @@ class Vocabulary:
         """
         ids = to_list(ids)
         skipped = set(self.all_special_ids) if skip_special_tokens else set()
-        wanted = [number for number in (ids if isinstance(ids, list) else [ids]) if number not in skipped]
+        wanted = [number for number in ids if number not in skipped] if isinstance(ids, list) else [ids]
         try:
             tokens = [self._by_id[number] for number in wanted]
         except KeyError as error:
@@ -307,9 +314,11 @@ class Vocabulary:
             clean_up_tokenization_spaces = self.clean_up_tokenization_spaces
         return _close_gaps(text) if clean_up_tokenization_spaces else text
 
-    def batch_decode(self, sequences: Any, **options: Any) -> list[str]:
-        """The texts of several rows of ids; options as for `decode`."""
-        decoded = self.decode(sequences, **options)
+    def batch_decode(
+        self, sequences: Any, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool | None = None
+    ) -> list[str]:
+        """The texts of several rows of ids, as `decode` makes them."""
+        decoded = self.decode(sequences, skip_special_tokens, clean_up_tokenization_spaces)
         return [decoded] if isinstance(decoded, str) else decoded
 
 
@@ -318,6 +327,17 @@ def _close_gaps(text: str) -> str:
     for gap in _GAPS:
         text = text.replace(gap, gap.strip())
     return text
+
+
+def listed(tokens: Any) -> list[Any]:
+    """Several tokens, of a list or by name.
+
+    Raises:
+        ValueError: a single one, whose letters would be taken for tokens.
+    """
+    if not isinstance(tokens, Iterable) or isinstance(tokens, str | bytes):
+        raise ValueError(f"Extra special tokens should be a list of tokens, not {tokens!r}.")
+    return list(tokens.values() if isinstance(tokens, Mapping) else tokens)
 
 
 def to_list(values: Any) -> Any:

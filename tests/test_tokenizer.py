@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import shared_data
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import minibert.vocabulary
 import minibert.wordpiece
@@ -481,7 +481,7 @@ def test_save_and_load(tmp_path: Path) -> None:
         ({"tokenizer_config.json": "{"}, ValueError, "tokenizer_config.json is not JSON"),
         ({"tokenizer_config.json": '{"tokenizer_class": "T5Tokenizer"}'}, ValueError, "for the tokenizer T5Tokenizer"),
         ({"tokenizer.json": "[]"}, ValueError, "tokenizer.json should hold a JSON object"),
-        ({"tokenizer.json": '{"model": {"type": "BPE"}}'}, ValueError, "tokenizer.json is not BERT's: it has .'BPE'"),
+        ({"tokenizer.json": '{"model": {"type": "BPE"}}'}, ValueError, "is not BERT's tokenizer.json: it has .'BPE'"),
         ({"vocab.txt": "[UNK]\n\udcff"}, ValueError, "vocab.txt is not UTF-8"),
         ({"vocab.txt": None}, FileNotFoundError, "holds neither tokenizer.json nor vocab.txt"),
     ],
@@ -516,3 +516,55 @@ def test_any_added_token_is_found(contents: list[str]) -> None:
     tokenizer.add_tokens([AddedToken(content, special=True) for content in contents])
     for content in contents:
         assert tokenizer.encode(content, add_special_tokens=False) == [tokenizer.convert_tokens_to_ids(content)]
+
+
+def test_letters_are_not_taken_for_tokens(tokenizer: BertTokenizer) -> None:
+    for call in (
+        lambda: BertTokenizer(WORDS, extra_special_tokens="<x>"),
+        lambda: BertTokenizer(WORDS).add_special_tokens({"additional_special_tokens": "<x>"}),
+    ):
+        with pytest.raises(ValueError, match="Extra special tokens should be a list of tokens, not '<x>'"):
+            call()
+
+
+def test_small_conveniences(tokenizer: BertTokenizer) -> None:
+    batch = tokenizer(["hello", "world"])
+    assert batch[:1] == [batch[0]]
+    assert tokenizer.convert_ids_to_tokens(tokenizer.cls_token_id, skip_special_tokens=True) == tokenizer.cls_token
+    special = [tokenizer.cls_token_id, tokenizer.sep_token_id]
+    assert tokenizer.batch_decode([special, special], True) == ["", ""]
+    with pytest.raises(ValueError, match="text is a ndarray; pass a str"):
+        tokenizer(np.array(["hello", "world"]))
+
+
+FILES = ("tokenizer_config.json", "tokenizer.json", "special_tokens_map.json", "added_tokens.json")
+JUNK: list[Any] = [None, True, 0, -1, 1.5, float("inf"), float("nan"), "", "x", "[CLS]", [], ["x"], {}, {"a": 1}]
+JUNK += [[[1]], {"content": "q"}, [{"content": "q"}], "false"]
+
+
+@pytest.mark.filterwarnings("ignore")  # odd values are warned of, too
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_files_are_a_tokenizer_or_a_clear_error(data: st.DataObject, tmp_path: Path) -> None:
+    """One value, however deep, of one of the files is something else; others may be missing."""
+    BertTokenizer(WORDS).save_pretrained(tmp_path)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"[X]": len(WORDS)}))
+    name = data.draw(st.sampled_from(FILES))
+    for other in data.draw(st.sets(st.sampled_from(FILES))) - {name}:
+        (tmp_path / other).unlink()
+    content = place = {"whole": json.loads((tmp_path / name).read_text())}
+    key: Any = "whole"
+    while isinstance(place[key], dict | list) and place[key] and data.draw(st.integers(0, 4)):
+        place = place[key]
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+    place[key] = data.draw(st.sampled_from(JUNK))
+    (tmp_path / name).write_text(json.dumps(content["whole"]))
+    try:
+        tokenizer = BertTokenizer.from_pretrained(tmp_path)
+    except ValueError as error:
+        assert str(error)
+        return
+    ids = tokenizer("hello [MASK] [X] wörld q x")["input_ids"]
+    assert all(isinstance(number, int) for number in ids)
+    tokenizer.decode(ids, skip_special_tokens=True)
+    tokenizer.save_pretrained(tmp_path / "again")

@@ -349,6 +349,27 @@ def test_folders(tmp_path: Path, files: dict[str, Any]) -> None:
     assert ours.model_max_length == theirs.model_max_length
 
 
+@pytest.mark.parametrize("flags", [{"lstrip": True}, {"rstrip": True, "normalized": True}, {"single_word": True}])
+def test_added_tokens_become_special(minilm: str, flags: dict[str, bool], tmp_path: Path) -> None:
+    """However they are made so, and after saving as well."""
+    texts = ["hi <name> there", "hi <NAME> x", "a<mask>b <mask> [MASK]", "<last>"]
+    tokenizers = []
+    for kind, token in ((BertTokenizer, AddedToken), (Theirs, TheirToken)):
+        tokenizer = kind.from_pretrained(minilm)
+        tokenizer.add_special_tokens({"extra_special_tokens": [token("<name>", **flags)]})
+        tokenizer.add_special_tokens({"mask_token": token("<mask>", **flags)})
+        tokenizer.add_tokens([token("<last>", **flags)], special_tokens=True)
+        tokenizers.append(tokenizer)
+    ours, theirs = tokenizers
+    ours.save_pretrained(tmp_path)
+    for each in (ours, BertTokenizer.from_pretrained(tmp_path)):
+        for text in texts:
+            ids = theirs(text)["input_ids"]
+            assert each(text)["input_ids"] == ids, text
+            for skip in (False, True):
+                assert each.decode(ids, skip_special_tokens=skip) == theirs.decode(ids, skip_special_tokens=skip)
+
+
 @pytest.mark.parametrize("added", ["", "raw", "normalised"])
 def test_transformers_loads_what_we_save(folder: str, added: str, tmp_path: Path) -> None:
     ours, _ = both(folder, added)
