@@ -52,7 +52,7 @@ def sdpa_attention(
     Arguments and context as in `eager_attention`; the last bits of the context may differ from it.
     """
     contexts = [
-        F.scaled_dot_product_attention(q, k, v, attn_mask=layout.mask, dropout_p=dropout)
+        F.scaled_dot_product_attention(q, k, v, attn_mask=layout.mask, dropout_p=dropout, scale=q.size(-1) ** -0.5)
         for q, k, v in layout.blocks(query, key, value)
     ]
     return layout.join(contexts), None

@@ -15,6 +15,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -260,11 +261,14 @@ class PreTrainedModel(nn.Module):
     def resize_token_embeddings(self, vocab_size: int) -> nn.Embedding:
         """Keeps the first `vocab_size` words, new ones drawn as at the start, for a tokenizer with added tokens."""
         old = self.get_input_embeddings()
+        if vocab_size <= (last := old.padding_idx or 0):
+            raise ValueError(f"vocab_size should be {last + 1} or more, not {vocab_size}: number {last} is padding.")
         new = nn.Embedding(vocab_size, old.embedding_dim, padding_idx=old.padding_idx).to(old.weight)
         kept = min(vocab_size, old.num_embeddings)
         with torch.no_grad():
             new.weight.normal_(0.0, self.config.initializer_range)
             new.weight[:kept] = old.weight[:kept]
+        new.weight.requires_grad_(old.weight.requires_grad)
         self.set_input_embeddings(new)
         return new
 
@@ -450,7 +454,8 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
     key = hashlib.sha256(f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:32]
     converted = cache_folder() / f"{key}.safetensors"
     if converted.is_file():
-        return _read_safetensors(converted)
+        with suppress(ValueError):  # damaged: converted again
+            return _read_safetensors(converted)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
@@ -482,4 +487,7 @@ def cache_folder() -> Path:
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Writes a safetensors file, whole or not at all."""
     with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata={"format": "pt"})
+        try:
+            save_file(tensors, temporary, metadata={"format": "pt"})
+        except SafetensorError as error:
+            raise OSError(f"{path} cannot be written ({error}).") from None

@@ -94,7 +94,10 @@ class BertConfig:
     model_type = "bert"
 
     def __init__(self, **values: Any) -> None:
-        merged = {_RENAMED.get(name, name): value for name, value in values.items()}
+        merged = {name: value for name, value in values.items() if name not in _RENAMED}
+        for name, value in values.items():
+            if name in _RENAMED and merged.get(_RENAMED[name]) is None:  # where both are there, the new name counts
+                merged[_RENAMED[name]] = value
         _refuse_unsupported(merged)
         labels = _labels(merged)
         known = {f.name: f for f in fields(self) if f.name != "extra"}

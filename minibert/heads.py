@@ -52,7 +52,7 @@ def regression_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean squared error; both (batch, num_labels), and labels (batch,) will do where there is one number a text."""
     if labels.shape != logits.shape and (logits.shape[-1] > 1 or labels.numel() != logits.numel()):
         raise ValueError(f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}.")
-    return F.mse_loss(logits.squeeze(), labels.to(logits.dtype).reshape(logits.shape).squeeze())
+    return F.mse_loss(logits.squeeze(), _numbers(labels, logits).reshape(logits.shape).squeeze())
 
 
 def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
@@ -65,7 +65,12 @@ def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
         )
     if ((labels < 0) | (labels > 1)).any():
         raise ValueError("labels should be from 0.0 to 1.0 for every label (multi_label_classification).")
-    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+    return F.binary_cross_entropy_with_logits(logits, _numbers(labels, logits))
+
+
+def _numbers(labels: Tensor, logits: Tensor) -> Tensor:
+    """Labels to compute with: whole ones as numbers; others stay as exact as they are, even beside bfloat16 logits."""
+    return labels if labels.is_floating_point() else labels.to(logits.dtype)
 
 
 def span_loss(logits: Tensor, positions: Tensor) -> Tensor:

@@ -44,25 +44,33 @@ class PaddedLayout:
 
     Args:
         attention_mask: what may be looked at, nonzero for yes: (batch, seq) hides keys such as [PAD], (batch, seq,
-            seq) and (batch, 1 or heads, seq, seq) say it for each query on its own. None: everything.
+            seq) and (batch, 1 or heads, seq, seq) say it for each query on its own. None: everything. With floating
+            point and four dimensions it is what the reference adds to the scores: 0 for yes, -1000 or less for no.
 
     Raises:
-        ValueError: a mask with another number of dimensions.
+        ValueError: a mask with another number of dimensions, or one to be added that hides in part.
     """
 
     def __init__(self, attention_mask: Tensor | None = None) -> None:
         self.mask: Tensor | None = None
+        if attention_mask is not None and attention_mask.dim() not in (2, 3, 4):
+            shape = tuple(attention_mask.shape)
+            raise ValueError(f"attention_mask should be (batch, seq) or (batch, seq, seq), not {shape}.")
+        if attention_mask is not None and attention_mask.dim() == 4 and attention_mask.is_floating_point():
+            if ((attention_mask != 0) & (attention_mask > -1000)).any():
+                raise ValueError(
+                    f"attention_mask of 4 dimensions and {attention_mask.dtype} is added to the scores: it should be 0 "
+                    "or -1000 and less, or boolean with True where a token may be looked at."
+                )
+            attention_mask = attention_mask == 0
         # a mask that hides nothing is no mask: the same numbers, and a faster kernel
         if attention_mask is not None and not (visible := attention_mask.bool()).all():
             if visible.dim() == 2:
                 self.mask = visible[:, None, None, :]  # (batch, 1, 1, seq)
             elif visible.dim() == 3:
                 self.mask = visible[:, None, :, :]  # (batch, 1, seq, seq)
-            elif visible.dim() == 4:
-                self.mask = visible
             else:
-                shape = tuple(attention_mask.shape)
-                raise ValueError(f"attention_mask should be (batch, seq) or (batch, seq, seq), not {shape}.")
+                self.mask = visible
 
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (batch, seq), and the mask is of that size or broadcasts to it."""

@@ -17,9 +17,17 @@ import transformers
 from conftest import ragged_batch, tiny_config, with_reference
 from hypothesis import HealthCheck, given, settings, strategies as st
 from official import BERT_BASE_UNCASED, pretraining_tensors, write_folder
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from minibert import BertConfig, BertForMaskedLM, BertForPreTraining, BertForSequenceClassification, BertModel
+from minibert import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertForSequenceClassification,
+    BertModel,
+    checkpoint,
+)
 
 SMALL = {
     **BERT_BASE_UNCASED,
@@ -155,6 +163,35 @@ def test_pytorch_bin_is_converted_once(
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINIBERT_CACHE", str(tmp_path / "file" / "cache"))
     assert torch.equal(pooled(BertModel.from_pretrained(folder)), expected)
+
+
+def test_a_damaged_conversion_is_made_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("MINIBERT_CACHE", str(cache))
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    expected = pooled(BertModel.from_pretrained(folder))
+    (converted,) = cache.iterdir()
+    converted.write_bytes(converted.read_bytes()[:1000])
+    assert torch.equal(pooled(BertModel.from_pretrained(folder)), expected)
+    assert converted.stat().st_size > 1000
+
+
+def test_a_full_disk(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saving says so; an old pytorch_model.bin is read all the same."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise SafetensorError("No space left on device")
+
+    model = BertModel.from_pretrained(folder)
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(OSError, match="model.safetensors cannot be written .No space left on device"):
+        model.save_pretrained(tmp_path / "new")
+    assert not list((tmp_path / "new").glob("*model*"))
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    monkeypatch.setenv("MINIBERT_CACHE", str(tmp_path / "cache"))
+    assert torch.equal(pooled(BertModel.from_pretrained(folder)), pooled(model))
 
 
 class _Attack:

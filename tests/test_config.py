@@ -160,3 +160,10 @@ def test_any_json_object_is_a_config_or_a_clear_error(values: dict[str, Any]) ->
         assert str(error)
         return
     assert BertConfig(**json.loads(config.to_json_string())).to_dict() == json.loads(config.to_json_string())
+
+
+@pytest.mark.parametrize("old_first", [True, False])
+def test_the_new_name_of_a_field_counts(old_first: bool) -> None:
+    both = {"torch_dtype": "float16", "dtype": "float32"}
+    assert BertConfig(**(both if old_first else dict(reversed(both.items())))).dtype == "float32"
+    assert BertConfig(torch_dtype="float16", dtype=None).dtype == "float16"

@@ -87,3 +87,11 @@ def test_lengths_that_do_not_add_up() -> None:
 def test_no_sequences_at_all() -> None:
     out = MODEL(torch.zeros(0, dtype=torch.long), layout=PackedLayout([]))
     assert out.last_hidden_state.shape == (0, 32) and out.pooler_output.shape == (0, 32)
+
+
+def test_masks_that_are_no_masks() -> None:
+    for shape in ((5,), (2, 1, 1, 5, 5)):
+        with pytest.raises(ValueError, match="attention_mask should be .batch, seq."):
+            PaddedLayout(torch.ones(shape))
+    with pytest.raises(ValueError, match="is added to the scores: it should be 0 or -1000 and less, or boolean"):
+        PaddedLayout(torch.ones(2, 1, 1, 5))

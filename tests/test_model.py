@@ -167,3 +167,11 @@ def test_it_trains_in_a_dataloader_loop(model: BertModel) -> None:
             optimiser.zero_grad()
             losses.append(loss.item())
     assert losses[-1] < losses[0]
+
+
+def test_resized_embeddings_stay_frozen() -> None:
+    model = BertModel(tiny_config())
+    model.get_input_embeddings().weight.requires_grad_(False)
+    assert not model.resize_token_embeddings(103).weight.requires_grad
+    with pytest.raises(ValueError, match="vocab_size should be 1 or more, not 0: number 0 is padding"):
+        model.resize_token_embeddings(0)

@@ -249,3 +249,17 @@ def test_we_load_what_transformers_saves_without_a_warning(case: str, tmp_path: 
     batch = batch_for("mlm" if case == "untied" else case, ours.config)
     assert_equal_outputs(ours(**batch), theirs(**batch))
     assert ours.config.id2label == theirs.config.id2label
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("case", ["regression", "multi-label"])
+def test_losses_of_exact_labels_beside_rounded_logits(case: str, dtype: torch.dtype) -> None:
+    name, changes, _ = CASES[case]
+    ours, theirs = with_reference(name, tiny_config(**changes))
+    batch = batch_for(case, ours.config)
+    batch["labels"] = batch["labels"] * 0.123456789
+    for models in ((ours.to(dtype), theirs.to(dtype)),):
+        losses = [model(**batch).loss for model in models]
+        assert losses[0].dtype == losses[1].dtype and torch.equal(*losses)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(*(model.float()(**batch).loss for model in (ours, theirs)))

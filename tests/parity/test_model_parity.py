@@ -159,3 +159,23 @@ def test_attentions_whatever_the_implementation(attention: str) -> None:
     batch = ragged_batch(config)
     with torch.no_grad():
         assert_same_outputs(ours(**batch, output_attentions=True), theirs(**batch, output_attentions=True))
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_mask_that_is_added_to_the_scores(attention: str) -> None:
+    config = tiny_config(attn_implementation=attention)
+    ours, theirs = with_reference("BertModel", config)
+    batch = ragged_batch(config)
+    visible = batch.pop("attention_mask")[:, None, None, :]
+    for mask in (visible, torch.ones_like(visible)):
+        added = (1.0 - mask) * torch.finfo(torch.float32).min
+        with torch.no_grad():
+            assert_same_outputs(ours(**batch, attention_mask=added), theirs(**batch, attention_mask=added))
+
+
+def test_double_precision() -> None:
+    config = tiny_config(hidden_size=96, num_attention_heads=3)  # 1 / sqrt(32) is no whole power of two
+    ours, theirs = (model.double() for model in with_reference("BertModel", config))
+    batch = ragged_batch(config)
+    with torch.no_grad():
+        assert_same_outputs(ours(**batch), theirs(**batch))
