@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "minibert-tiny"
 
 
+class UsageError(ValueError):
+    """Options that do not go together."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     options = build_parser().parse_args(arguments)
@@ -51,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _flush()
         except OSError:
             _drop_output()
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
     return code
 
 
@@ -102,19 +106,28 @@ def source_options(options: argparse.Namespace) -> dict[str, Any]:
     return {"revision": options.revision, "local_files_only": options.offline}
 
 
+def _checkpoint(options: argparse.Namespace) -> str:
+    """The model of a command that takes it as an argument, too."""
+    if options.name is None:
+        return str(options.model)
+    if options.model != DEFAULT_MODEL:
+        raise UsageError("name the model once, not by --model as well.")
+    return str(options.name)
+
+
 def print_json(content: Any) -> None:
     """One JSON document on stdout."""
-    print(json.dumps(content, ensure_ascii=False))
+    print(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
 
 def texts_of(options: argparse.Namespace) -> Iterable[str]:
     """The texts of a command, one at a time: its arguments, or the lines of `--file` (`-`: stdin) or of a pipe."""
     if options.texts and options.file:
-        raise ValueError("give texts or --file, not both.")
+        raise UsageError("give texts or --file, not both.")
     if options.texts:
         return list(options.texts)
     if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise ValueError("no text given: pass it as arguments, by --file, or through a pipe.")
+        raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
     return chain.from_iterable(read_lines(name) for name in options.file or ["-"])
 
 
@@ -133,7 +146,8 @@ def _add_embed(commands: Any) -> None:
         "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, whole or not at all"
     )
     parser.add_argument("--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop")
-    parser.add_argument("--format", default="npy", help="of the shards: npy, safetensors, jsonl or parquet")
+    formats = ["npy", "safetensors", "jsonl", "parquet"]
+    parser.add_argument("--format", default="npy", choices=formats, help="of the shards (default: %(default)s)")
     parser.add_argument("--shard-size", type=int, default=16384, help="texts in a shard (default: %(default)s)")
 
 
@@ -145,9 +159,9 @@ def _embed(options: argparse.Namespace) -> None:
     # torchrun tells each of its processes its number and how many there are
     rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
     if options.out and options.out_dir:
-        raise ValueError("give --out or --out-dir, not both.")
+        raise UsageError("give --out or --out-dir, not both.")
     if world_size > 1 and not (options.out_dir and options.file and "-" not in options.file):
-        raise ValueError("under torchrun give --file and --out-dir: each process writes shards of its own.")
+        raise UsageError("under torchrun give --file and --out-dir: each process writes shards of its own.")
     embedder = _load_embedder(options, options.normalize)
     settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
     settings = {name: value for name, value in settings.items() if value is not None}
@@ -334,7 +348,7 @@ def _info(options: argparse.Namespace) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report below says it all
-        model = BertModel.from_pretrained(options.name or options.model, **source_options(options))
+        model = BertModel.from_pretrained(_checkpoint(options), **source_options(options))
     assert model.load_report is not None
     report, config = asdict(model.load_report), model.config.to_dict()
     tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
@@ -366,23 +380,34 @@ def _add_convert(commands: Any) -> None:
 def _convert(options: argparse.Namespace) -> None:
     from minibert import heads
     from minibert.config import BertConfig
+    from minibert.files import Source
     from minibert.model import BertModel
+    from minibert.study import has_pooler, head_class
     from minibert.tokenizer import BertTokenizer
 
+    if not options.folder:
+        raise UsageError("the folder to write has no name.")
     source = source_options(options)
-    # the class that the checkpoint was saved from, so that its head comes along
-    architectures = BertConfig.from_pretrained(options.model, **source).extra.get("architectures") or ["BertModel"]
-    model_class = getattr(heads, str(architectures[0]), BertModel)
-    model = model_class.from_pretrained(options.model, dtype=options.dtype, **source)
-    assert model.load_report is not None
+    # the class that has a place for every tensor, whatever the config calls it, so that the head comes along
+    checkpoint = Source(options.model, **source)
+    name = head_class(checkpoint, BertConfig.from_pretrained(options.model, **source))
+    pooler: Any = {"add_pooling_layer": has_pooler(checkpoint)} if name == "BertModel" else {}
+    model = getattr(heads, name, BertModel).from_pretrained(options.model, dtype=options.dtype, **pooler, **source)
+    tokenizer = BertTokenizer.from_pretrained(options.model, **source)
+    report = model.load_report
+    assert report is not None
+    if report.missing:
+        lacking = ", ".join(report.missing)
+        raise ValueError(f"{options.model} is no whole {name}: it lacks {lacking}. Nothing was written.")
     model.save_pretrained(options.folder)
-    BertTokenizer.from_pretrained(options.model, **source).save_pretrained(options.folder)
-    result = {"folder": options.folder, "architecture": model_class.__name__, "renamed": len(model.load_report.renamed)}
+    tokenizer.save_pretrained(options.folder)
+    left_out = report.left_out + report.unexpected
     if options.json:
-        return print_json(result)
-    print(
-        f"{model_class.__name__} with its tokenizer written to {options.folder} ({result['renamed']} tensors renamed)."
-    )
+        counts = {"renamed": len(report.renamed), "left_out": left_out}
+        return print_json({"folder": options.folder, "architecture": name, **counts})
+    print(f"{name} with its tokenizer written to {options.folder} ({len(report.renamed)} tensors renamed).")
+    if left_out:
+        print(f"Left out, because {name} has no place for them: {', '.join(left_out)}.")
     return None
 
 
@@ -422,7 +447,7 @@ def _add_verify(commands: Any) -> None:
 def _verify(options: argparse.Namespace) -> int:
     from minibert.study.verify import TEXTS, verify
 
-    result = verify(options.name or options.model, options.text or TEXTS, **source_options(options))
+    result = verify(_checkpoint(options), options.text or TEXTS, **source_options(options))
     passed = result.passed(options.tolerance)
     if options.json:
         print_json(result.to_dict(options.tolerance))

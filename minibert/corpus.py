@@ -24,7 +24,7 @@ import torch
 
 from minibert.batching import Progress
 from minibert.embedder import WINDOW, SentenceEmbedder, checked, several
-from minibert.files import read_json, remove_leftovers, replacing, write_json
+from minibert.files import check_target, read_json, remove_leftovers, replacing, write_json
 from minibert.vector_files import FORMATS, open_vectors, vector_format
 
 
@@ -63,11 +63,7 @@ def encode_file(
         ValueError: a format or an option that does not exist, or something that is not a text.
         OSError: the file cannot be written, FileNotFoundError when its folder does not exist.
     """
-    file_format, path = vector_format(path), Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first.")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    file_format, path = vector_format(path), check_target(path)
     texts = several(texts)
     with Progress(show_progress) as progress:
         settings = embedder.window_options(**options)

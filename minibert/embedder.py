@@ -222,7 +222,7 @@ class SentenceEmbedder:
             (N, D) float32; (D,) for a single text; (0, D) for none.
 
         Raises:
-            ValueError: something that is not a text, or an impossible value of an option.
+            ValueError: something that is not a text, an impossible value of an option, or a vector that is not finite.
             TypeError: an option that does not exist.
         """
         single = isinstance(texts, str)
@@ -322,6 +322,9 @@ class SentenceEmbedder:
             if len(rows) > len(texts):
                 pooled = merge_windows(pooled, lengths, counts)
             vectors = self.steps(pooled.to(self.model.device)).cpu().numpy()
+        if not (finite := np.isfinite(vectors).all(axis=1)).all():
+            text = texts[int(finite.argmin())]
+            raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
         return Encoded(vectors, sum(lengths), overlong)
 
     def words(self, texts: str | Sequence[str], *, merge: str = "mean", batch_tokens: int = BATCH_TOKENS) -> Any:

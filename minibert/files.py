@@ -6,6 +6,7 @@ Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDPOINT
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -151,8 +152,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives a temporary path beside `path`, renamed to it when the block ends well and removed when it does not.
 
     A reader therefore sees the old file or the new one, never half of either, whatever kills the writer.
+
+    Raises:
+        OSError: as `check_target`, or the disk is full.
     """
-    path = Path(path)
+    path = check_target(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
@@ -168,6 +172,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """The path of a file that is going to be written.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        OSError: something else than a file is there, such as a folder, a pipe or a device.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first.")
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; name a file to write.")
+    return path
 
 
 def remove_leftovers(folder: Path, name: str) -> None:
@@ -191,6 +210,8 @@ def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
         try:
             for line in file:
                 number += 1
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)  # which some editors put before everything
                 yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError:
             raise ValueError(f"line {number} of {where} is not UTF-8; convert the file (iconv -t utf-8).") from None

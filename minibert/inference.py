@@ -94,7 +94,7 @@ def unoptimize(model: Model) -> Model:
     Raises:
         ValueError: the model is not optimised.
     """
-    encoder = model.base_model.encoder
+    encoder = model.base_model.encoder if isinstance(model, PreTrainedModel) else None
     if not isinstance(encoder, FusedEncoder):
         raise ValueError(f"This {type(model).__name__} is not optimised: there is nothing to undo.")
     return copy.deepcopy(model, {id(encoder): encoder.unfused()}).requires_grad_(True)

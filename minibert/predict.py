@@ -11,7 +11,7 @@ so no time goes into padding; dropout is off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -260,8 +260,10 @@ def answer_question(
     if max_answer_length < 1:
         raise ValueError(f"max_answer_length should be 1 or more, not {max_answer_length}.")
     rows, second, limit = _as_list(questions), _as_list(contexts), _limit(model, tokenizer)
+    longest = max(map(len, tokenizer(rows, add_special_tokens=False, verbose=False)["input_ids"]), default=0)
+    if longest > limit - 4:  # [CLS], two [SEP] and a token of the context
+        raise ValueError(f"A question has {longest} tokens; the model has room for {limit - 4}: shorten it.")
     if stride is None:
-        longest = max(map(len, tokenizer(rows, add_special_tokens=False, verbose=False)["input_ids"]), default=0)
         stride = max(0, min(limit // 4, (limit - longest - 3) // 2))
     batch = tokenizer(
         rows,
@@ -335,6 +337,8 @@ def _run(
                 options = {"output_attentions": False, "return_dict": True}  # whatever the config says
                 logits = score(ids, token_type_ids=type_ids, layout=layout, **options).float().cpu()
                 parts = torch.split(logits, [sizes[n] for n in numbers])
+                if not logits.isfinite().all():
+                    raise ValueError("The model's logits are not finite: its weights are damaged.")
                 for n, part in zip(numbers, parts, strict=True):
                     results[n] = part
     finally:
@@ -348,6 +352,10 @@ def _require(model: Any, *kinds: type) -> None:
 
 
 def _as_list(texts: Texts) -> list[str]:
+    if isinstance(texts, Mapping | set):
+        raise ValueError(
+            f"texts is a {type(texts).__name__}; pass a string or a list of strings, and second texts on their own."
+        )
     return [texts] if isinstance(texts, str) else list(texts)
 
 

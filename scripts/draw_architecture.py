@@ -6,6 +6,7 @@ python scripts/draw_architecture.py
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ def one_layer(axes: Any) -> None:
 
 def main() -> None:
     """Writes the picture."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     figure = Figure(figsize=(11.6, 6.1), facecolor=PAPER)
     axes = figure.add_axes((0.02, 0.01, 0.96, 0.97))
     axes.set_xlim(-0.2, 14.9)

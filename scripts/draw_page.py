@@ -6,6 +6,7 @@ python scripts/draw_page.py
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import tempfile
 from pathlib import Path
@@ -21,6 +22,7 @@ LAYER, HEAD, TOKEN, KEY = 4, 2, "it", 2  # here this head looks from "it" to "an
 
 def main() -> None:
     """Writes the page of all-MiniLM-L6-v2 on the text, opens its attention maps and takes the picture."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     chromium = shutil.which("chromium")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         model = Path(folder, "all-MiniLM-L6-v2")

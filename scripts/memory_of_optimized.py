@@ -1,14 +1,12 @@
-"""Prints the MB of resident memory that an optimised checkpoint adds to a process (Linux).
+"""Prints the MB of resident memory that an optimised checkpoint adds to a process (Linux)."""
 
-python scripts/memory_of_optimized.py CHECKPOINT PRECISION
-"""
-
+import argparse
 import gc
-import sys
 
 import torch
 
 from minibert import BertConfig, BertModel, optimize
+from minibert.inference import PRECISIONS
 
 
 def resident() -> float:
@@ -16,9 +14,13 @@ def resident() -> float:
         return int(file.read().split()[1]) * 4096 / 1e6
 
 
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("checkpoint")
+parser.add_argument("precision", choices=PRECISIONS)
+options = parser.parse_args()
 with torch.no_grad():
     optimize(BertModel(BertConfig.from_preset("tiny")))(torch.ones(1, 8, dtype=torch.long))  # loads the libraries
 before = resident()
-model = optimize(BertModel.from_pretrained(sys.argv[1]), precision=sys.argv[2])
+model = optimize(BertModel.from_pretrained(options.checkpoint), precision=options.precision)
 gc.collect()
 print(resident() - before)

@@ -10,7 +10,6 @@ The vocabulary is learned from the corpus (needs `pip install 'minibert[train]'`
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import torch
 
 from minibert import BertConfig, BertForMaskedLM, BertForPreTraining, BertTokenizer
+from minibert.files import read_json
 from minibert.training.loop import Trainer, TrainingOptions, check_new
 from minibert.training.pretraining import PretrainingData, encode_documents, pretraining_losses, read_documents
 from minibert.training.processes import Processes
@@ -67,7 +67,7 @@ def main() -> None:
     options = parse()
     if not options.resume:
         check_new(options.output)
-    config = BertConfig(**json.loads(options.config.read_text(encoding="utf-8")))
+    config = BertConfig(**read_json(options.config))
     if options.max_length > config.max_position_embeddings:
         raise ValueError(
             f"--max-length is {options.max_length}; the config has {config.max_position_embeddings} positions."

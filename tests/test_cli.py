@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import ragged_batch
+from conftest import ragged_batch, tiny_config
 from hypothesis import HealthCheck, given, settings, strategies as st
+from safetensors.torch import load_file, save_file
 
 import minibert
 from minibert.cli import build_parser, main
@@ -68,7 +69,7 @@ def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
     words = Path(minilm, "vocab.txt").read_text(encoding="utf-8").splitlines()
     (old / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words[1996:2090]]))
     code, out, err = run(capsys, "convert", "--model", str(old), str(tmp_path / "new"))
-    assert code == 0 and not err and "BertForMaskedLM with its tokenizer written to" in out
+    assert code == 0 and not err and "BertForPreTraining with its tokenizer written to" in out
     assert (tmp_path / "new" / "model.safetensors").exists()
     ours = minibert.BertForMaskedLM.from_pretrained(tmp_path / "new")
     assert not ours.load_report.renamed and not ours.load_report.missing
@@ -77,12 +78,56 @@ def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
     assert len(minibert.BertTokenizer.from_pretrained(tmp_path / "new")) == 99
 
 
+@pytest.mark.parametrize("named", [None, [], "torch", {"a": 1}, ["MyBert"], ["BertModel"], ["BertForMaskedLM"]])
+def test_convert_takes_every_tensor_along(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str, named: object
+) -> None:
+    """Whatever the config calls the class that the checkpoint was saved from."""
+    model = minibert.BertForPreTraining(tiny_config(vocab_size=30522))
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": named}))
+    (tmp_path / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
+    assert run(capsys, "convert", "--model", str(tmp_path), str(tmp_path))[0] == 0  # in place
+    converted = load_file(tmp_path / "model.safetensors")
+    assert all(torch.equal(converted[name], weight) for name, weight in model.state_dict().items() if name in converted)
+    assert {"bert.pooler.dense.weight", "cls.seq_relationship.bias", "cls.predictions.bias"} <= converted.keys()
+
+
+def test_convert_draws_nothing_and_writes_all_or_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
+) -> None:
+    headless = minibert.BertModel(tiny_config(vocab_size=30522), add_pooling_layer=False)
+    headless.save_pretrained(tmp_path / "old")
+    code, _, err = run(capsys, "convert", "--model", str(tmp_path / "old"), str(tmp_path / "new"))
+    assert code == 1 and "holds neither tokenizer.json nor vocab.txt" in err and not (tmp_path / "new").exists()
+    (tmp_path / "old" / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
+    assert run(capsys, "convert", "--model", str(tmp_path / "old"), str(tmp_path / "new"))[0] == 0
+    assert not any("pooler" in name for name in load_file(tmp_path / "new" / "model.safetensors"))
+
+    classifier = minibert.BertForSequenceClassification(tiny_config(vocab_size=30522)).state_dict()
+    save_file(
+        {name: weight for name, weight in classifier.items() if "pooler" not in name},
+        tmp_path / "old" / "model.safetensors",
+    )
+    code, _, err = run(capsys, "convert", "--model", str(tmp_path / "old"), str(tmp_path / "newer"))
+    assert code == 1 and "is no whole BertForSequenceClassification: it lacks bert.pooler" in err
+    assert not (tmp_path / "newer").exists()
+
+
+def test_the_model_is_named_once(capsys: pytest.CaptureFixture[str], minilm: str) -> None:
+    for command in ("info", "verify"):
+        code, _, err = run(capsys, command, "")
+        assert code == 1 and "cannot be a Hub id" in err
+        assert run(capsys, command, minilm, "--model", minilm)[0] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["tokenize", "--model", "/no/such", "hi"], 1, "minibert tokenize: Checkpoint '/no/such' is not a folder"),
         (["tokenize", "--model", "{minilm}", "--file", "/no/such"], 1, "No such file"),
-        (["tokenize", "--model", "{minilm}", "--file", "x", "text"], 1, "give texts or --file, not both"),
+        (["tokenize", "--model", "{minilm}", "--file", "x", "text"], 2, "give texts or --file, not both"),
         (["tokenize", "--model", "{minilm}", "--file", "{latin1}"], 1, "line 2 of .* is not UTF-8; convert the file"),
         (["info", "a/b/c"], 1, "cannot be a Hub id"),
         (["info", "klue/bert-base"], 1, "offline mode is on: go online once, or pass a folder"),
@@ -135,7 +180,7 @@ def test_output_that_cannot_be_written(minilm: str) -> None:
 def test_no_stdin_at_all(minilm: str) -> None:
     command = f"{sys.executable} -m minibert tokenize --model {minilm} <&-"
     run = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
-    assert run.returncode == 1 and run.stderr.startswith("minibert tokenize: no text given")
+    assert run.returncode == 2 and run.stderr.startswith("minibert tokenize: no text given")
 
 
 def test_several_files_are_read_one_after_the_other(

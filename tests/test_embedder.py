@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import warnings
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 from safetensors.torch import save_file
-from tiny_folder import WORDS, sentence_folder, tiny_folder
+from tiny_folder import VOCABULARY, WORDS, sentence_folder, tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
 from minibert.batching import batches, cut, windows
@@ -83,6 +84,13 @@ class TestEncode:
         assert "6/6" in shown and "tokens/s" in shown
         embedder.encode(TEXTS)
         assert capsys.readouterr().err == ""
+
+    def test_damaged_weights(self, embedder: SentenceEmbedder) -> None:
+        damaged = copy.deepcopy(embedder)
+        with torch.no_grad():
+            damaged.model.embeddings.word_embeddings.weight[VOCABULARY.index("trees")] = torch.nan
+        with pytest.raises(ValueError, match="The vector of 'tall trees' is not finite: the model's weights are dam"):
+            damaged.encode(["hello", "tall trees"])
 
     def test_what_is_no_text(self, embedder: SentenceEmbedder) -> None:
         with pytest.raises(ValueError, match="texts should be strings, but number 1 is nan"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minibert.files import Source, read_json, replacing, write_json
+from minibert.files import Source, read_json, read_lines, replacing, write_json
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -46,3 +46,19 @@ def test_replaced_files_have_the_usual_permissions(tmp_path: Path) -> None:
     write_json(tmp_path / "ours.json", {})
     (tmp_path / "usual.json").write_text("{}")
     assert (tmp_path / "ours.json").stat().st_mode == (tmp_path / "usual.json").stat().st_mode
+
+
+def test_only_files_are_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name, message in (("pipe", "no ordinary file"), ("link", "no ordinary file"), ("", "a folder")):
+        with pytest.raises(OSError, match=f"is {message}; name a file to write"), replacing(tmp_path / name):
+            raise AssertionError
+    with pytest.raises(FileNotFoundError, match="there is no folder .*/no to write it into"):
+        write_json(tmp_path / "no" / "it", {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
+
+
+def test_lines_without_the_mark_of_an_editor(tmp_path: Path) -> None:
+    (tmp_path / "texts").write_bytes("\ufeffone\r\n\n\ufefftwo".encode())
+    assert list(read_lines(tmp_path / "texts")) == ["one", "", "\ufefftwo"]

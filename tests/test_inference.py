@@ -395,3 +395,8 @@ def test_under_autocast(precision: str) -> None:
 def test_no_tokens() -> None:
     fast = optimize(model_of())
     assert fast(torch.zeros(0, 4, dtype=torch.long)).last_hidden_state.shape == (0, 4, fast.config.hidden_size)
+
+
+def test_what_cannot_be_undone() -> None:
+    with pytest.raises(ValueError, match="This Linear is not optimised"):
+        unoptimize(torch.nn.Linear(1, 1))  # type: ignore[type-var]

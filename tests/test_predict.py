@@ -319,7 +319,7 @@ class TestAnswerQuestion:
             answer_question(build("BertForQuestionAnswering"), tokenizer, "where?", context)
 
     def test_a_question_that_leaves_no_room(self, tokenizer: Any) -> None:
-        with pytest.raises(ValueError, match="truncation='only_second' has to take"):
+        with pytest.raises(ValueError, match="A question has 80 tokens; the model has room for .*: shorten it."):
             answer_question(build("BertForQuestionAnswering"), tokenizer, "the river " * 40, TEXTS[0])
 
     @settings(deadline=None, max_examples=60)
@@ -330,7 +330,7 @@ class TestAnswerQuestion:
         try:
             answer = answer_question(model, small_tokenizer(512), question, context, max_answer_length=longest)
         except ValueError as error:
-            assert re.search("holds no word to answer with|has to take .* tokens", str(error))
+            assert re.search("holds no word to answer with|the model has room for", str(error))
         else:
             assert answer["text"] == context[answer["start"] : answer["end"]] != ""
 
@@ -456,3 +456,13 @@ class TestCommand:
         captured = capsys.readouterr()
         expected = f"minibert fill-mask: {tmp_path} was not trained to fill masks, for it has no cls.predictions.bias"
         assert captured.err.startswith(expected) and captured.err.count("\n") == 1
+
+
+def test_what_cannot_be_predicted(tokenizer: Any) -> None:
+    model = build("BertForSequenceClassification")
+    with pytest.raises(ValueError, match="texts is a dict; pass a string or a list of strings"):
+        classify(model, tokenizer, {"text": "the river", "text_pair": "paris"})
+    with torch.no_grad():
+        model.classifier.bias[0] = torch.nan
+    with pytest.raises(ValueError, match="The model's logits are not finite: its weights are damaged"):
+        classify(model, tokenizer, "the river")

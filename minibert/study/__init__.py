@@ -25,6 +25,11 @@ def head_class(source: Source, config: BertConfig) -> str:
     if "qa_outputs" in roots:
         return "BertForQuestionAnswering"
     if "classifier" in roots:  # which of them, only the config can tell
-        named = config.extra.get("architectures") or []
-        return next((name for name in named if name in _CLASSIFIERS), _CLASSIFIERS[0])
+        named = config.extra.get("architectures")
+        return next((name for name in _CLASSIFIERS if isinstance(named, list) and name in named), _CLASSIFIERS[0])
     return "BertModel"
+
+
+def has_pooler(source: Source) -> bool:
+    """Whether a checkpoint brings a pooler; without one a model would draw it at random."""
+    return any(name.endswith("pooler.dense.weight") for name in read_tensors(source))

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 import minibert
-from minibert.files import Source, replacing
-from minibert.study import head_class
+from minibert.files import Source, check_target, replacing
+from minibert.study import has_pooler, head_class
 from minibert.study.trace import Trace, trace
 
 MAX_TOKENS = 128
@@ -54,11 +54,12 @@ def write_page(
         FileNotFoundError: no such checkpoint, or the folder of `path` does not exist.
         ValueError: more than 128 tokens, or a checkpoint whose numbers are not finite.
     """
+    check_target(path)
     config, source = minibert.BertConfig.from_pretrained(name, **source_options), Source(name, **source_options)
-    kind = head_class(source, config)
-    if kind not in ("BertForPreTraining", "BertForMaskedLM"):
-        kind = "BertModel"  # the page shows no other head
-    model = getattr(minibert, kind).from_pretrained(name, attn_implementation="eager", **source_options)
+    kind, options = head_class(source, config), {"attn_implementation": "eager", **source_options}
+    if kind not in ("BertForPreTraining", "BertForMaskedLM"):  # the page shows no other head
+        kind, options = "BertModel", {**options, "add_pooling_layer": has_pooler(source)}
+    model = getattr(minibert, kind).from_pretrained(name, **options)
     tokenizer = minibert.BertTokenizer.from_pretrained(name, **source_options)
     data = page_data(model, tokenizer, text, pair, pad_to)
     with replacing(path) as temporary:
@@ -176,7 +177,7 @@ def _logit_lens(model: Any, tokenizer: Any, hidden: Tensor) -> list[list[list[tu
     lens = []
     with torch.no_grad():
         for states in hidden:  # (seq, hidden), one layer at a time: the logits are (seq, vocab)
-            best = head(states).softmax(-1).topk(TOP_WORDS)
+            best = head(states).softmax(-1)[:, : len(tokenizer)].topk(min(TOP_WORDS, len(tokenizer)))
             rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
             lens.append(
                 [

@@ -138,13 +138,17 @@ class Trace(Mapping[str, Tensor]):
             name: the step.
             value: a tensor or number (broadcast to the step's shape), or a function from the value to a new one. The
                 function may read what is already computed: `t.set("layer.3.output", lambda _: t["layer.2.output"])`.
+
+        Raises:
+            KeyError: no such step.
+            ValueError: what is no tensor, number or function.
         """
         self._check(name)
-        if isinstance(value, Tensor | float | int):
-            fixed = torch.as_tensor(value)
-            self._patches[name] = lambda _: fixed
-        else:
+        if callable(value):
             self._patches[name] = value
+        else:
+            fixed = _tensor(name, value)
+            self._patches[name] = lambda _: fixed
 
     def switch_off_head(self, layer: int, head: int) -> None:
         """Sets the attention probabilities of one head to zero: it adds nothing to the context."""
@@ -250,7 +254,7 @@ class Trace(Mapping[str, Tensor]):
     def _seen(self, name: str, value: Tensor) -> Tensor:
         """Records a value, patched if it is to be, and returns what the computation goes on with."""
         if patch := self._patches.get(name):
-            new = patch(value)
+            new = _tensor(name, patch(value))
             try:
                 value = new.to(value).expand(value.shape)
             except RuntimeError:
@@ -259,6 +263,14 @@ class Trace(Mapping[str, Tensor]):
                 ) from None
         self._values[name] = value
         return value
+
+
+def _tensor(name: str, value: Any) -> Tensor:
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        kind = type(value).__name__
+        raise ValueError(f"what is set for {name} should be a tensor or a number, not a {kind}.") from None
 
 
 def trace(model: PreTrainedModel) -> Trace:

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 import minibert
-from minibert.checkpoint import read_tensors
 from minibert.files import Source
-from minibert.study import head_class
+from minibert.study import has_pooler, head_class
 
 TEXTS = (
     "I love Korea",
@@ -118,7 +117,6 @@ def verify(name: str, texts: Sequence[str] = TEXTS, **source_options: Any) -> Ve
     result = Verification(str(name), f"transformers {reference.__version__}", head_class(source, config))
     pairs = list(texts), list(texts)[::-1]
     tokenizer = minibert.BertTokenizer.from_pretrained(name, **source_options)
-    weights = {tensor.removeprefix("bert.") for tensor in read_tensors(source)}
     folder = source.require("config.json").parent  # by now everything that the checkpoint has lies there
     their_tokenizer = reference.BertTokenizer.from_pretrained(folder)
 
@@ -128,7 +126,7 @@ def verify(name: str, texts: Sequence[str] = TEXTS, **source_options: Any) -> Ve
         ours, batch = tokenizer(*arguments, **options), dict(their_tokenizer(*arguments, **options))
         result.comparisons += [_compare(f"tokenizer.{label}.{key}", ours[key], batch[key]) for key in batch]
 
-    pooler = {"add_pooling_layer": "pooler.dense.weight" in weights}
+    pooler = {"add_pooling_layer": has_pooler(source)}
     for attention in ("eager", "sdpa"):
         models = _load("BertModel", name, folder, source_options, attn_implementation=attention, **pooler)
         with torch.no_grad():

@@ -178,3 +178,20 @@ def test_errors_say_what_is_wrong(
     assert main(["view", "x", "--model", minilm, "--out", str(tmp_path / "no" / "page.html")]) == 1
     assert "no" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_pooler_that_the_checkpoint_does_not_have_is_not_shown(tmp_path: Path, minilm: str) -> None:
+    random_model("BertForQuestionAnswering").save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
+    pages = [tmp_path / "1.html", tmp_path / "2.html"]
+    for page in pages:
+        write_page(page, str(tmp_path), "hello")
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_a_vocabulary_that_was_rounded_up(tokenizer: Any) -> None:
+    """The head has more words than the tokenizer; the best ones shown are words."""
+    model = random_model(vocab_size=30600)
+    with torch.no_grad():
+        model.cls.predictions.bias[30522:] = 100.0
+    assert page_data(model, tokenizer, "hello [MASK]")["tokens"][1]["piece"] == "hello"

@@ -247,3 +247,18 @@ def test_errors_say_what_is_wrong() -> None:
         trace(nn.Linear(2, 2))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not one that optimize has rewritten: trace before"):
         trace(minibert.optimize(model))
+
+
+def test_functions_may_give_numbers_and_nothing_else() -> None:
+    model = random_model()
+    batch = ragged_batch(model.config)
+    with trace(model) as t:
+        t.set("pooler.dense", lambda _: 0.0)
+        assert torch.count_nonzero(model(**batch).pooler_output) == 0
+        t.set("pooler.dense", np.full(32, 0.5))
+        assert torch.equal(model(**batch).pooler_output, torch.full((3, 32), 0.5).tanh())
+        with pytest.raises(ValueError, match="what is set for pooler.dense should be a tensor or a number, not a str"):
+            t.set("pooler.dense", "0")
+        t.set("pooler.dense", lambda _: None)
+        with pytest.raises(ValueError, match="what is set for pooler.dense should be a tensor or a number, not a Non"):
+            model(**batch)
