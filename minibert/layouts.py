@@ -53,24 +53,28 @@ class PaddedLayout:
 
     def __init__(self, attention_mask: Tensor | None = None) -> None:
         self.mask: Tensor | None = None
-        if attention_mask is not None and attention_mask.dim() not in (2, 3, 4):
+        if attention_mask is None:
+            return
+        if attention_mask.dim() not in (2, 3, 4):
             shape = tuple(attention_mask.shape)
             raise ValueError(f"attention_mask should be (batch, seq) or (batch, seq, seq), not {shape}.")
-        if attention_mask is not None and attention_mask.dim() == 4 and attention_mask.is_floating_point():
+        if attention_mask.dim() == 4 and attention_mask.is_floating_point():
             if ((attention_mask != 0) & (attention_mask > -1000)).any():
                 raise ValueError(
                     f"attention_mask of 4 dimensions and {attention_mask.dtype} is added to the scores: it should be 0 "
                     "or -1000 and less, or boolean with True where a token may be looked at."
                 )
-            attention_mask = attention_mask == 0
-        # a mask that hides nothing is no mask: the same numbers, and a faster kernel
-        if attention_mask is not None and not (visible := attention_mask.bool()).all():
-            if visible.dim() == 2:
-                self.mask = visible[:, None, None, :]  # (batch, 1, 1, seq)
-            elif visible.dim() == 3:
-                self.mask = visible[:, None, :, :]  # (batch, 1, seq, seq)
-            else:
-                self.mask = visible
+            visible = attention_mask == 0
+        else:
+            visible = attention_mask.bool()
+        if visible.all():
+            return  # a mask that hides nothing is no mask: the same numbers, and a faster kernel
+        if visible.dim() == 2:
+            self.mask = visible[:, None, None, :]  # (batch, 1, 1, seq)
+        elif visible.dim() == 3:
+            self.mask = visible[:, None, :, :]  # (batch, 1, seq, seq)
+        else:
+            self.mask = visible
 
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (batch, seq), and the mask is of that size or broadcasts to it."""

@@ -92,14 +92,12 @@ class BertTokenizer(Vocabulary):
         named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | special_tokens
         vocab = vocab_file if vocab is None else vocab
         super().__init__(vocab, named, extra_special_tokens, added_tokens, name_or_path)
-        flags = {"do_lower_case": do_lower_case, "strip_accents": strip_accents}
-        flags |= {"tokenize_chinese_chars": tokenize_chinese_chars}
-        for flag, value in flags.items():
-            if not isinstance(value, bool | int | None):
-                raise ValueError(f"{flag} should be true or false, not {value!r}.")
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
+        for flag in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+            if not isinstance(value := getattr(self, flag), bool | int | None):
+                raise ValueError(f"{flag} should be true or false, not {value!r}.")
         length = _NO_LIMIT if model_max_length is None else model_max_length
         if not isinstance(length, int | float) or not length >= 0:
             raise ValueError(f"model_max_length should be a number of tokens, not {length!r}.")

@@ -238,12 +238,14 @@ class Vocabulary:
         added = 0
         for name, value in special_tokens_dict.items():
             if name in ("extra_special_tokens", "additional_special_tokens"):
-                self.extra_special_tokens = [str(token) for token in listed(value)]
+                tokens = listed(value)
+                self.extra_special_tokens = [str(token) for token in tokens]
             elif name in NAMED:
+                tokens = [value]
                 setattr(self, name, str(value))
             else:
                 raise ValueError(f"{name!r} is no special token; they are {', '.join(NAMED)} and extra_special_tokens.")
-            added += self.add_tokens([value] if name in NAMED else value, special_tokens=True)
+            added += self.add_tokens(tokens, special_tokens=True)
         return added
 
     def _add(self, token: AddedToken, number: int | None = None) -> bool:

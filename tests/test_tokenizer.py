@@ -527,6 +527,13 @@ def test_letters_are_not_taken_for_tokens(tokenizer: BertTokenizer) -> None:
             call()
 
 
+@pytest.mark.parametrize("tokens", [["<a>"], iter(["<a>"]), {"name": "<a>"}], ids=["list", "iterator", "by name"])
+def test_extra_special_tokens_come_in_three_ways(tokens: Any) -> None:
+    tokenizer = BertTokenizer(WORDS)
+    assert tokenizer.add_special_tokens({"extra_special_tokens": tokens}) == 1
+    assert tokenizer.extra_special_tokens == ["<a>"] and "<a>" in tokenizer.get_vocab()
+
+
 def test_small_conveniences(tokenizer: BertTokenizer) -> None:
     batch = tokenizer(["hello", "world"])
     assert batch[:1] == [batch[0]]

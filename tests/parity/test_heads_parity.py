@@ -258,8 +258,7 @@ def test_losses_of_exact_labels_beside_rounded_logits(case: str, dtype: torch.dt
     ours, theirs = with_reference(name, tiny_config(**changes))
     batch = batch_for(case, ours.config)
     batch["labels"] = batch["labels"] * 0.123456789
-    for models in ((ours.to(dtype), theirs.to(dtype)),):
-        losses = [model(**batch).loss for model in models]
-        assert losses[0].dtype == losses[1].dtype and torch.equal(*losses)
+    losses = [model.to(dtype)(**batch).loss for model in (ours, theirs)]
+    assert losses[0].dtype == losses[1].dtype and torch.equal(*losses)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(*(model.float()(**batch).loss for model in (ours, theirs)))
