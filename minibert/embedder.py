@@ -26,9 +26,9 @@ from minibert.tokenizer import BertTokenizer
 
 Vectors = NDArray[np.float32]
 
-# Tokens of one pass through the model: enough for the matrix products to run at full speed, few enough for what lies
-# between two of them to stay in the processor's cache (from 4096 on, int8 takes a fifth longer)
-BATCH_TOKENS = 2048
+# Tokens of one pass through the model: enough for the matrix products to run at full speed in every thread, few enough
+# for what lies between two of them to stay in the processor's cache
+BATCH_TOKENS = 4096
 # Texts that are tokenised and sorted together; bounds the memory that token lists take
 WINDOW = 16384
 

@@ -6,16 +6,19 @@
 
 It is the same stack of the same layers; only the parts of a layer are replaced. Query, key and value become one
 product, weights are laid out in advance, GELU and residuals need no memory of their own. Embeddings, pooler and heads
-stay.
+stay. The sequences of a large batch are shared out among threads, each of which takes its own through all layers.
 """
 
 from __future__ import annotations
 
 import copy
+import os
+import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import torch
@@ -46,6 +49,10 @@ NEEDED_FEATURES = {"bf16": {"avx512_bf16", "amx_bf16", "bf16"}, "int8": {"avx512
 MOST_INT8_ERROR = 0.05
 # numbers in a vector register of 512 bits
 KEYS_AT_ONCE = 16
+# tokens that are worth a thread of their own: with fewer, threads do better to share the weights than the batch
+SHARE_TOKENS = 128
+# how much larger than the average the largest share may be: all wait for it
+MOST_UNEVEN = 1.1
 
 
 def optimize(model: Model, precision: str = "fp32") -> Model:
@@ -57,6 +64,10 @@ def optimize(model: Model, precision: str = "fp32") -> Model:
 
     Its `state_dict` has the official names and plain float32 tensors. For "bf16" and "int8" these are the rounded
     weights that it computes with: keep the original if you want to train on.
+
+    On the CPU a batch of several sequences and at least 256 tokens is shared out among `torch.get_num_threads()`
+    threads, if they get even shares: each runs all layers on its own, so that none waits for the others after every
+    operator. Forward hooks on layers then run in these threads, once for each share.
 
     The copy holds every weight once, none of them memory-mapped; so after `model = optimize(model)` the mapped file is
     let go of.
@@ -137,13 +148,31 @@ class FusedEncoder(BertEncoder):
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
         hidden_states = hidden_states.to(self.dtype)
+        threads = torch.get_num_threads()
+        shares = _shares(hidden_states, layout, threads) if attend is sdpa_attention else []
+        if len(shares) < 2:
+            return self._run(hidden_states, layout, attend, keep_all)
+        inference = torch.is_inference_mode_enabled()  # every thread has modes of its own
+
+        def run(share: tuple[Tensor, Layout]) -> list[Tensor]:
+            with torch.no_grad(), torch.inference_mode(inference):
+                states, _ = self._run(*share, attend, keep_all)
+            return states
+
+        states = _workers(len(shares), threads, os.getpid()).map(run, shares)
+        return [torch.cat(parts) for parts in zip(*states, strict=True)], []
+
+    def _run(
+        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, keep_all: bool
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """As `forward`, for a batch that is left whole."""
         on_cpu = hidden_states.device.type == "cpu" and hidden_states.dtype == torch.float32
         quick = on_cpu and attend is sdpa_attention and isinstance(layout, PackedLayout)
         with torch.autocast(hidden_states.device.type, enabled=False):  # kernels take the type they were made for
-            run = partial(super().forward, hidden_states, layout, keep_all=keep_all)
-            states, attentions = run(packed_attention if quick else attend)
-            if quick and not states[-1].sum().isfinite():
-                states, attentions = run(attend)  # 0 times NaN is NaN: neighbours would share it
+            chosen = packed_attention if quick else attend
+            states, attentions = super().forward(hidden_states, layout, chosen, keep_all)
+            if quick and not states[-1].sum().isfinite():  # 0 times NaN is NaN: neighbours would share it
+                states, attentions = super().forward(hidden_states, layout, attend, keep_all)
         return [x.float() for x in states], [x.float() for x in attentions]
 
     def unfused(self) -> BertEncoder:
@@ -179,6 +208,38 @@ class FusedEncoder(BertEncoder):
         kinds = [type(kernel).__name__ for kernel in self._kernels()]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
         return f"precision={self.precision!r}, {counts}"
+
+
+def _shares(hidden_states: Tensor, layout: Layout, threads: int) -> list[tuple[Tensor, Layout]]:
+    """The batch cut into even shares, as many as are worth a thread; none if it is better left whole."""
+    if hidden_states.device.type != "cpu" or torch.compiler.is_compiling():
+        return []
+    tokens = hidden_states.shape[:-1]
+    for count in range(min(threads, tokens.numel() // SHARE_TOKENS), 1, -1):
+        if threads % count == 0:
+            layouts, sizes = layout.split(tokens, count)
+            if max(sizes) * count <= MOST_UNEVEN * sum(sizes):
+                return list(zip(torch.split(hidden_states, sizes), layouts, strict=True))
+    return []
+
+
+@cache
+def _workers(count: int, threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that have torch's `threads` between them, kept because new ones are slow at first.
+
+    In torch each thread has a number of threads for its operators. A forked process has no threads but its first, so
+    it needs workers of its own.
+    """
+    started = threading.Barrier(count)
+
+    def start() -> None:
+        torch.set_num_threads(threads // count)
+        started.wait()
+
+    workers = ThreadPoolExecutor(count, "minibert", initializer=start)
+    list(workers.map(abs, range(count)))  # now all have started
+    torch.set_num_threads(threads)  # a thread that sets its own number also sets that of all threads to come
+    return workers
 
 
 def packed_attention(

@@ -7,7 +7,10 @@ import importlib.util
 import pickle
 import subprocess
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -390,6 +393,100 @@ def test_under_autocast(precision: str) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         states = fast(**batch).last_hidden_state
     torch.testing.assert_close(states, fast(**batch).last_hidden_state, rtol=0, atol=0.05)
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small batches are shared out as well, among two threads."""
+    monkeypatch.setattr(inference, "SHARE_TOKENS", 1)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
+def threads_of(model: Any) -> list[bool]:
+    """A list that tells, for each run of the last layer, whether it was in the calling thread."""
+    own: list[bool] = []
+    caller = threading.current_thread()
+    last = model.base_model.encoder.layer[-1]
+    last.register_forward_hook(lambda *_: own.append(threading.current_thread() is caller))
+    return own
+
+
+@pytest.mark.parametrize("precision", list(MOST))
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_shared_among_threads(precision: str, mode: Any, shared: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = optimize(model_of(), precision=precision)
+    batch = ragged_batch(fast.config, (9, 5, 7, 7))
+    kept = batch["attention_mask"].bool()
+    packed = {"input_ids": batch["input_ids"][kept], "layout": PackedLayout(kept.sum(1).tolist())}
+    own = threads_of(fast)
+    with mode():
+        for inputs in (batch, packed):
+            own.clear()
+            received = fast(**inputs, output_hidden_states=True)
+            assert own == [False, False]
+            with monkeypatch.context() as patch:
+                patch.setattr(inference, "SHARE_TOKENS", 1000)
+                expected = fast(**inputs, output_hidden_states=True)
+            assert own == [False, False, True]
+            assert received.last_hidden_state.is_inference() == (mode is torch.inference_mode)
+            for ours, theirs in zip(received.hidden_states, expected.hidden_states, strict=True):
+                assert ours.shape == theirs.shape
+                visible = kept if ours.dim() == 3 else slice(None)
+                assert (ours - theirs)[visible].abs().max() < MOST[precision] / 10
+
+
+@pytest.mark.parametrize(
+    ("lengths", "options"),
+    [
+        ((8, 8, 8), {}),  # one thread would wait for the other half of the time
+        ((8,), {}),
+        ((8, 8), {"output_attentions": True}),
+    ],
+)
+def test_not_worth_sharing(lengths: tuple[int, ...], options: dict[str, bool], shared: None) -> None:
+    fast = optimize(model_of())
+    own = threads_of(fast)
+    fast(**ragged_batch(fast.config, lengths), **options)
+    assert own == [True]
+
+
+def test_sharing_leaves_the_number_of_threads_alone(shared: None) -> None:
+    inference._workers.cache_clear()
+    fast = optimize(model_of())
+    fast(**ragged_batch(fast.config, (8, 8)))
+    later: list[int] = []
+    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert (torch.get_num_threads(), later) == (2, [2])
+
+
+def test_several_threads_share_at_once(shared: None) -> None:
+    """As the requests of a server do."""
+    fast = optimize(model_of())
+    batches = [ragged_batch(fast.config, (length, length)) for length in range(1, 13)]
+    expected = [fast(**batch).last_hidden_state for batch in batches]
+    with ThreadPoolExecutor(4) as requests:
+        received = list(requests.map(lambda batch: fast(**batch).last_hidden_state, batches * 5))
+    for ours, theirs in zip(received, expected * 5, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_an_error_in_a_shared_batch_is_raised(shared: None) -> None:
+    fast = optimize(model_of())
+    batch = ragged_batch(fast.config, (8, 8))
+
+    def refuse(*_: Any) -> None:
+        raise ValueError("no")
+
+    handle = fast.encoder.layer[0].register_forward_hook(refuse)
+    with pytest.raises(ValueError, match="no"):
+        fast(**batch)
+    handle.remove()
+    assert fast(**batch).last_hidden_state.isfinite().all()
 
 
 def test_no_tokens() -> None:
