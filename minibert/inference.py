@@ -227,18 +227,20 @@ def _shares(hidden_states: Tensor, layout: Layout, threads: int) -> list[tuple[T
 def _workers(count: int, threads: int, process: int) -> ThreadPoolExecutor:
     """Threads that have torch's `threads` between them, kept because new ones are slow at first.
 
-    In torch each thread has a number of threads for its operators. A forked process has no threads but its first, so
-    it needs workers of its own.
+    In torch each thread has a number of threads for its operators. Setting it also sets that of all threads to come,
+    and those that have not asked for theirs yet. A forked process has no threads but its first, so it needs workers of
+    its own.
     """
     started = threading.Barrier(count)
 
     def start() -> None:
+        torch.get_num_threads()  # asks, see above
         torch.set_num_threads(threads // count)
         started.wait()
 
     workers = ThreadPoolExecutor(count, "minibert", initializer=start)
     list(workers.map(abs, range(count)))  # now all have started
-    torch.set_num_threads(threads)  # a thread that sets its own number also sets that of all threads to come
+    torch.set_num_threads(threads)
     return workers
 
 

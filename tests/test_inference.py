@@ -453,15 +453,21 @@ def test_not_worth_sharing(lengths: tuple[int, ...], options: dict[str, bool], s
     assert own == [True]
 
 
-def test_sharing_leaves_the_number_of_threads_alone(shared: None) -> None:
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_are_divided_and_restored(threads: int, shared: None) -> None:
+    """Two shares have half of the threads each; the caller and threads that start later have as many as before."""
+    torch.set_num_threads(threads)
     inference._workers.cache_clear()
     fast = optimize(model_of())
+    inside: list[int] = []
+    fast.encoder.layer[0].register_forward_hook(lambda *_: inside.append(torch.get_num_threads()))
     fast(**ragged_batch(fast.config, (8, 8)))
     later: list[int] = []
     thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
     thread.start()
     thread.join()
-    assert (torch.get_num_threads(), later) == (2, [2])
+    assert inside == [threads // 2] * 2
+    assert torch.get_num_threads() == threads and later == [threads]
 
 
 def test_several_threads_share_at_once(shared: None) -> None:
