@@ -9,6 +9,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+# Tokens of one pass through the model: enough for the matrix products to run at full speed in every thread, few enough
+# for what lies between two of them to stay in the processor's cache
+BATCH_TOKENS = 4096
+
 
 def batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
     """Numbers of rows, longest first, in batches of at most `batch_tokens` tokens (or of a single longer row).

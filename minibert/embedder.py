@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from minibert.batching import Progress, batches, cut, merge_windows, windows
+from minibert.batching import BATCH_TOKENS, Progress, batches, cut, merge_windows, windows
 from minibert.config import split_source_options
 from minibert.encoding import Encoding
 from minibert.files import Source
@@ -26,9 +26,6 @@ from minibert.tokenizer import BertTokenizer
 
 Vectors = NDArray[np.float32]
 
-# Tokens of one pass through the model: enough for the matrix products to run at full speed in every thread, few enough
-# for what lies between two of them to stay in the processor's cache
-BATCH_TOKENS = 4096
 # Texts that are tokenised and sorted together; bounds the memory that token lists take
 WINDOW = 16384
 

@@ -150,7 +150,7 @@ class FusedEncoder(BertEncoder):
         hidden_states = hidden_states.to(self.dtype)
         threads = torch.get_num_threads()
         shares = _shares(hidden_states, layout, threads) if attend is sdpa_attention else []
-        if len(shares) < 2:
+        if not shares:
             return self._run(hidden_states, layout, attend, keep_all)
         inference = torch.is_inference_mode_enabled()  # every thread has modes of its own
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from minibert.batching import batches
+from minibert.batching import BATCH_TOKENS, batches
 from minibert.checkpoint import PreTrainedModel
 from minibert.encoding import BatchEncoding, Encoding
 from minibert.heads import (
@@ -30,8 +30,6 @@ from minibert.heads import (
 )
 from minibert.layouts import PackedLayout
 from minibert.tokenizer import BertTokenizer
-
-BATCH_TOKENS = 4096  # of one pass through the model
 
 Texts = str | Sequence[str]
 
