@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +31,11 @@ from minibert.checkpoint import PreTrainedModel
 # states are saved and loaded whole, so that a run can go on with another number of processes
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
+# Seconds. An exchange is over a moment before gloo's own threads let go of its tensors, for which they need Python's
+# lock, and a thread that asks for it while Python ends aborts the process (before Python 3.14). So Python waits with
+# ending. `destroy_process_group` would wait for these threads only if nobody held the group, and FSDP2 holds it.
+_LAST_WORK = 0.5
+
 
 @dataclass(frozen=True)
 class Processes:
@@ -48,6 +55,7 @@ class Processes:
             torch.cuda.set_device(device)
         if size > 1 and not dist.is_initialized():
             dist.init_process_group("nccl" if gpu else "gloo")
+            atexit.register(time.sleep, _LAST_WORK)
         return cls(rank, size, device)
 
     def gather(self, value: Any) -> list[Any]:

@@ -135,6 +135,34 @@ def position(state: Path) -> int:
     return step
 
 
+ENDING = """
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+from minibert.training.processes import Processes
+
+Processes.join()
+sys.setswitchinterval(100)  # from here on no other thread gets Python's lock unless this one waits for something
+for _ in range(4):
+    dist.all_reduce(torch.zeros(1), async_op=True)
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    pass
+"""
+
+
+def test_the_end_waits_for_the_last_exchange(tmp_path: Path) -> None:
+    """Threads of gloo that still hold a tensor when Python ends abort the process: "terminate called"."""
+    script = tmp_path / "ending.py"
+    script.write_text(ENDING, encoding="utf-8")
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script))
+    result = subprocess.run(torchrun, env=ENVIRONMENT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
 def test_shards_need_several_processes(project: Path) -> None:
     run = subprocess.run(command(project, "out", "--sharded"), env=ENVIRONMENT, capture_output=True, text=True)
     assert run.returncode == 1
