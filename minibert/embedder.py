@@ -17,7 +17,7 @@ from minibert.batching import BATCH_TOKENS, Progress, batches, cut, merge_window
 from minibert.config import split_source_options
 from minibert.encoding import Encoding
 from minibert.files import Source
-from minibert.inference import optimize
+from minibert.inference import map_batches, optimize
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.pooling import POOLINGS, Layers, combine_layers, pool, resolve_layers
@@ -309,20 +309,26 @@ class SentenceEmbedder:
         skip = 0 if self.include_prompt or not prompt else head
         first = [window == 0 for own in counts for window in range(own)]  # of its text
         pooled = torch.empty(len(rows), self._width)
-        with torch.inference_mode():
-            for batch in batches(lengths, batch_tokens):
-                sizes = [lengths[index] for index in batch]
+
+        def run(batch: list[int]) -> Tensor:
+            sizes = [lengths[index] for index in batch]
+            with torch.inference_mode():
                 features, pooler_output = self._features([rows[index] for index in batch], sizes)
-                pooled[batch] = pool(features, sizes, self.pooling, skip=skip, pooler_output=pooler_output).cpu()
-                if progress is not None:
-                    progress.add(sum(first[index] for index in batch), sum(sizes))
+                return pool(features, sizes, self.pooling, skip=skip, pooler_output=pooler_output).cpu()
+
+        todo = list(batches(lengths, batch_tokens))
+        for batch, vectors in zip(todo, map_batches(self.model, run, todo), strict=True):
+            pooled[batch] = vectors
+            if progress is not None:
+                progress.add(sum(first[index] for index in batch), sum(lengths[index] for index in batch))
+        with torch.inference_mode():
             if len(rows) > len(texts):
                 pooled = merge_windows(pooled, lengths, counts)
-            vectors = self.steps(pooled.to(self.model.device)).cpu().numpy()
-        if not (finite := np.isfinite(vectors).all(axis=1)).all():
+            result = self.steps(pooled.to(self.model.device)).cpu().numpy()
+        if not (finite := np.isfinite(result).all(axis=1)).all():
             text = texts[int(finite.argmin())]
             raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
-        return Encoded(vectors, sum(lengths), overlong)
+        return Encoded(result, sum(lengths), overlong)
 
     def words(self, texts: str | Sequence[str], *, merge: str = "mean", batch_tokens: int = BATCH_TOKENS) -> Any:
         """Vectors of the words of texts, from the chosen layers, without prompt, pooling and normalisation.

@@ -6,7 +6,8 @@
 
 It is the same stack of the same layers; only the parts of a layer are replaced. Query, key and value become one
 product, weights are laid out in advance, GELU and residuals need no memory of their own. Embeddings, pooler and heads
-stay. The sequences of a large batch are shared out among threads, each of which takes its own through all layers.
+stay. The sequences of a large batch are shared out among threads, each of which takes its own through all layers; many
+batches are shared out whole.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import copy
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -53,6 +54,11 @@ KEYS_AT_ONCE = 16
 SHARE_TOKENS = 128
 # how much larger than the average the largest share may be: all wait for it
 MOST_UNEVEN = 1.1
+# batches for each thread from which on a thread takes whole ones: with fewer, too many would wait for the last
+LEAST_BATCHES = 4
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
 
 
 def optimize(model: Model, precision: str = "fp32") -> Model:
@@ -67,7 +73,8 @@ def optimize(model: Model, precision: str = "fp32") -> Model:
 
     On the CPU a batch of several sequences and at least 256 tokens is shared out among `torch.get_num_threads()`
     threads, if they get even shares: each runs all layers on its own, so that none waits for the others after every
-    operator. Forward hooks on layers then run in these threads, once for each share.
+    operator. Forward hooks on layers then run in these threads, once for each share. `SentenceEmbedder` gives each
+    thread whole batches when there are many.
 
     The copy holds every weight once, none of them memory-mapped; so after `model = optimize(model)` the mapped file is
     let go of.
@@ -221,6 +228,24 @@ def _shares(hidden_states: Tensor, layout: Layout, threads: int) -> list[tuple[T
             if max(sizes) * count <= MOST_UNEVEN * sum(sizes):
                 return list(zip(torch.split(hidden_states, sizes), layouts, strict=True))
     return []
+
+
+def map_batches(model: PreTrainedModel, run: Callable[[Batch], Result], batches: Sequence[Batch]) -> Iterator[Result]:
+    """What `run` makes of each batch, in order.
+
+    An optimised model on the CPU runs many batches side by side, each in a thread of its own, which waits for the
+    others only at the end; a few run one after the other, each shared out among all threads.
+
+    Args:
+        model: what `run` calls.
+        run: called in other threads, which have modes (`torch.inference_mode`) of their own.
+        batches: about equally large.
+    """
+    threads = torch.get_num_threads()
+    apart = isinstance(model.base_model.encoder, FusedEncoder) and model.device.type == "cpu"
+    if not apart or threads == 1 or len(batches) < LEAST_BATCHES * threads:
+        return map(run, batches)
+    return _workers(threads, threads, os.getpid()).map(run, batches)
 
 
 @cache

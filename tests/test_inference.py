@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +34,7 @@ from minibert import (
     unoptimize,
 )
 from minibert.attention import sdpa_attention
-from minibert.inference import FusedEncoder, packed_attention
+from minibert.inference import FusedEncoder, map_batches, packed_attention
 from minibert.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, runs_here
 
 CLASSES = ["BertModel", *HEADS[:-1]]
@@ -493,6 +494,49 @@ def test_an_error_in_a_shared_batch_is_raised(shared: None) -> None:
         fast(**batch)
     handle.remove()
     assert fast(**batch).last_hidden_state.isfinite().all()
+
+
+def test_many_batches_run_side_by_side(shared: None) -> None:
+    """Each in a thread of its own that is not shared further; a few are shared, one after the other."""
+    fast = optimize(model_of())
+    batches = [ragged_batch(fast.config, (length, length)) for length in range(1, 9)]
+    expected = [fast(**batch).last_hidden_state for batch in batches]
+    inside: list[tuple[bool, int]] = []
+    caller = threading.current_thread()
+
+    def run(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        inside.append((threading.current_thread() is caller, torch.get_num_threads()))
+        return fast(**batch).last_hidden_state
+
+    own = threads_of(fast)
+    for ours, theirs in zip(map_batches(fast, run, batches), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+    assert inside == [(False, 1)] * 8
+    assert own == [False] * 8  # and not [False] * 16
+    inside.clear()
+    assert len(list(map_batches(fast, run, batches[:7]))) == 7
+    assert inside == [(True, 2)] * 7
+
+
+def test_batches_of_a_plain_model_run_one_by_one(shared: None) -> None:
+    caller = threading.current_thread()
+    assert list(map_batches(model_of(), lambda x: (x, threading.current_thread() is caller), range(8))) == [
+        (x, True) for x in range(8)
+    ]
+
+
+def test_an_error_in_one_of_many_batches_is_raised(shared: None) -> None:
+    begun: list[int] = []
+
+    def run(number: int) -> None:
+        begun.append(number)
+        if number == 2:
+            raise ValueError("no")
+        time.sleep(0.001)
+
+    with pytest.raises(ValueError, match="no"):
+        list(map_batches(optimize(model_of()), run, range(1000)))
+    assert len(begun) < 1000  # those that had not begun never do
 
 
 def test_no_tokens() -> None:
