@@ -317,18 +317,18 @@ class SentenceEmbedder:
                 return pool(features, sizes, self.pooling, skip=skip, pooler_output=pooler_output).cpu()
 
         todo = list(batches(lengths, batch_tokens))
-        for batch, vectors in zip(todo, map_batches(self.model, run, todo), strict=True):
-            pooled[batch] = vectors
+        for batch, part in zip(todo, map_batches(self.model, run, todo), strict=True):
+            pooled[batch] = part
             if progress is not None:
                 progress.add(sum(first[index] for index in batch), sum(lengths[index] for index in batch))
         with torch.inference_mode():
             if len(rows) > len(texts):
                 pooled = merge_windows(pooled, lengths, counts)
-            result = self.steps(pooled.to(self.model.device)).cpu().numpy()
-        if not (finite := np.isfinite(result).all(axis=1)).all():
+            vectors = self.steps(pooled.to(self.model.device)).cpu().numpy()
+        if not (finite := np.isfinite(vectors).all(axis=1)).all():
             text = texts[int(finite.argmin())]
             raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
-        return Encoded(result, sum(lengths), overlong)
+        return Encoded(vectors, sum(lengths), overlong)
 
     def words(self, texts: str | Sequence[str], *, merge: str = "mean", batch_tokens: int = BATCH_TOKENS) -> Any:
         """Vectors of the words of texts, from the chosen layers, without prompt, pooling and normalisation.

@@ -52,6 +52,15 @@ def one_thread(request: pytest.FixtureRequest) -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Two threads, which an optimised model shares its work out to."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """In CI a parity test that skips is a failure: nobody would notice that nothing was compared."""

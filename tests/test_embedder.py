@@ -64,16 +64,11 @@ class TestEncode:
         together = embedder.encode(texts, batch_tokens=batch_tokens)
         np.testing.assert_allclose(together, np.reshape(alone, (len(texts), 32)), atol=1e-6)
 
-    def test_batches_in_threads_change_nothing(self, folder: Path) -> None:
+    def test_batches_in_threads_change_nothing(self, two_threads: None, folder: Path) -> None:
         embedder = SentenceEmbedder.from_pretrained(folder, precision="fp32")
         texts = [" ".join(["hello", "world"] * (1 + i % 7)) + " x" * i for i in range(40)]
         few = embedder.encode(texts, overflow="mean")
-        threads = torch.get_num_threads()
-        torch.set_num_threads(2)
-        try:
-            many = embedder.encode(texts, overflow="mean", batch_tokens=64)
-        finally:
-            torch.set_num_threads(threads)
+        many = embedder.encode(texts, overflow="mean", batch_tokens=64)
         np.testing.assert_allclose(many, few, atol=1e-6)
 
     @pytest.mark.parametrize(

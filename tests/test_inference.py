@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -397,13 +396,9 @@ def test_under_autocast(precision: str) -> None:
 
 
 @pytest.fixture
-def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def shared(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small batches are shared out as well, among two threads."""
     monkeypatch.setattr(inference, "SHARE_TOKENS", 1)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(threads)
 
 
 def threads_of(model: Any) -> list[bool]:
