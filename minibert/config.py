@@ -255,6 +255,3 @@ def _refuse_unsupported(values: dict[str, Any]) -> None:
     for name in ("is_decoder", "add_cross_attention", "is_encoder_decoder"):
         if values.get(name):
             raise ValueError(f"{name}=true is not supported: minibert is an encoder.")
-
-
-AutoConfig = BertConfig  # there is one architecture, so Auto has nothing to choose

@@ -12,7 +12,6 @@ from torch.utils.checkpoint import checkpoint
 
 from minibert.attention import AttentionFunction, BertAttention
 from minibert.config import BertConfig
-from minibert.layers import LayerNorm, Linear
 from minibert.layouts import Layout
 
 
@@ -42,7 +41,7 @@ class BertIntermediate(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = Linear(config.hidden_size, config.intermediate_size)
+        self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def forward(self, hidden_states: Tensor) -> Tensor:
@@ -55,8 +54,8 @@ class BertOutput(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = Linear(config.intermediate_size, config.hidden_size)
-        self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dense = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, intermediate: Tensor, residual: Tensor) -> Tensor:

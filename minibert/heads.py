@@ -12,80 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.checkpoint import WORD_EMBEDDINGS, PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
-from minibert.layers import LayerNorm, Linear
+from minibert.losses import cross_entropy, is_class_index, multi_label_loss, regression_loss, span_loss
 from minibert.model import BertModel
 from minibert.outputs import BertModelOutput, LogitsOutput, PreTrainingOutput, QuestionAnsweringOutput
-
-IGNORED = -100
-"""Labels of this value take no part in a loss (`ignore_index` of torch's cross entropy)."""
-
-
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean of -log softmax(logits)[label] over the labels that are not `IGNORED`; nan when all of them are.
-
-    Args:
-        logits: (..., classes).
-        labels: whole numbers from 0 to classes - 1, or `IGNORED`, shape (...); (..., 1) and flat will do too.
-
-    Raises:
-        ValueError: labels of another shape or type, or out of range (a GPU stops with its own error for those).
-    """
-    *shape, classes = logits.shape
-    if not _whole(labels):
-        raise ValueError(f"labels should be whole numbers (torch.long), one class each, not {labels.dtype}.")
-    if list(labels.shape) not in (shape, [*shape, 1], [labels.numel()]) or labels.numel() * classes != logits.numel():
-        raise ValueError(f"labels should be of shape {tuple(shape)}, not {tuple(labels.shape)}.")
-    try:
-        return F.cross_entropy(logits.reshape(-1, classes), labels.reshape(-1).long())
-    except IndexError:
-        wrong = labels[((labels < 0) | (labels >= classes)) & (labels != IGNORED)][0].item()
-        raise ValueError(
-            f"labels hold {wrong}, but the model has {classes} classes (0 to {classes - 1}): correct the labels, or "
-            "num_labels where it is too small."
-        ) from None
-
-
-def regression_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean squared error; both (batch, num_labels), and labels (batch,) will do where there is one number a text."""
-    if labels.shape != logits.shape and (logits.shape[-1] > 1 or labels.numel() != logits.numel()):
-        raise ValueError(f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}.")
-    return F.mse_loss(logits.squeeze(), _numbers(labels, logits).reshape(logits.shape).squeeze())
-
-
-def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Binary cross entropy of every label on its own; both (batch, num_labels), labels from 0.0 to 1.0."""
-    if labels.shape != logits.shape:
-        expected, received = tuple(logits.shape), tuple(labels.shape)
-        raise ValueError(
-            f"labels should be of shape {expected}, 0.0 or 1.0 for every label, not {received}; for one class a text "
-            "pass whole numbers (torch.long)."
-        )
-    if ((labels < 0) | (labels > 1)).any():
-        raise ValueError("labels should be from 0.0 to 1.0 for every label (multi_label_classification).")
-    return F.binary_cross_entropy_with_logits(logits, _numbers(labels, logits))
-
-
-def _numbers(labels: Tensor, logits: Tensor) -> Tensor:
-    """Labels to compute with: whole ones as numbers; others stay as exact as they are, even beside bfloat16 logits."""
-    return labels if labels.is_floating_point() else labels.to(logits.dtype)
-
-
-def span_loss(logits: Tensor, positions: Tensor) -> Tensor:
-    """Cross entropy of logits (batch, seq) over the places; one past the end is ignored, nan when all are."""
-    if logits.dim() != 2 or not _whole(positions) or positions.numel() != len(logits):
-        expected, received = (len(logits),), tuple(positions.shape)
-        raise ValueError(f"positions should be whole numbers of shape {expected}, not {positions.dtype} of {received}.")
-    if (positions < 0).any():
-        raise ValueError(f"positions hold {positions.min().item()}; no answer is position 0, the place of [CLS].")
-    outside = logits.shape[1]
-    return F.cross_entropy(logits, positions.reshape(-1).long().clamp(max=outside), ignore_index=outside)
-
-
-def _whole(labels: Tensor) -> bool:
-    return not labels.is_floating_point() and labels.dtype != torch.bool
+from minibert.pretrained import WORD_EMBEDDINGS, PreTrainedModel
 
 
 class _Head(PreTrainedModel):
@@ -147,9 +79,9 @@ class BertPredictionHeadTransform(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = Linear(config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.activation = ACTIVATIONS[config.hidden_act]
-        self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """(..., hidden) to (..., hidden)."""
@@ -163,7 +95,7 @@ class BertLMPredictionHead(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.transform = BertPredictionHeadTransform(config)
-        self.decoder = Linear(config.hidden_size, config.vocab_size)
+        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))  # the official name of decoder.bias
 
     def forward(self, hidden_states: Tensor) -> Tensor:
@@ -187,7 +119,7 @@ class BertPreTrainingHeads(nn.Module):
         if mlm:
             self.predictions = BertLMPredictionHead(config)
         if nsp:
-            self.seq_relationship = Linear(config.hidden_size, 2)
+            self.seq_relationship = nn.Linear(config.hidden_size, 2)
 
 
 class _MaskedLMHead(_Head):
@@ -329,7 +261,7 @@ class _Classifier(_Head):
         super().__init__(config, add_pooling_layer)
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dropout = nn.Dropout(dropout)
-        self.classifier = Linear(config.hidden_size, classes)
+        self.classifier = nn.Linear(config.hidden_size, classes)
         self.init_head()
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
@@ -355,7 +287,7 @@ class BertForSequenceClassification(_Classifier):
         problem_type = self.config.problem_type
         if problem_type == "regression" or (problem_type is None and self.config.num_labels == 1):
             return regression_loss(logits, labels)
-        if problem_type == "multi_label_classification" or (problem_type is None and not _whole(labels)):
+        if problem_type == "multi_label_classification" or (problem_type is None and not is_class_index(labels)):
             return multi_label_loss(logits, labels)
         return cross_entropy(logits, labels)
 
@@ -414,7 +346,7 @@ class BertForQuestionAnswering(_Head):
         if config.num_labels != 2:  # the reference reads the head's width from there
             raise ValueError(f"BertForQuestionAnswering scores start and end: num_labels=2, not {config.num_labels}.")
         super().__init__(config, add_pooling_layer=False)
-        self.qa_outputs = Linear(config.hidden_size, 2)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
         self.init_head()
 
     def forward(
@@ -440,14 +372,3 @@ class BertForQuestionAnswering(_Head):
             loss = (span_loss(start_logits, start_positions) + span_loss(end_logits, end_positions)) / 2
         output = QuestionAnsweringOutput(loss, start_logits, end_logits, outputs.hidden_states, outputs.attentions)
         return self.finish(output, return_dict)
-
-
-# There is one architecture, so Auto has nothing to choose; a config.json of another model_type is refused by name.
-AutoModel = BertModel
-AutoModelForPreTraining = BertForPreTraining
-AutoModelForMaskedLM = BertForMaskedLM
-AutoModelForNextSentencePrediction = BertForNextSentencePrediction
-AutoModelForSequenceClassification = BertForSequenceClassification
-AutoModelForTokenClassification = BertForTokenClassification
-AutoModelForQuestionAnswering = BertForQuestionAnswering
-AutoModelForMultipleChoice = BertForMultipleChoice

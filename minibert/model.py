@@ -18,13 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from minibert.attention import ATTENTION_FUNCTIONS
-from minibert.checkpoint import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
-from minibert.layers import Linear
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 from minibert.outputs import BertModelOutput
+from minibert.pretrained import PreTrainedModel
 
 
 class BertPooler(nn.Module):
@@ -35,7 +34,7 @@ class BertPooler(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = Linear(config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
 
     def forward(self, cls_states: Tensor) -> Tensor:
         """(batch, hidden) to (batch, hidden), every number between -1 and 1."""

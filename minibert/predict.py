@@ -18,9 +18,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from minibert.batching import BATCH_TOKENS, batches
-from minibert.checkpoint import PreTrainedModel
-from minibert.encoding import BatchEncoding, Encoding
 from minibert.heads import (
     BertForMaskedLM,
     BertForPreTraining,
@@ -28,8 +25,11 @@ from minibert.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from minibert.inference.batching import BATCH_TOKENS, batches
 from minibert.layouts import PackedLayout
-from minibert.tokenizer import BertTokenizer
+from minibert.pretrained import PreTrainedModel
+from minibert.tokenization.rows import BatchEncoding, Encoding
+from minibert.tokenization.tokenizer import BertTokenizer
 
 Texts = str | Sequence[str]
 

@@ -16,7 +16,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,11 @@ import torch
 
 # section -> module and function; each function returns rows as `timing.row` makes them
 SECTIONS = {
-    "start": ("bench_start", "start"),
-    "tokenizer": ("bench_tokenizer", "tokenizer_speed"),
-    "encoder": ("bench_encoder", "encoder_speed"),
-    "embedder": ("bench_embedder", "embedder_speed"),
-    "training": ("bench_training", "training_speed"),
+    "start": ("bench.start", "start"),
+    "tokenizer": ("bench.tokenizer", "tokenizer_speed"),
+    "encoder": ("bench.encoder", "encoder_speed"),
+    "embedder": ("bench.embedder", "embedder_speed"),
+    "training": ("bench.training", "training_speed"),
 }
 
 
@@ -48,7 +47,6 @@ def main() -> None:
     if unknown := set(options.sections) - SECTIONS.keys():
         parser.error(f"there is no section {min(unknown)}; there are {', '.join(SECTIONS)}")
     torch.set_num_threads(options.threads)
-    sys.path.insert(0, str(Path(__file__).parent))
 
     results: dict[str, Any] = {"machine": machine(options.threads)}
     for section in options.sections or SECTIONS:

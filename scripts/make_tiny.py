@@ -38,7 +38,7 @@ from torch import Tensor, nn
 
 from minibert import BertConfig, BertForPreTraining, BertModel, BertTokenizer
 from minibert.files import write_json
-from minibert.heads import IGNORED
+from minibert.losses import IGNORED
 from minibert.training.data import Example, Examples, epoch_order, pack, split_by_tokens
 from minibert.training.loop import linear_schedule
 from minibert.training.pretraining import PretrainingData, encode_documents

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import minibert
-from minibert.heads import IGNORED, cross_entropy
+from minibert.losses import IGNORED, cross_entropy
 
 MLM_HEADS = HEADS[:2]
 

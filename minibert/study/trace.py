@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from minibert.attention import AttentionFunction, BertSelfAttention
-from minibert.checkpoint import PreTrainedModel
 from minibert.layouts import Layout, PaddedLayout
+from minibert.pretrained import PreTrainedModel
 
 Patch = Callable[[Tensor], Tensor]
 

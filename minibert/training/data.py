@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from minibert.files import read_json
-from minibert.heads import IGNORED
 from minibert.layouts import PackedLayout
+from minibert.losses import IGNORED
 
 Example = dict[str, Any]
 Batch = dict[str, Any]

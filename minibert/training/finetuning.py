@@ -22,15 +22,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.checkpoint import PreTrainedModel
 from minibert.config import BertConfig
-from minibert.heads import (
-    IGNORED,
-    BertForQuestionAnswering,
-    BertForSequenceClassification,
-    BertForTokenClassification,
-)
-from minibert.tokenizer import BertTokenizer
+from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
+from minibert.losses import IGNORED
+from minibert.pretrained import PreTrainedModel
+from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import (
     Batch,

@@ -24,9 +24,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from minibert.checkpoint import PreTrainedModel
 from minibert.files import remove_leftovers, replacing
-from minibert.heads import IGNORED
+from minibert.losses import IGNORED
+from minibert.pretrained import PreTrainedModel
 from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
 from minibert.training.processes import Parallel, Processes
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.heads import IGNORED
+from minibert.losses import IGNORED
 from minibert.training.data import Batch, Example
 
 Ids = npt.NDArray[np.int64]

@@ -26,7 +26,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from minibert.checkpoint import PreTrainedModel
+from minibert.pretrained import PreTrainedModel
 
 # states are saved and loaded whole, so that a run can go on with another number of processes
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)

@@ -19,9 +19,9 @@ from conftest import shared_data
 from hypothesis import assume, given, settings, strategies as st
 from transformers import AddedToken as TheirToken, BertTokenizer as Theirs
 
-from minibert.tokenizer import BertTokenizer
-from minibert.vocabulary import AddedToken
-from minibert.wordpiece import WordPiece, split_words
+from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.tokenization.vocabulary import AddedToken
+from minibert.tokenization.wordpiece import WordPiece, split_words
 
 ADDED = [
     AddedToken("<name>", special=True),

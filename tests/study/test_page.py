@@ -21,7 +21,7 @@ import minibert
 from minibert.cli import main
 from minibert.study.page import pack, page_data, render, write_page
 
-PARTS = Path(minibert.__file__).parent / "study"
+PARTS = Path(minibert.__file__).parent / "study" / "page"
 
 
 def unpack(packed: dict[str, Any]) -> np.ndarray:

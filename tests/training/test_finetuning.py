@@ -20,7 +20,7 @@ from minibert import (
     BertModel,
     BertTokenizer,
 )
-from minibert.heads import IGNORED
+from minibert.losses import IGNORED
 from minibert.predict import answer_question
 from minibert.training.data import length, pad
 from minibert.training.finetuning import AnswerTask, SequenceTask, Task, TokenTask, finetune

@@ -15,7 +15,7 @@ from conftest import CHECKOUT, tiny_config
 from hypothesis import given, settings, strategies as st
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertTokenizer
-from minibert.heads import IGNORED
+from minibert.losses import IGNORED
 from minibert.training.data import pack
 from minibert.training.pretraining import (
     Masking,

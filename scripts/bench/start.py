@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from timing import interleaved, row
+from bench.timing import interleaved, row
 
 from minibert import BertConfig, BertModel
 

@@ -18,8 +18,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from minibert import tokenizer_files
-from minibert.encoding import (
+from minibert.files import Source
+from minibert.tokenization import files
+from minibert.tokenization.rows import (
     BatchEncoding,
     Encoding,
     Piece,
@@ -30,9 +31,8 @@ from minibert.encoding import (
     pad_rows,
     type_ids,
 )
-from minibert.files import Source
-from minibert.vocabulary import NAMED, AddedToken, TokenFinder, Vocabulary, to_list
-from minibert.wordpiece import CHUNK, ChunkCache, Token, WordPiece
+from minibert.tokenization.vocabulary import NAMED, AddedToken, TokenFinder, Vocabulary, to_list
+from minibert.tokenization.wordpiece import CHUNK, ChunkCache, Token, WordPiece
 
 _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
 _PADDING: dict[Any, Any] = {False: None, "do_not_pad": None, True: "longest", "longest": "longest"}
@@ -145,10 +145,10 @@ class BertTokenizer(Vocabulary):
             ValueError: files that are broken or for another kind of tokenizer.
         """
         if Path(name).is_file():
-            settings = tokenizer_files.read_file(Path(name))
+            settings = files.read_file(Path(name))
         else:
             where = {"revision": revision, "cache_dir": cache_dir, "local_files_only": local_files_only, "token": token}
-            settings = tokenizer_files.read_source(Source(name, **where))  # type: ignore[arg-type]
+            settings = files.read_source(Source(name, **where))  # type: ignore[arg-type]
         if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
             overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
         return cls(**{**settings, "name_or_path": os.fspath(name), **overrides})
@@ -159,7 +159,7 @@ class BertTokenizer(Vocabulary):
         Returns:
             Their paths. This class, `transformers` and `tokenizers` load them.
         """
-        return tokenizer_files.write(self, Path(folder))
+        return files.write(self, {name: getattr(self, name) for name in files.OPTIONS}, Path(folder))
 
     def _prepare(self) -> None:
         """What follows from the rest and is not pickled: memory of chunks, patterns for added tokens."""
@@ -474,9 +474,6 @@ class BertTokenizer(Vocabulary):
         """`[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`."""
         parts = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
         return assemble(parts, [self.cls_token_id], [self.sep_token_id])
-
-
-AutoTokenizer = BertTokenizerFast = BertTokenizer
 
 
 def _choice(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:

@@ -27,10 +27,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
-from minibert.checkpoint import Model, PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
-from minibert.kernels import (
+from minibert.inference.kernels import (
     Activation,
     Int8Kernel,
     Kernel,
@@ -41,6 +40,7 @@ from minibert.kernels import (
     runs_here,
 )
 from minibert.layouts import Layout, PackedLayout
+from minibert.pretrained import Model, PreTrainedModel
 
 PRECISIONS = ("fp32", "bf16", "int8")
 # without one of these instruction sets the precision is slower than float32, which is used instead

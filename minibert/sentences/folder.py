@@ -24,7 +24,6 @@ from torch import Tensor, nn
 
 from minibert.checkpoint import WEIGHT_FILES, read_tensors
 from minibert.files import Source, read_json
-from minibert.layers import Linear
 
 # in the order in which sentence-transformers puts them side by side
 _POOLING_FLAGS = {
@@ -53,7 +52,7 @@ class Dense(nn.Module):
 
     def __init__(self, in_features: int, out_features: int, bias: bool, activation: str) -> None:
         super().__init__()
-        self.linear = Linear(in_features, out_features, bias=bias)
+        self.linear = nn.Linear(in_features, out_features, bias=bias)
         self.activation = _ACTIVATIONS[activation]()
 
     def forward(self, vectors: Tensor) -> Tensor:

@@ -19,12 +19,12 @@ import torch
 from conftest import shared_data
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
-import minibert.vocabulary
-import minibert.wordpiece
-from minibert.encoding import BatchEncoding, cut
-from minibert.tokenizer import BertTokenizer
-from minibert.vocabulary import AddedToken
-from minibert.wordpiece import CHUNK, ChunkCache, WordPiece, split_words
+import minibert.tokenization.vocabulary
+import minibert.tokenization.wordpiece
+from minibert.tokenization.rows import BatchEncoding, cut
+from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.tokenization.vocabulary import AddedToken
+from minibert.tokenization.wordpiece import CHUNK, ChunkCache, WordPiece, split_words
 
 WORDS = [
     "[PAD]",
@@ -83,7 +83,7 @@ def test_golden_korean() -> None:
 # --- the steps
 
 
-@pytest.mark.parametrize("module", [minibert.wordpiece, minibert.vocabulary])
+@pytest.mark.parametrize("module", [minibert.tokenization.wordpiece, minibert.tokenization.vocabulary])
 def test_docstring_examples(module: Any) -> None:
     result = doctest.testmod(module)
     assert result.attempted and not result.failed
@@ -505,7 +505,7 @@ def test_no_such_file(tmp_path: Path) -> None:
 
 
 def test_the_reference_is_not_imported() -> None:
-    code = "import sys, minibert.tokenizer; assert not {'transformers', 'tokenizers'} & sys.modules.keys()"
+    code = "import sys, minibert.tokenization.tokenizer; assert not {'transformers', 'tokenizers'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
 from minibert import PackedLayout
-from minibert.pooling import POOLINGS, combine_layers, pool, resolve_layers, unpad
+from minibert.sentences.pooling import POOLINGS, combine_layers, pool, resolve_layers, unpad
 
 
 @pytest.fixture(scope="module")

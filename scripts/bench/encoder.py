@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from timing import interleaved, row
+from bench.timing import interleaved, row
 from torch import Tensor
 
 from minibert import BertConfig, BertModel, PackedLayout, optimize
-from minibert.inference import NEEDED_FEATURES
-from minibert.kernels import Int8Kernel, MklKernel, OneDnnKernel, processor_features, runs_here
+from minibert.inference.kernels import Int8Kernel, MklKernel, OneDnnKernel, processor_features, runs_here
+from minibert.inference.optimize import NEEDED_FEATURES
 
 # (batch, seq) -> least ratio to each peer in float32
 SHAPES: dict[tuple[int, int], dict[str, float]] = {

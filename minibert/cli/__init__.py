@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from minibert.embedder import SentenceEmbedder
+    from minibert.sentences.embedder import SentenceEmbedder
 
 DEFAULT_MODEL = "minibert-tiny"
 
@@ -152,8 +152,8 @@ def _add_embed(commands: Any) -> None:
 
 
 def _embed(options: argparse.Namespace) -> None:
-    from minibert.corpus import encode_corpus, encode_file
-    from minibert.vector_files import json_line, numbers
+    from minibert.sentences.corpus import encode_corpus, encode_file
+    from minibert.sentences.vectors import json_line, numbers
 
     texts = texts_of(options)
     # torchrun tells each of its processes its number and how many there are
@@ -210,7 +210,7 @@ def _add_search(commands: Any) -> None:
 
 
 def _search(options: argparse.Namespace) -> None:
-    from minibert.search import nearest
+    from minibert.sentences.search import nearest
 
     embedder = _load_embedder(options)
     texts = list(read_lines(options.corpus))
@@ -266,7 +266,7 @@ def _layers(choice: str) -> str | list[int]:
 
 
 def _load_embedder(options: argparse.Namespace, normalize: bool | None = None) -> SentenceEmbedder:
-    from minibert.embedder import SentenceEmbedder
+    from minibert.sentences.embedder import SentenceEmbedder
 
     return SentenceEmbedder.from_pretrained(
         options.model,
@@ -286,7 +286,7 @@ def _add_tokenize(commands: Any) -> None:
 
 
 def _tokenize(options: argparse.Namespace) -> None:
-    from minibert.tokenizer import BertTokenizer
+    from minibert.tokenization.tokenizer import BertTokenizer
 
     tokenizer = BertTokenizer.from_pretrained(options.model, **source_options(options))
     for text in list(texts_of(options)):  # all are read before anything is printed
@@ -311,7 +311,7 @@ def _add_fill_mask(commands: Any) -> None:
 def _fill_mask(options: argparse.Namespace) -> None:
     from minibert.heads import BertForMaskedLM
     from minibert.predict import fill_mask
-    from minibert.tokenizer import BertTokenizer
+    from minibert.tokenization.tokenizer import BertTokenizer
 
     texts = list(texts_of(options))
     with warnings.catch_warnings():
@@ -383,7 +383,7 @@ def _convert(options: argparse.Namespace) -> None:
     from minibert.files import Source
     from minibert.model import BertModel
     from minibert.study import has_pooler, head_class
-    from minibert.tokenizer import BertTokenizer
+    from minibert.tokenization.tokenizer import BertTokenizer
 
     if not options.folder:
         raise UsageError("the folder to write has no name.")

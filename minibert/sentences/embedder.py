@@ -13,16 +13,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from minibert.batching import BATCH_TOKENS, Progress, batches, cut, merge_windows, windows
 from minibert.config import split_source_options
-from minibert.encoding import Encoding
 from minibert.files import Source
-from minibert.inference import map_batches, optimize
+from minibert.inference.batching import BATCH_TOKENS, Progress, batches, cut, merge_windows, windows
+from minibert.inference.optimize import map_batches, optimize
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
-from minibert.pooling import POOLINGS, Layers, combine_layers, pool, resolve_layers
-from minibert.sentence_folder import Dense, Normalize, Truncate, read_sentence_folder
-from minibert.tokenizer import BertTokenizer
+from minibert.sentences.folder import Dense, Normalize, Truncate, read_sentence_folder
+from minibert.sentences.pooling import POOLINGS, Layers, combine_layers, pool, resolve_layers
+from minibert.tokenization.rows import Encoding
+from minibert.tokenization.tokenizer import BertTokenizer
 
 Vectors = NDArray[np.float32]
 
@@ -57,9 +57,9 @@ class SentenceEmbedder:
     Args:
         model: the BERT; used as it is.
         tokenizer: its tokenizer.
-        pooling: one of `minibert.pooling.POOLINGS`, or several to be put side by side.
+        pooling: one of `minibert.sentences.pooling.POOLINGS`, or several to be put side by side.
         layers: which layers, and
-        layer_weights: with what weights; as in `minibert.pooling.combine_layers`.
+        layer_weights: with what weights; as in `minibert.sentences.pooling.combine_layers`.
         steps: modules that the pooled vectors (batch, hidden) go through: `Dense`, `Normalize`, `Truncate`.
         max_length: tokens of the longest text, [CLS] and [SEP] included; never more than the model has positions.
             None: what the tokenizer says.
@@ -140,9 +140,9 @@ class SentenceEmbedder:
         Args:
             name: folder, bundled model or Hub id.
             pooling: None follows the folder's modules.json; a plain BERT has none and gets `"mean"`.
-            layers: one of `minibert.pooling.LAYER_CHOICES` or layer numbers; None: `"last"`. Layers above the highest
-                one that is needed are not kept.
-            layer_weights: as in `minibert.pooling.combine_layers`.
+            layers: one of `minibert.sentences.pooling.LAYER_CHOICES` or layer numbers; None: `"last"`. Layers above
+                the highest one that is needed are not kept.
+            layer_weights: as in `minibert.sentences.pooling.combine_layers`.
             normalize: make vectors of length 1 at the end, or leave them as they are; None follows the folder, and a
                 plain BERT's are left as they are.
             truncate_dim: keep so many numbers of each vector, before it is made of length 1 by `normalize=True`; None

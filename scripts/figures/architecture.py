@@ -1,7 +1,7 @@
 """Draws scripts/figures/architecture.png, the README's picture: how a sentence goes through BERT.
 
 pip install 'minibert[plot]'
-python scripts/draw_architecture.py
+python scripts/figures/architecture.py
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def main() -> None:
     axes.axis("off")
     overview(axes)
     one_layer(axes)
-    figure.savefig(Path(__file__).parent / "figures" / "architecture.png", dpi=130)
+    figure.savefig(Path(__file__).with_suffix(".png"), dpi=130)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minibert.files import Source, read_json, replacing, write_json
-from minibert.vocabulary import NAMED, AddedToken, listed
-
-if TYPE_CHECKING:
-    from minibert.tokenizer import BertTokenizer
+from minibert.tokenization.vocabulary import NAMED, AddedToken, Vocabulary, listed
 
 OPTIONS = (
     "do_lower_case",
@@ -114,24 +111,30 @@ def _extra(content: Mapping[str, Any]) -> list[Any]:
     return listed(content.get("extra_special_tokens") or content.get("additional_special_tokens") or [])
 
 
-def write(tokenizer: BertTokenizer, folder: Path) -> tuple[str, ...]:
-    """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json; returns their paths."""
+def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json; returns their paths.
+
+    Args:
+        vocabulary: the tokens.
+        options: a value for each of `OPTIONS`.
+        folder: where to write; made when it does not exist.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    added = tokenizer.added_tokens_decoder
-    special: dict[str, Any] = dict(tokenizer.special_tokens_map)
-    if tokenizer.extra_special_tokens:
-        special["extra_special_tokens"] = tokenizer.extra_special_tokens
+    added = vocabulary.added_tokens_decoder
+    special: dict[str, Any] = dict(vocabulary.special_tokens_map)
+    if vocabulary.extra_special_tokens:
+        special["extra_special_tokens"] = vocabulary.extra_special_tokens
     contents = {
         "tokenizer_config.json": {
-            **{key: getattr(tokenizer, key) for key in OPTIONS},
+            **{key: options[key] for key in OPTIONS},
             **special,
             "added_tokens_decoder": {str(number): token.to_dict() for number, token in added.items()},
             "tokenizer_class": "BertTokenizer",
         },
         "special_tokens_map.json": special,
-        "tokenizer.json": _whole(tokenizer),
+        "tokenizer.json": _tokenizer_json(vocabulary, options),
     }
-    lines = {number: token for token, number in tokenizer.base_vocab.items()}
+    lines = {number: token for token, number in vocabulary.base_vocab.items()}
     with replacing(folder / "vocab.txt") as temporary:
         text = "".join(f"{lines.get(number, '')}\n" for number in range(max(lines) + 1))
         temporary.write_text(text, encoding="utf-8", newline="\n")
@@ -140,10 +143,10 @@ def write(tokenizer: BertTokenizer, folder: Path) -> tuple[str, ...]:
     return tuple(str(folder / filename) for filename in ("vocab.txt", *contents))
 
 
-def _whole(tokenizer: BertTokenizer) -> dict[str, Any]:
+def _tokenizer_json(vocabulary: Vocabulary, options: Mapping[str, Any]) -> dict[str, Any]:
     """tokenizer.json, which the `tokenizers` library loads by itself."""
-    cls, sep = tokenizer.cls_token, tokenizer.sep_token
-    ids = {cls: tokenizer.cls_token_id, sep: tokenizer.sep_token_id}
+    cls, sep = vocabulary.cls_token, vocabulary.sep_token
+    ids = {cls: vocabulary.cls_token_id, sep: vocabulary.sep_token_id}
     before, first, end, second, end_of_second = (
         {what: {"id": name, "type_id": type_id}}
         for what, name, type_id in (
@@ -158,13 +161,15 @@ def _whole(tokenizer: BertTokenizer) -> dict[str, Any]:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": number, **token.to_dict()} for number, token in tokenizer.added_tokens_decoder.items()],
+        "added_tokens": [
+            {"id": number, **token.to_dict()} for number, token in vocabulary.added_tokens_decoder.items()
+        ],
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,
-            "handle_chinese_chars": tokenizer.tokenize_chinese_chars,
-            "strip_accents": tokenizer.strip_accents,
-            "lowercase": tokenizer.do_lower_case,
+            "handle_chinese_chars": options["tokenize_chinese_chars"],
+            "strip_accents": options["strip_accents"],
+            "lowercase": options["do_lower_case"],
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {
@@ -176,9 +181,9 @@ def _whole(tokenizer: BertTokenizer) -> dict[str, Any]:
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {
             "type": "WordPiece",
-            "unk_token": tokenizer.unk_token,
+            "unk_token": vocabulary.unk_token,
             "continuing_subword_prefix": "##",
             "max_input_chars_per_word": 100,
-            "vocab": tokenizer.base_vocab,
+            "vocab": vocabulary.base_vocab,
         },
     }

@@ -23,9 +23,9 @@ from tiny_folder import WORDS, tiny_folder
 
 from minibert import SentenceEmbedder
 from minibert.cli import main
-from minibert.corpus import encode_corpus, encode_file
-from minibert.search import nearest, similarity
-from minibert.vector_files import open_vectors
+from minibert.sentences.corpus import encode_corpus, encode_file
+from minibert.sentences.search import nearest, similarity
+from minibert.sentences.vectors import open_vectors
 
 LINES = [" ".join(random.Random(number).choices(WORDS, k=number % 13)) for number in range(47)]
 
@@ -388,7 +388,7 @@ class TestSearch:
         corpus = np.eye(3, dtype=np.float32)[numbers.integers(0, 3, size=rows)]  # with many equals
         queries = numbers.normal(size=(2, 3))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("minibert.search._ROWS", block)
+            patch.setattr("minibert.sentences.search._ROWS", block)
             found, scores = nearest(queries, corpus, top)
         cosines = similarity(queries, corpus)
         expected = np.argsort(-cosines, axis=1, kind="stable")[:, :top]

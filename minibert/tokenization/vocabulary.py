@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from minibert.wordpiece import CONTINUED, WHITE_SPACE
+from minibert.tokenization.wordpiece import CONTINUED, WHITE_SPACE
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _SPACE = WHITE_SPACE + "\x0b\x0c\x85"  # at a vocabulary line's end and beside added tokens; not str.strip()'s \x1c-\x1f

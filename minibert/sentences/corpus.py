@@ -22,10 +22,10 @@ from typing import Any
 
 import torch
 
-from minibert.batching import Progress
-from minibert.embedder import WINDOW, SentenceEmbedder, checked, several
 from minibert.files import check_target, read_json, remove_leftovers, replacing, write_json
-from minibert.vector_files import FORMATS, open_vectors, vector_format
+from minibert.inference.batching import Progress
+from minibert.sentences.embedder import WINDOW, SentenceEmbedder, checked, several
+from minibert.sentences.vectors import FORMATS, open_vectors, vector_format
 
 
 @dataclass
@@ -55,7 +55,7 @@ def encode_file(
     Args:
         embedder: what makes the vectors.
         texts: read one after the other.
-        path: the file; its ending says the format, see `minibert.vector_files.open_vectors`.
+        path: the file; its ending says the format, see `minibert.sentences.vectors.open_vectors`.
         show_progress: a tqdm bar with tokens per second.
         options: as in `SentenceEmbedder.encode`.
 
@@ -91,7 +91,7 @@ def encode_corpus(
         embedder: what makes the vectors.
         texts: read one after the other, a shard at a time.
         folder: where the shards go; made when it does not exist.
-        file_format: one of `minibert.vector_files.FORMATS`.
+        file_format: one of `minibert.sentences.vectors.FORMATS`.
         shard_size: texts in a shard.
         rank: number of this process.
         world_size: number of processes.

@@ -17,10 +17,10 @@ from safetensors.torch import save_file
 from tiny_folder import VOCABULARY, WORDS, sentence_folder, tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
-from minibert.batching import batches, cut, windows
 from minibert.files import Source
-from minibert.pooling import combine_layers
-from minibert.sentence_folder import read_sentence_folder
+from minibert.inference.batching import batches, cut, windows
+from minibert.sentences.folder import read_sentence_folder
+from minibert.sentences.pooling import combine_layers
 
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "x", "trees. trees, trees!", "hello world"]
 

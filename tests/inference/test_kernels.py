@@ -10,7 +10,15 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
 
-from minibert.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, PlainKernel, processor_features, runs_here
+from minibert.inference.kernels import (
+    Int8Kernel,
+    Kernel,
+    MklKernel,
+    OneDnnKernel,
+    PlainKernel,
+    processor_features,
+    runs_here,
+)
 
 needs_onednn = pytest.mark.skipif(not runs_here(OneDnnKernel), reason="this torch has no oneDNN operators here")
 needs_mkl = pytest.mark.skipif(not runs_here(MklKernel), reason="this torch has no MKL operators")

@@ -1,0 +1,371 @@
+"""What every model shares: a config, initial weights, `from_pretrained` and `save_pretrained`.
+
+Parameter paths of the models equal the names in the official files, so loading needs no mapping table: `checkpoint`
+reads the tensors, they get the model's names and become its parameters, and a report says what happened to each.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from minibert.checkpoint import BACKBONE, model_name, read_tensors, write_tensors
+from minibert.config import BertConfig, split_source_options
+from minibert.files import Source
+from minibert.outputs import ModelOutput
+
+# what one BERT class has and another rightly leaves out
+HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
+
+WORD_EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
+
+Model = TypeVar("Model", bound="PreTrainedModel")
+
+
+@dataclass
+class LoadReport:
+    """What loading did with each tensor, by its full name.
+
+    Attributes:
+        source: the name that was loaded.
+        missing: parameters of the model that the file does not have; they are newly initialised.
+        mismatched: parameters whose shape in the file is another, as (name, shape in the file, shape in the model);
+            newly initialised too, because `ignore_mismatched_sizes` asked for it.
+        unexpected: tensors of the file that no BERT has a place for.
+        left_out: tensors of the file that belong to a head which this class does not have, as is right.
+        renamed: (name in the file, name in the model) of every tensor whose name differs.
+        untied: (name, other name) of tensors that the config ties but that differ in the file; both are kept, and the
+            model's config says `tie_word_embeddings=False`.
+    """
+
+    source: str
+    missing: list[str] = field(default_factory=list)
+    mismatched: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    untied: list[tuple[str, str]] = field(default_factory=list)
+
+    def problems(self, model_name: str) -> list[str]:
+        """Sentences for a person: only what changes the results."""
+        sentences = []
+        new_head = [name for name in self.missing if HEADS.match(name)]
+        lost = [name for name in self.missing if not HEADS.match(name)]
+        if new_head:
+            sentences.append(
+                f"{model_name}: {_listed(new_head)} not in {self.source}, newly initialised: train before you use what "
+                "depends on it."
+            )
+        if lost:
+            sentences.append(
+                f"{model_name}: {_listed(lost)} not in {self.source} although every BERT has it; newly initialised, so "
+                "the results are not those of the trained model. Is the checkpoint complete?"
+            )
+        if self.mismatched:
+            shapes = [f"{name} (file {ours}, model {theirs})" for name, ours, theirs in self.mismatched]
+            sentences.append(f"{model_name}: {_listed(shapes)} of another shape in {self.source}, newly initialised.")
+        if self.unexpected:
+            sentences.append(f"{model_name}: {_listed(self.unexpected)} in {self.source} but in no BERT; not loaded.")
+        for name, other in self.untied:
+            sentences.append(
+                f"{model_name}: {name} differs from {other} in {self.source}, although its config ties them; each is "
+                "kept. Pass tie_word_embeddings=False if that is right, or correct the file."
+            )
+        return sentences
+
+
+def _listed(names: list[str], most: int = 6) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest + (" is" if len(names) == 1 else " are")
+
+
+class PreTrainedModel(nn.Module):
+    """What every model of this package shares: a config, initial weights, loading and saving."""
+
+    config: BertConfig
+    load_report: LoadReport | None
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.load_report = None
+
+    @classmethod
+    def from_pretrained(
+        cls: type[Model],
+        name: str | os.PathLike[str],
+        *,
+        config: BertConfig | None = None,
+        dtype: torch.dtype | str | None = "auto",
+        device: torch.device | str | None = None,
+        ignore_mismatched_sizes: bool = False,
+        **options: Any,
+    ) -> Model:
+        """Loads a checkpoint; the model is in eval mode and its `load_report` says what was done.
+
+        Args:
+            name: folder, bundled model or Hub id.
+            config: config to use instead of the checkpoint's own.
+            dtype: type of the parameters, such as `torch.float32`; "auto" takes what config.json names, or else what
+                the file holds.
+            device: where to put them; None leaves them on the CPU, memory-mapped.
+            ignore_mismatched_sizes: initialise tensors whose shape differs from the model's instead of refusing.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`; `add_pooling_layer` where the
+                class has it; anything else is a config field, such as `num_labels=3` or `attn_implementation="eager"`.
+
+        Raises:
+            FileNotFoundError: no such checkpoint, or a file of it is missing and cannot be had.
+            ValueError: a file that is damaged, would run code, or does not fit the config.
+            TypeError: an option that is neither known nor a config field.
+        """
+        dtype = options.pop("torch_dtype", dtype)
+        source_options, options = split_source_options(options)
+        model_options = {k: options.pop(k) for k in list(options) if k in inspect.signature(cls).parameters}
+        known = {f.name for f in fields(BertConfig)} | {"num_labels", "label2id"}
+        if unknown := options.keys() - known:
+            raise TypeError(f"{cls.__name__}.from_pretrained has no option {min(unknown)!r}, nor is it a config field.")
+        source = Source(name, **source_options)
+        if config is None:
+            config = BertConfig.from_pretrained(name, **source_options)
+        config = config.replace(**options)
+
+        tensors = read_tensors(source)
+        if dtype == "auto" or dtype is None:
+            dtype = config.dtype or next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
+        config = config.replace(dtype=dtype)
+        model = build_on_meta(cls, config, model_options)
+        model.load_report = assign(model, tensors, source, getattr(torch, str(config.dtype)), ignore_mismatched_sizes)
+        for sentence in model.load_report.problems(cls.__name__):
+            warnings.warn(sentence, stacklevel=2)
+        return model if device is None else model.to(device)
+
+    @classmethod
+    def from_config(cls: type[Model], config: BertConfig) -> Model:
+        """A model with new weights, as calling the class gives it; notebooks that use Auto classes say it so."""
+        return cls(config)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Writes config.json and model.safetensors, each whole or not at all, as `transformers` reads them.
+
+        A tensor that is another's alias (the tied MLM decoder) is written once.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.config.replace(architectures=[type(self).__name__], dtype=str(self.dtype)).save_pretrained(folder)
+        # the reference does not look for aliases when the config says that there are none
+        aliases = self.tied_weights() if self.config.tie_word_embeddings else {}
+        tensors = {name: t.detach().contiguous() for name, t in self.state_dict().items() if name not in aliases}
+        shared = self.tied_weights().keys() - aliases.keys()  # safetensors refuses tensors that share memory
+        write_tensors(folder / "model.safetensors", {n: t.clone() if n in shared else t for n, t in tensors.items()})
+
+    def tied_weights(self) -> dict[str, str]:
+        """Names of parameters that are the same tensor as another: alias to the name it is saved under."""
+        return {}
+
+    def tie_weights(self) -> None:
+        """Makes every alias of `tied_weights` the very tensor it stands for."""
+        for alias, name in self.tied_weights().items():
+            owner, _, attribute = alias.rpartition(".")
+            setattr(self.get_submodule(owner), attribute, self.get_parameter(name))
+
+    def init_weights(self, names: Iterable[str] | None = None) -> None:
+        """Draws new weights as BERT does: normal with `initializer_range`, biases 0, LayerNorm 1 and 0.
+
+        Args:
+            names: only these parameters; None: all of them.
+        """
+        wanted = None if names is None else set(names)
+        on_meta = next(self.parameters()).is_meta  # built for loading: the numbers come from a file
+        for prefix, module in () if wanted == set() or on_meta else self.named_modules():
+            for name, parameter in module.named_parameters(recurse=False):
+                if wanted is not None and f"{prefix}.{name}".lstrip(".") not in wanted:
+                    continue
+                with torch.no_grad():
+                    if isinstance(module, nn.LayerNorm):
+                        parameter.fill_(1.0 if name == "weight" else 0.0)
+                    elif name == "weight":
+                        parameter.normal_(0.0, self.config.initializer_range)
+                        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+                            parameter[module.padding_idx].zero_()
+                    else:
+                        parameter.zero_()
+        self.tie_weights()
+
+    @property
+    def base_model(self) -> Any:
+        """The BertModel inside, or this model if it is one."""
+        return getattr(self, "bert", self)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the parameters."""
+        return next(self.parameters()).dtype
+
+    def train(self: Model, mode: bool = True) -> Model:
+        """As `nn.Module.train`; an optimised model refuses to be trained."""
+        self.base_model.encoder.train(mode)  # first, so that a refusal leaves everything as it was
+        return super().train(mode)
+
+    def _apply(self: Model, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Model:
+        self.base_model.encoder._apply(fn)  # `.to`, `.half` and the like come through here; first, as in `train`
+        applied: Model = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return applied
+
+    def num_parameters(self) -> int:
+        """Number of trainable numbers, shared tensors counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The word embeddings, (vocab, hidden)."""
+        embeddings: nn.Embedding = self.base_model.embeddings.word_embeddings
+        return embeddings
+
+    def set_input_embeddings(self, embeddings: nn.Embedding) -> None:
+        """Replaces the word embeddings; a tied decoder follows."""
+        self.base_model.embeddings.word_embeddings = embeddings
+        self._set_config(vocab_size=embeddings.num_embeddings)
+        self.tie_weights()
+
+    def resize_token_embeddings(self, vocab_size: int) -> nn.Embedding:
+        """Keeps the first `vocab_size` words, new ones drawn as at the start, for a tokenizer with added tokens."""
+        old = self.get_input_embeddings()
+        if vocab_size <= (last := old.padding_idx or 0):
+            raise ValueError(f"vocab_size should be {last + 1} or more, not {vocab_size}: number {last} is padding.")
+        new = nn.Embedding(vocab_size, old.embedding_dim, padding_idx=old.padding_idx).to(old.weight)
+        kept = min(vocab_size, old.num_embeddings)
+        with torch.no_grad():
+            new.weight.normal_(0.0, self.config.initializer_range)
+            new.weight[:kept] = old.weight[:kept]
+        new.weight.requires_grad_(old.weight.requires_grad)
+        self.set_input_embeddings(new)
+        return new
+
+    def gradient_checkpointing_enable(self) -> None:
+        """Trades time for memory in training: each layer is computed again for its gradient."""
+        self.base_model.encoder.gradient_checkpointing = True
+
+    def gradient_checkpointing_disable(self) -> None:
+        """Keeps what every layer computed, as is usual."""
+        self.base_model.encoder.gradient_checkpointing = False
+
+    def finish(self, output: ModelOutput, return_dict: bool | None) -> Any:
+        """The output itself, or a plain tuple when the call or else the config says `return_dict=False`."""
+        wanted = self.config.return_dict if return_dict is None else return_dict
+        return output if wanted else output.to_tuple()
+
+    def _set_config(self, **changes: Any) -> None:
+        for module in self.modules():
+            if isinstance(module, PreTrainedModel):
+                module.config = module.config.replace(**changes)
+
+
+class _NoInitialDraws(TorchFunctionMode):
+    """Leaves out `torch.nn.init`: drawing numbers that a file replaces would take most of the loading time."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(function, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"]
+        return function(*args, **(kwargs or {}))
+
+
+def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[str, Any]) -> Model:
+    """A model in eval mode with shapes but no memory: its parameters will come from a file.
+
+    One layer is built and copied, because building modules is most of what loading costs.
+    """
+    with torch.device("meta"), _NoInitialDraws():
+        model = model_class(config.replace(num_hidden_layers=min(1, config.num_hidden_layers)), **options).eval()
+    model._set_config(num_hidden_layers=config.num_hidden_layers)
+    layers = model.base_model.encoder.layer
+    layers.extend(_twin(layers[0]) for _ in range(1, config.num_hidden_layers))
+    return model
+
+
+def _twin(module: nn.Module) -> nn.Module:
+    """A module like this one; only the parameters, which are about to be assigned, are the same."""
+    twin = module.__new__(type(module))
+    vars(twin).update({name: x.copy() if isinstance(x, dict | set) else x for name, x in vars(module).items()})
+    vars(twin)["_modules"] = {name: None if child is None else _twin(child) for name, child in module._modules.items()}
+    return twin
+
+
+def assign(
+    model: PreTrainedModel,
+    tensors: dict[str, Tensor],
+    source: Source,
+    dtype: torch.dtype,
+    ignore_mismatched_sizes: bool,
+) -> LoadReport:
+    """Makes the tensors of a file the parameters of a model that was built on the meta device.
+
+    Raises:
+        ValueError: a tensor of the wrong shape or type, or no tensor that fits at all.
+    """
+    report = LoadReport(str(source))
+    expected = dict(model.named_parameters(remove_duplicate=False))
+    found: dict[str, Tensor] = {}
+    is_head, prefixed = hasattr(model, "bert"), any(name.startswith("bert.") for name in tensors)
+    for name, tensor in tensors.items():
+        own = model_name(name, is_head, prefixed)
+        if own not in expected:
+            (report.left_out if HEADS.match(name) else report.unexpected).append(name)
+            continue
+        if own != name:
+            report.renamed.append((name, own))
+        shapes = (tuple(tensor.shape), tuple(expected[own].shape))
+        if shapes[0] != shapes[1]:
+            report.mismatched.append((own, *shapes))
+        elif not tensor.is_floating_point():
+            raise ValueError(f"{source}: tensor {name} is {tensor.dtype}, but weights are floating-point numbers.")
+        else:
+            found[own] = tensor.to(dtype)
+    if not any(
+        name.removeprefix("bert.").startswith(BACKBONE) for name in [*found, *(m[0] for m in report.mismatched)]
+    ):
+        raise ValueError(
+            f"{source} holds no tensor of a BERT ({len(tensors)} tensors, such as {min(tensors, default='')!r})."
+        )
+    if report.mismatched and not ignore_mismatched_sizes:
+        details = "; ".join(
+            f"{n} is {ours} in the file but {theirs} in the model" for n, ours, theirs in report.mismatched
+        )
+        raise ValueError(
+            f"{source} does not fit its config: {details}. Correct the config (num_labels?), or pass "
+            "ignore_mismatched_sizes=True to start these from random."
+        )
+    for alias, name in model.tied_weights().items():
+        # an alias is the same tensor as its original, whichever of the two the file holds; where it holds both and
+        # they differ, a decoder stays untied, and a bias is the one that the reference computes with
+        if alias in found and name == WORD_EMBEDDINGS and name in found and not torch.equal(found[alias], found[name]):
+            report.untied.append((alias, name))
+            model._set_config(tie_word_embeddings=False)
+        elif alias in found:
+            found[name] = found.pop(alias)
+    aliases = model.tied_weights()
+    mismatched = {name for name, _, _ in report.mismatched}
+    new = [name for name in expected if name not in found and name not in aliases]
+    report.missing = [name for name in new if name not in mismatched]
+    for name in new:
+        found[name] = torch.empty(expected[name].shape, dtype=dtype)
+    for prefix, module in model.named_modules():
+        # in place of load_state_dict and setattr, which would take as long as all the rest of loading
+        for name in module._parameters:
+            if (full_name := f"{prefix}.{name}") in found:
+                module._parameters[name] = nn.Parameter(found[full_name])
+    model.init_weights(new)  # ties the aliases too
+    return report

@@ -1,0 +1,1 @@
+"""Texts to vectors: pooling, sentence-transformers folders, the embedder, whole corpora, search."""
