@@ -1,0 +1,104 @@
+"""What the commands share: options, where texts come from, and how results are printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from minibert.files import read_lines
+
+if TYPE_CHECKING:
+    from minibert.sentences.embedder import SentenceEmbedder
+
+DEFAULT_MODEL = "minibert-tiny"
+
+
+class UsageError(ValueError):
+    """Options that do not go together."""
+
+
+def add_command(commands: Any, name: str, run: Callable[[Any], int | None], summary: str) -> argparse.ArgumentParser:
+    """A command with the options that all of them share."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="folder, bundled model or Hub id (default: %(default)s)")
+    parser.add_argument("--revision", help="branch, tag or commit on the Hub")
+    parser.add_argument("--offline", action="store_true", help="never ask the network")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def source_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says about where the model comes from, as `from_pretrained` takes it."""
+    return {"revision": options.revision, "local_files_only": options.offline}
+
+
+def checkpoint_name(options: argparse.Namespace) -> str:
+    """The model of a command that takes it as an argument, too."""
+    if options.name is None:
+        return str(options.model)
+    if options.model != DEFAULT_MODEL:
+        raise UsageError("name the model once, not by --model as well.")
+    return str(options.name)
+
+
+def print_json(content: Any) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+
+def texts_of(options: argparse.Namespace) -> Iterable[str]:
+    """The texts of a command, one at a time: its arguments, or the lines of `--file` (`-`: stdin) or of a pipe."""
+    if options.texts and options.file:
+        raise UsageError("give texts or --file, not both.")
+    if options.texts:
+        return list(options.texts)
+    if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
+    return chain.from_iterable(read_lines(name) for name in options.file or ["-"])
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that takes texts."""
+    parser.add_argument("texts", nargs="*", metavar="TEXT")
+    parser.add_argument(
+        "--file", action="append", help="read texts from this file, one a line (- for stdin); may be repeated"
+    )
+
+
+def add_embedder_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that turns texts into vectors."""
+    parser.add_argument(
+        "--pooling", type=lambda names: names.split(","), help="cls, pooler, mean, max or mean_sqrt_len"
+    )
+    parser.add_argument("--layers", type=_layers, help="last, second_to_last, concat_last_4, ... or numbers: 11,12")
+    parser.add_argument(
+        "--layer-weights", type=lambda numbers: [float(n) for n in numbers.split(",")], metavar="W,W,..."
+    )
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
+    parser.add_argument("--max-length", type=int, help="most tokens of a text (default: what the model says)")
+
+
+def _layers(choice: str) -> str | list[int]:
+    return [int(n) for n in choice.split(",")] if choice[-1:].isdigit() and "_" not in choice else choice
+
+
+def load_embedder(options: argparse.Namespace, normalize: bool | None = None) -> SentenceEmbedder:
+    """The embedder that the options ask for."""
+    from minibert.sentences.embedder import SentenceEmbedder
+
+    return SentenceEmbedder.from_pretrained(
+        options.model,
+        pooling=options.pooling,
+        layers=options.layers,
+        layer_weights=options.layer_weights,
+        normalize=normalize,
+        precision=None if options.precision == "exact" else options.precision,
+        max_length=options.max_length,
+        **source_options(options),
+    )

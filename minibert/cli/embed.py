@@ -1,0 +1,84 @@
+"""`minibert embed`: vectors of texts, on stdout, in a file or in shards."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from minibert.cli.common import (
+    UsageError,
+    add_command,
+    add_embedder_options,
+    add_text_options,
+    load_embedder,
+    print_json,
+    texts_of,
+)
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = add_command(commands, "embed", run, "Turn texts into vectors, on stdout or in files.")
+    add_text_options(parser)
+    add_embedder_options(parser)
+    parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="vectors of length 1")
+    parser.add_argument("--batch-tokens", type=int, help="tokens that go through the model together (default: 2048)")
+    parser.add_argument("--prompt", help="put before every text")
+    parser.add_argument("--prompt-name", help="a prompt that the model brings, such as query")
+    parser.add_argument(
+        "--overflow", default="truncate", choices=["truncate", "mean"], help="what to do with long texts"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, whole or not at all"
+    )
+    parser.add_argument("--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop")
+    formats = ["npy", "safetensors", "jsonl", "parquet"]
+    parser.add_argument("--format", default="npy", choices=formats, help="of the shards (default: %(default)s)")
+    parser.add_argument("--shard-size", type=int, default=16384, help="texts in a shard (default: %(default)s)")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from minibert.sentences.corpus import encode_corpus, encode_file
+    from minibert.sentences.vectors import json_line, numbers
+
+    texts = texts_of(options)
+    # torchrun tells each of its processes its number and how many there are
+    rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+    if options.out and options.out_dir:
+        raise UsageError("give --out or --out-dir, not both.")
+    if world_size > 1 and not (options.out_dir and options.file and "-" not in options.file):
+        raise UsageError("under torchrun give --file and --out-dir: each process writes shards of its own.")
+    embedder = load_embedder(options, options.normalize)
+    settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    show_progress = rank == 0 and sys.stderr.isatty()
+    if options.out_dir:
+        report = encode_corpus(
+            embedder,
+            texts,
+            options.out_dir,
+            file_format=options.format,
+            shard_size=options.shard_size,
+            rank=rank,
+            world_size=world_size,
+            show_progress=show_progress,
+            **settings,
+        )
+    elif options.out:
+        report = encode_file(embedder, texts, options.out, show_progress=show_progress, **settings)
+    else:
+        for window, vectors in embedder.encode_stream(texts, **settings):
+            for text, vector in zip(window, vectors, strict=True):
+                print(json_line(text, vector) if options.json else " ".join(numbers(vector)))
+        return
+    if options.json:
+        return print_json({"path": options.out or options.out_dir, "dimension": embedder.dimension, **vars(report)})
+    skipped = f", {report.skipped} finished shards skipped" if report.skipped else ""
+    print(f"{report.lines} texts, {report.tokens} tokens written to {options.out or options.out_dir}{skipped}")
+    if report.overlong:
+        cut = "were cut there (--overflow mean takes all of them in)"
+        done = cut if options.overflow == "truncate" else "were averaged over windows"
+        print(f"{report.overlong} texts have more than {embedder.max_length} tokens and {done}")

@@ -1,0 +1,45 @@
+"""`minibert fill-mask`: the words behind [MASK]."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from typing import Any
+
+from minibert.cli.common import add_command, add_text_options, print_json, source_options, texts_of
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = add_command(commands, "fill-mask", run, "Guess the words behind [MASK] in texts.")
+    parser.add_argument("--top", type=int, default=5, help="guesses for each [MASK] (default: %(default)s)")
+    add_text_options(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from minibert.heads import BertForMaskedLM
+    from minibert.predict import fill_mask
+    from minibert.tokenization.tokenizer import BertTokenizer
+
+    texts = list(texts_of(options))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what would be worth a warning is an error here
+        model = BertForMaskedLM.from_pretrained(options.model, **source_options(options))
+    if model.load_report and model.load_report.missing:
+        lacking = model.load_report.missing[0]
+        raise ValueError(
+            f"{options.model} was not trained to fill masks, for it has no {lacking}; pass another --model."
+        )
+    tokenizer = BertTokenizer.from_pretrained(options.model, **source_options(options))
+    for text, masks in zip(texts, fill_mask(model, tokenizer, texts, options.top), strict=True):
+        if options.json:
+            print_json({"text": text, "masks": masks})
+            continue
+        if len(texts) > 1:
+            print(text)
+        for number, guesses in enumerate(masks, 1):
+            if len(masks) > 1:
+                print(f"{tokenizer.mask_token} {number}")
+            for guess in guesses:
+                print(f"{guess['score']:.4f}  {guess['token']}")

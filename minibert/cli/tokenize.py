@@ -1,0 +1,32 @@
+"""`minibert tokenize`: WordPieces of texts, their ids and places."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from minibert.cli.common import add_command, add_text_options, print_json, source_options, texts_of
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = add_command(commands, "tokenize", run, "Show the WordPieces of texts, their ids and places.")
+    add_text_options(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from minibert.tokenization.tokenizer import BertTokenizer
+
+    tokenizer = BertTokenizer.from_pretrained(options.model, **source_options(options))
+    for text in list(texts_of(options)):  # all are read before anything is printed
+        encoding = tokenizer(text, return_offsets_mapping=True)
+        ids, offsets = encoding["input_ids"], encoding["offset_mapping"]
+        tokens = tokenizer.convert_ids_to_tokens(ids)
+        if options.json:
+            spans = [list(span) for span in offsets]
+            print_json({"text": text, "tokens": tokens, "input_ids": ids, "offsets": spans})
+            continue
+        width = max(len(token) for token in tokens)
+        for token, token_id, (start, end) in zip(tokens, ids, offsets, strict=True):
+            print(f"{token:<{width}}  {token_id:>6}  {start:>4}-{end:<4} {text[start:end]}")

@@ -1,0 +1,34 @@
+"""`minibert verify`: a checkpoint against transformers, layer by layer."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from minibert.cli.common import add_command, checkpoint_name, print_json, source_options
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = add_command(commands, "verify", run, "Compare a checkpoint with transformers, layer by layer.")
+    parser.add_argument("name", nargs="?", metavar="MODEL", help="the checkpoint, as --model names it")
+    parser.add_argument(
+        "--text", action="append", help="compare on this text (may be repeated) instead of the built-in"
+    )
+    parser.add_argument(
+        "--tolerance", type=float, default=0.0, help="largest difference allowed (default: %(default)s)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the command."""
+    from minibert.study.verify import TEXTS, verify
+
+    result = verify(checkpoint_name(options), options.text or TEXTS, **source_options(options))
+    passed = result.passed(options.tolerance)
+    if options.json:
+        print_json(result.to_dict(options.tolerance))
+    else:
+        print(result)
+        print(f"{'passed' if passed else 'FAILED'}: tolerance {options.tolerance:g}")
+    return 0 if passed else 1

@@ -1,0 +1,33 @@
+"""`minibert view`: a page to walk through the model on one text."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from minibert.cli.common import add_command, print_json, source_options
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = add_command(commands, "view", run, "Write a page to walk through the model on one text.")
+    parser.add_argument("text", metavar="TEXT")
+    parser.add_argument("--pair", metavar="TEXT", help="a second text, as for next-sentence prediction")
+    parser.add_argument(
+        "--pad-to", type=int, metavar="N", help="fill up with [PAD] to N tokens, to see the mask at work"
+    )
+    parser.add_argument("--out", default="page.html", metavar="FILE", help="the page (default: %(default)s)")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from minibert.study.page import write_page
+
+    tokens = write_page(
+        options.out, options.model, options.text, options.pair, options.pad_to, **source_options(options)
+    )
+    if options.json:
+        return print_json({"page": options.out, "tokens": tokens, "bytes": Path(options.out).stat().st_size})
+    print(f"{options.out} written ({tokens} tokens); open it in a browser.")
+    return None
