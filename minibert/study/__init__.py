@@ -5,6 +5,9 @@ Nothing in the model knows about this package; everything here looks at it from 
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from minibert.checkpoint import read_tensors
 from minibert.config import BertConfig
 from minibert.files import Source
@@ -33,3 +36,17 @@ def head_class(source: Source, config: BertConfig) -> str:
 def has_pooler(source: Source) -> bool:
     """Whether a checkpoint brings a pooler; without one a model would draw it at random."""
     return any(name.endswith("pooler.dense.weight") for name in read_tensors(source))
+
+
+_HOMES = {
+    "analyses": "rollout logit_lens per_head_output attention_patterns head_importance integrated_gradients "
+    "patching_sweep cka linear_probe",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The analyses by their own names, imported when they are first used."""
+    for module, names in _HOMES.items():
+        if name in names.split():
+            return getattr(importlib.import_module(f"minibert.study.{module}"), name)
+    raise AttributeError(f"module 'minibert.study' has no attribute {name!r}")

@@ -106,7 +106,8 @@ class Trace(Mapping[str, Tensor]):
     With nothing patched the outputs are those of an untraced call, bit for bit, whatever the attention
     implementation: the model's own attention computes the context. Scores and probabilities, which SDPA never writes
     down, are computed beside it by the eager formula; under eager attention they are the very numbers that were used.
-    In training mode under SDPA the probabilities are those before dropout.
+    Gradients lead through them in both. In training mode under SDPA the probabilities are those before dropout, and
+    no gradient leads through them where there is dropout.
 
     A second call in the block takes the place of the first. Tensors keep their gradients' history.
 
@@ -245,6 +246,11 @@ class Trace(Mapping[str, Tensor]):
             is_patched = any(f"{prefix}.{name}" in self._patches for name in ("scores", "masked_scores"))
             probabilities = masked.softmax(dim=-1) if used is None or is_patched else used
             probabilities = self._seen(f"{prefix}.probabilities", probabilities)
+            if used is None and own.requires_grad and dropout == 0:
+                # the fused kernel's numbers, and the gradients of the written-out formula, which lead through these
+                # scores and probabilities: what is added is 0
+                written_out = layout.join([torch.matmul(probabilities, v)])
+                own = own.detach() + (written_out - written_out.detach())
             if is_patched or f"{prefix}.probabilities" in self._patches:
                 own = layout.join([torch.matmul(probabilities, v)])
             return self._seen(f"{prefix}.context", own), None if used is None else probabilities

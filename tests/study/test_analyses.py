@@ -1,0 +1,233 @@
+"""The analyses: each against its definition, a synthetic case with a known answer, or another implementation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from conftest import ragged_batch, tiny_config
+from torch import Tensor
+
+import minibert
+from minibert.study.analyses import (
+    Pattern,
+    attention_patterns,
+    cka,
+    head_importance,
+    integrated_gradients,
+    linear_probe,
+    logit_lens,
+    patching_sweep,
+    per_head_output,
+    rollout,
+)
+from minibert.study.trace import Trace, trace
+
+
+def random_model(name: str = "BertForMaskedLM", **overrides: Any) -> Any:
+    return getattr(minibert, name)(tiny_config(initializer_range=0.2, **overrides)).eval()
+
+
+@torch.no_grad()
+def traced(model: Any, batch: dict[str, Tensor]) -> Trace:
+    with trace(model) as t:
+        model(**batch)
+    return t
+
+
+def test_rollout_rows_sum_to_one_and_follow_the_residual() -> None:
+    model = random_model()
+    batch = ragged_batch(model.config)
+    rolled = rollout(traced(model, batch))
+    assert rolled.shape == (2, 3, 11, 11)
+    torch.testing.assert_close(rolled.sum(-1), torch.ones(2, 3, 11))
+    with torch.no_grad():
+        torch.testing.assert_close(rolled, rollout(model(**batch, output_attentions=True).attentions))
+    # a head that looks at the token before, twice: a quarter comes from two places before, half from one before
+    before = torch.eye(5).roll(1, 0)[None, None]
+    assert rollout([before, before])[-1, 0, 4].tolist() == [0.0, 0.0, 0.25, 0.5, 0.25]
+
+
+def test_the_last_row_of_the_logit_lens_is_the_models_answer() -> None:
+    model = random_model()
+    batch = ragged_batch(model.config)
+    t = traced(model, batch)
+    values, ids = logit_lens(t)
+    best = t["mlm.logits"].softmax(-1).topk(5)
+    assert values.shape == ids.shape == (3, 3, 11, 5)
+    assert torch.equal(ids[-1], best.indices) and torch.equal(values[-1], best.values)
+    assert int(logit_lens(t, words=10)[1].max()) < 10
+    bare = random_model("BertModel")
+    with pytest.raises(ValueError, match="logit_lens needs a model with an MLM head, and BertModel has none"):
+        logit_lens(traced(bare, batch))
+
+
+def test_heads_add_up_to_what_is_projected() -> None:
+    model = random_model()
+    batch = ragged_batch(model.config)
+    t = traced(model, batch)
+    for layer in range(2):
+        dense = model.bert.encoder.layer[layer].attention.output.dense
+        heads = per_head_output(t, layer)
+        assert heads.shape == (3, 4, 11, 32)
+        projected = t[f"layer.{layer}.attention.projected"]
+        torch.testing.assert_close(heads.sum(1) + dense.bias, projected, atol=1e-5, rtol=0)
+    with torch.no_grad(), trace(model) as off:
+        off.switch_off_head(0, 2)
+        model(**batch)
+    without = t["layer.0.attention.projected"] - per_head_output(t, 0)[:, 2]
+    torch.testing.assert_close(without, off["layer.0.attention.projected"], atol=1e-5, rtol=0)
+
+
+TOKENS = ["[CLS]", "the", "cat", "and", "the", "dog", "[SEP]", "the", "end", "[SEP]", "[PAD]"]
+
+
+def synthetic(rule: Any, noise: float = 0.3) -> Tensor:
+    """A head that puts 1 - noise of every token's attention where `rule` says and shares out the rest at random."""
+    seq = len(TOKENS)
+    head = torch.rand(seq, seq) * (torch.tensor([token != "[PAD]" for token in TOKENS]))
+    head = noise * head / head.sum(-1, keepdim=True)
+    for i in range(seq):
+        places = [j for j in rule(i) if 0 <= j < seq] or [0]
+        for j in places:
+            head[i, j] += (1 - noise) / len(places)
+    return head
+
+
+def test_patterns_are_found_on_synthetic_heads() -> None:
+    rules = {
+        "previous": lambda i: [i - 1],
+        "next": lambda i: [i + 1],
+        "itself": lambda i: [i],
+        "[CLS]": lambda i: [0],
+        "[SEP]": lambda i: [6, 9],
+        "same": lambda i: [j for j, token in enumerate(TOKENS) if token == TOKENS[i] and j != i] or [i],
+        "even": lambda i: range(10),
+    }
+    for trial in range(20):
+        torch.manual_seed(trial)
+        heads = torch.stack([synthetic(rule) for rule in rules.values()])
+        assert [pattern.name for pattern in attention_patterns(TOKENS, heads)] == list(rules)
+    nothing = torch.full((1, 1, 11, 11), 0.02)
+    nothing[..., [2, 5, 8]] = 0.28
+    (pattern,) = attention_patterns(TOKENS, nothing)
+    assert pattern.name is None and 0 < pattern.share < 0.5
+    assert attention_patterns(["[CLS]", "[SEP]"], torch.eye(2)) == [Pattern(None, 0.0)]
+
+
+def test_head_importance_is_the_gradient_of_a_factor_on_the_head() -> None:
+    model = random_model("BertForSequenceClassification", num_labels=2)
+    batch = {**ragged_batch(model.config, (7, 7, 7)), "labels": torch.tensor([0, 1, 1])}
+    expected = torch.zeros(2, 4)
+    for row in range(3):
+        one = {name: values[row : row + 1] for name, values in batch.items()}
+        factors = [torch.ones(1, 4, 1, 1, requires_grad=True) for _ in range(2)]
+        with trace(model) as t:
+            for i, factor in enumerate(factors):
+                t.set(f"layer.{i}.attention.probabilities", lambda p, factor=factor: p * factor)
+            gradients = torch.autograd.grad(model(**one).loss, factors)
+        expected += torch.stack(gradients).flatten(1).abs() / 3
+    torch.testing.assert_close(head_importance(model, [batch], normalize=False), expected, rtol=1e-4, atol=1e-6)
+    normalized = head_importance(model, [batch])
+    torch.testing.assert_close(normalized.square().sum(-1), torch.ones(2))
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_attention_has_gradients_under_every_implementation(attention: str) -> None:
+    """They are those that a small change of the probabilities shows, and the outputs stay the same, bit for bit."""
+    model = random_model("BertForSequenceClassification", attn_implementation=attention).double()
+    batch = {**ragged_batch(model.config), "labels": torch.tensor([0, 1, 1])}
+    plain = model(**batch).loss
+    with trace(model) as t:
+        loss = model(**batch).loss
+    assert torch.equal(plain, loss)
+    name = "layer.0.attention.probabilities"
+    (gradient,) = torch.autograd.grad(loss, [t[name]], retain_graph=True)
+    at, small = (0, 2, 3, 4), 1e-6
+    values = []
+    for sign in (1, -1):
+        with torch.no_grad(), trace(model) as changed:
+            changed.set(name, lambda p, sign=sign: p.index_put(tuple(map(torch.tensor, at)), p[at] + sign * small))
+            values.append(model(**batch).loss.item())
+    assert gradient[at].item() == pytest.approx((values[0] - values[1]) / (2 * small), rel=1e-5)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    watched = torch.autograd.grad(loss, parameters, allow_unused=True)
+    own = torch.autograd.grad(plain, parameters, allow_unused=True)
+    for a, b in zip(watched, own, strict=True):
+        if a is not None and b is not None:
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_integrated_gradients_are_complete_and_those_of_captum() -> None:
+    captum = pytest.importorskip("captum.attr", reason="needs captum: pip install 'minibert[test]'")
+    model = minibert.BertForMaskedLM.from_pretrained("minibert-tiny")
+    tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
+    for text, word in [
+        ("Paris is the [MASK] of France.", "capital"),
+        ("He opened the [MASK] and went in.", "door"),
+        ("The cat sat on the [MASK] and slept.", "bed"),
+    ]:
+        batch = dict(tokenizer(text, return_tensors="pt"))
+        place = batch["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+        number = tokenizer.convert_tokens_to_ids(word)
+
+        def target(output: Any, place: int = place, number: int = number) -> Tensor:
+            return output.logits[:, place].log_softmax(-1)[:, number]
+
+        attributions, error = integrated_gradients(model, batch, target)
+        table = model.bert.embeddings.word_embeddings
+        baseline = torch.zeros_like(batch["input_ids"])
+        baseline[0, [0, -1]] = batch["input_ids"][0, [0, -1]]
+        with torch.no_grad():
+            values = [target(model(**{**batch, "input_ids": ids}))[0] for ids in (baseline, batch["input_ids"])]
+        change = values[1] - values[0]
+        assert abs(error[0]) < 0.01 * abs(change)
+        assert attributions.sum().item() == pytest.approx(change.item(), rel=0.01)
+
+        own = captum.IntegratedGradients(
+            lambda x, mask=batch["attention_mask"]: target(model(inputs_embeds=x, attention_mask=mask))
+        )
+        theirs = own.attribute(table(batch["input_ids"]).detach(), table(baseline).detach(), n_steps=50).sum(-1)
+        torch.testing.assert_close(attributions, theirs.float(), atol=1e-4, rtol=0)
+
+
+def test_a_sweep_of_patches_equals_one_patch_at_a_time() -> None:
+    model = random_model()
+    clean, corrupted = ragged_batch(model.config, (6,)), ragged_batch(model.config, (6,))
+
+    def measure(output: Any) -> Tensor:
+        return output.logits[:, 2, 7]
+
+    swept = patching_sweep(model, clean, corrupted, measure)
+    source = traced(model, clean)
+    for layer, place in [(0, 0), (1, 2), (0, 5)]:
+        with torch.no_grad(), trace(model) as t:
+            name = f"layer.{layer}.output"
+            t.set(name, lambda x, n=name, p=place: torch.cat([x[:, :p], source[n][:, p : p + 1], x[:, p + 1 :]], 1))
+            expected = measure(model(**corrupted))
+        torch.testing.assert_close(swept[layer, place], expected[0])
+    # after the last layer only the place that is read matters
+    with torch.no_grad():
+        torch.testing.assert_close(swept[1, 2], measure(model(**clean))[0])
+        torch.testing.assert_close(swept[1, 3], measure(model(**corrupted))[0])
+    with pytest.raises(ValueError, match=r"two sequences of one length, \(1, seq\), not \(1, 6\) and \(1, 7\)"):
+        patching_sweep(model, clean, ragged_batch(model.config, (7,)), measure)
+
+
+def test_cka_knows_rotations_and_chance() -> None:
+    x = torch.randn(500, 16)
+    turned = x @ torch.linalg.qr(torch.randn(16, 16))[0] * 3 + 1
+    assert cka(x, turned) == pytest.approx(1)
+    assert cka(x, torch.randn(500, 16)) < 0.1
+    half = torch.cat([x[:, :8], torch.randn(500, 8)], dim=1)
+    assert 0.3 < cka(x, half) < 0.7
+
+
+def test_a_linear_probe_reads_what_is_linear() -> None:
+    x = torch.randn(600, 8)
+    labels = (x @ torch.randn(8, 3)).argmax(-1)
+    assert linear_probe(x[:400], labels[:400], x[400:], labels[400:]) > 0.85
+    with torch.no_grad():  # as people call it
+        chance = linear_probe(x[:400], labels[:400], torch.randn(200, 8), labels[400:])
+    assert chance < 0.6
