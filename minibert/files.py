@@ -1,4 +1,4 @@
-"""Finding a checkpoint's files and writing files whole: the only module that knows about folders and the Hub.
+"""Finding a checkpoint's files and writing files atomically: the only module that knows about folders and the Hub.
 
 A *source* is where a checkpoint lives: a folder, a model bundled with this package, or a Hub repository. The
 Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDPOINT` and `HF_HUB_OFFLINE` all apply.
@@ -7,15 +7,23 @@ Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDPOINT
 from __future__ import annotations
 
 import codecs
+import hashlib
 import json
 import os
+import platform
 import re
+import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 BUNDLED_MODELS = Path(__file__).parent / "models"
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -142,36 +150,132 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes `content` as readable JSON, whole or not at all."""
+    """Writes `content` as readable JSON, atomically."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Path]:
     """Gives a temporary path beside `path`, renamed to it when the block ends well and removed when it does not.
 
-    A reader therefore sees the old file or the new one, never half of either, whatever kills the writer.
+    A reader therefore sees the old file or the new one, never half of either, whatever kills the writer. What a killed
+    writer left behind is removed by the next one. A symbolic link stays, and the file that it points to is replaced.
+
+    Args:
+        path: the file.
+        mode: permissions of a new file, less the umask; one that is written again keeps its own.
 
     Raises:
-        OSError: as `check_target`, or the disk is full.
+        OSError: as `check_target`, or the file cannot be written, for a full disk for instance; it is named.
     """
-    path = check_target(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    named, path = Path(path), Path(os.path.realpath(check_target(path)))
+    temporary = None
     try:
-        yield temporary
-        # mkstemp makes private files; give the permissions that an ordinary open() would have given
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        earlier = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        temporary, handle = _locked_temporary(path, mode if earlier is None else 0o600)
+        try:
+            yield temporary
+            if earlier is not None:
+                temporary.chmod(earlier)
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            if fcntl is None:
+                os.close(handle)  # Windows renames no open file
+            os.replace(temporary, path)
+        finally:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+            with suppress(OSError):
+                os.close(handle)
+    except OSError as error:
+        # writing to an open file fails without its name; an error that names another file, or has words of its own,
+        # comes from what the block reads
+        if error.errno is None or (temporary is not None and error.filename not in (None, str(temporary))):
+            raise
+        raise OSError(f"{named} could not be written ({error.strerror or error}).") from error
+
+
+def _locked_temporary(path: Path, mode: int) -> tuple[Path, int]:
+    """A new file beside `path` and its handle, locked: whoever finds it unlocked knows that its writer is dead."""
+    for number in count():
+        temporary = path.with_name(f".{path.name}.{number}.tmp")
+        if not _vacant(temporary):
+            continue
+        with suppress(FileExistsError):
+            handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+            if lock(handle) is not False and _is_at(handle, temporary):  # not taken for a leftover before it was locked
+                return temporary, handle
+            os.close(handle)
+    raise AssertionError("there is always another number")
+
+
+def _vacant(path: Path) -> bool:
+    """Whether there is no such file; one that a killed writer left is removed."""
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        if abandoned := lock(handle) is True and _is_at(handle, path):
+            path.unlink()
+        return abandoned
     finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+        os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether an open file is still the one at `path`."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def lock(handle: int) -> bool | None:
+    """Locks an open file until it is closed or the process ends, however it ends.
+
+    Returns:
+        True; False when another process has locked it; None where there are no locks (Windows, some file systems).
+    """
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+@contextmanager
+def only_run_in(folder: Path, rank: int = 0) -> Iterator[None]:
+    """Keeps other processes from working in `folder` under the same rank until the block ends.
+
+    Raises:
+        OSError: another process works there; both are named.
+    """
+    path = folder / f".lock-{rank}"
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        if lock(handle) is False:
+            other = os.pread(handle, 1000, 0).decode(errors="replace") or "another process"
+            os.close(handle)
+            raise OSError(f"{folder} is in use by {other}: wait for it to end, or give another folder.")
+        if _is_at(handle, path):  # not removed by its last holder just now
+            break
+        os.close(handle)
+    try:
+        with suppress(OSError):  # a full disk can still be locked
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {platform.node()}".encode())
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -189,10 +293,13 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def remove_leftovers(folder: Path, name: str) -> None:
-    """Removes the temporary files that `replacing` left of a file when its writer was killed."""
-    for leftover in folder.glob(f".{name}.*.tmp"):
-        leftover.unlink(missing_ok=True)
+def file_sha256(path: Path) -> str:
+    """A hash of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:

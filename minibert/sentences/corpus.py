@@ -3,17 +3,21 @@
     folder/
       manifest.json         model and settings; a folder is only continued with the same
       shard-000000.npy      vectors of the first `shard_size` lines
-      shard-000000.json     its counts and a hash of its lines, written after it: the shard is complete
+      shard-000000.json     its counts and hashes of its lines, its vectors and the settings, written after it
       ...
       index.json            totals, written when every shard is complete
 
 A shard is encoded by itself, so it does not matter which run, or which of several processes, wrote it: the bytes are
-the same. A run that was stopped, however hard, is continued by starting it again.
+the same. A run that was stopped, however hard, is continued by starting it again: shards whose vectors are those that
+their record describes are skipped, all others are made.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
@@ -22,7 +26,7 @@ from typing import Any
 
 import torch
 
-from minibert.files import check_target, read_json, remove_leftovers, replacing, write_json
+from minibert.files import check_target, file_sha256, only_run_in, read_json, replacing, write_json
 from minibert.inference.batching import Progress
 from minibert.sentences.embedder import WINDOW, SentenceEmbedder, checked, several
 from minibert.sentences.vectors import FORMATS, open_vectors, vector_format
@@ -50,7 +54,7 @@ class CorpusReport:
 def encode_file(
     embedder: SentenceEmbedder, texts: Iterable[str], path: str | Path, *, show_progress: bool = False, **options: Any
 ) -> CorpusReport:
-    """Writes the vectors of `texts` into one file, whole or not at all, holding few of them in memory.
+    """Writes the vectors of `texts` into one file, atomically, holding few of them in memory.
 
     Args:
         embedder: what makes the vectors.
@@ -101,34 +105,32 @@ def encode_corpus(
     Raises:
         ValueError: an option that does not exist, something that is not a text, or a folder that was begun with other
             texts, model or settings.
-        OSError: a shard cannot be written; those before it are complete.
+        OSError: another process works in the folder, or a shard cannot be written; those before it are complete.
     """
     if file_format not in FORMATS:
         raise ValueError(f"file_format should be one of {', '.join(FORMATS)}, not {file_format!r}.")
-    if not isinstance(shard_size, int) or shard_size < 1:
-        raise ValueError(f"shard_size should be a whole number of 1 or more, not {shard_size!r}.")
+    if not isinstance(shard_size, int) or not 1 <= shard_size <= sys.maxsize:
+        raise ValueError(f"shard_size should be a whole number from 1 to {sys.maxsize}, not {shard_size!r}.")
     if not 0 <= rank < world_size:
         raise ValueError(f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}.")
     settings = embedder.window_options(**options)
     texts = several(texts)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if world_size == 1:  # among several, another may be writing these right now
-        remove_leftovers(folder, "manifest.json")
-        remove_leftovers(folder, "index.json")
     about = {"file_format": file_format, "shard_size": shard_size, **settings, **_describe(embedder)}
-    _check_manifest(folder / "manifest.json", about)
-
-    report = CorpusReport()
-    with Progress(show_progress) as progress:
+    report, lines = CorpusReport(), 0
+    with only_run_in(folder, rank), Progress(show_progress) as progress:
+        _check_manifest(folder / "manifest.json", about)
+        settings_hash = _sha256_of_json(about)
         for number in count():
             shard = checked(list(islice(texts, shard_size)))
             if not shard:
                 break
+            lines += len(shard)
             if number % world_size == rank:
                 path = folder / f"shard-{number:06d}.{file_format}"
-                _do_shard(embedder, shard, path, settings, progress, report)
-    _finish(folder, number, {"dimension": embedder.dimension, "file_format": file_format})
+                _do_shard(embedder, shard, path, settings, settings_hash, progress, report)
+        _finish(folder, number, lines, {"dimension": embedder.dimension, "file_format": file_format})
     return report
 
 
@@ -141,18 +143,13 @@ def _write(
     progress: Progress,
 ) -> CorpusReport:
     report = CorpusReport()
-    try:
-        with replacing(path) as temporary, open_vectors(temporary, file_format, embedder.dimension) as write:
-            while window := list(islice(texts, WINDOW)):
-                encoded = embedder.encode_window(window, **settings, progress=progress)
-                write(window, encoded.vectors)
-                report.lines += len(window)
-                report.tokens += encoded.tokens
-                report.overlong += encoded.overlong
-    except OSError as error:
-        if error.filename is not None or error.errno is None:  # says itself what failed, perhaps the file of the texts
-            raise
-        raise OSError(f"{path} could not be written ({error.strerror or error}).") from error
+    with replacing(path) as temporary, open_vectors(temporary, file_format, embedder.dimension) as write:
+        while window := list(islice(texts, WINDOW)):
+            encoded = embedder.encode_window(window, **settings, progress=progress)
+            write(window, encoded.vectors)
+            report.lines += len(window)
+            report.tokens += encoded.tokens
+            report.overlong += encoded.overlong
     return report
 
 
@@ -161,22 +158,36 @@ def _do_shard(
     texts: list[str],
     path: Path,
     settings: dict[str, Any],
+    settings_hash: str,
     progress: Progress,
     report: CorpusReport,
 ) -> None:
     """Writes one shard and then its record, unless an earlier run has done so; counts it in `report`."""
     record = path.with_suffix(".json")
-    digest = _digest(texts)
-    if record.is_file() and path.is_file():
-        if read_json(record).get("sha256") != digest:
+    texts_hash = _digest(texts)
+    if earlier := _read_record(record):
+        if earlier["settings_sha256"] != settings_hash:
+            raise ValueError(f"{path} was made by another model or with other settings: give another folder.")
+        if earlier["texts_sha256"] != texts_hash:
             raise ValueError(f"{path} was made from other texts: the input has changed, so give another folder.")
-        report.skipped += 1
-        progress.add(len(texts))
-        return
-    remove_leftovers(path.parent, path.stem)
+        if path.is_file():
+            if path.stat().st_size == earlier["bytes"] and file_sha256(path) == earlier["vectors_sha256"]:
+                report.skipped += 1
+                progress.add(len(texts))
+                return
+            warnings.warn(f"{path} has been damaged since it was written: it is made again.", stacklevel=3)
     try:
         done = _write(embedder, iter(texts), path, path.suffix[1:], settings, progress)
-        write_json(record, {"lines": done.lines, "tokens": done.tokens, "overlong": done.overlong, "sha256": digest})
+        about = {
+            "lines": done.lines,
+            "tokens": done.tokens,
+            "overlong": done.overlong,
+            "texts_sha256": texts_hash,
+            "settings_sha256": settings_hash,
+            "bytes": path.stat().st_size,
+            "vectors_sha256": file_sha256(path),
+        }
+        write_json(record, {**about, "record_sha256": _sha256_of_json(about)})
     except OSError as error:
         advice = "The shards before it are complete: make room, then run the same again to go on."
         raise OSError(f"{error} {advice}") from error
@@ -186,23 +197,36 @@ def _do_shard(
     report.shards += 1
 
 
-def _finish(folder: Path, shards: int, about: dict[str, Any]) -> None:
+def _read_record(path: Path) -> dict[str, Any] | None:
+    """The record of a finished shard; None where there is none, or none that is as it was written."""
+    try:
+        record = read_json(path)
+    except (FileNotFoundError, ValueError):
+        return None
+    return record if record.pop("record_sha256", None) == _sha256_of_json(record) else None
+
+
+def _finish(folder: Path, shards: int, lines: int, about: dict[str, Any]) -> None:
     """Writes the totals if this run, or this process among several, was the last to finish its shards."""
-    if (folder / f"shard-{shards:06d}.json").exists():
+    if any(int(path.stem[6:]) >= shards for path in folder.glob("shard-*.json") if path.stem[6:].isdecimal()):
         raise ValueError(f"{folder} holds more than the {shards} shards of this input: the input has changed.")
-    records = [folder / f"shard-{number:06d}.json" for number in range(shards)]
-    if all(record.is_file() for record in records):
-        counts = [read_json(record) for record in records]
-        totals = {name: sum(c[name] for c in counts) for name in ("lines", "tokens", "overlong")}
-        write_json(folder / "index.json", {"shards": shards, **about, **totals})
+    records = [_read_record(folder / f"shard-{number:06d}.json") for number in range(shards)]
+    counts = [record for record in records if record is not None]
+    if len(counts) < shards:
+        return
+    totals = {name: sum(c[name] for c in counts) for name in ("lines", "tokens", "overlong")}
+    if totals["lines"] != lines:
+        raise ValueError(f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has changed.")
+    write_json(folder / "index.json", {"shards": shards, **about, **totals})
 
 
 def _check_manifest(path: Path, settings: dict[str, Any]) -> None:
     """Writes the settings of a new folder, or compares them with those it was begun with."""
-    if not path.is_file():
+    try:
+        earlier = read_json(path)
+    except (FileNotFoundError, ValueError):  # a damaged one is not needed: each shard's record has a hash of them
         write_json(path, settings)
         return
-    earlier = read_json(path)
     changed = [name for name in settings if earlier.get(name) != settings[name]]
     if changed == ["model"]:
         raise ValueError(f"{path.parent} was begun with another model or tokenizer; give another folder.")
@@ -240,6 +264,10 @@ def _fingerprint(embedder: SentenceEmbedder) -> str:
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def _sha256_of_json(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(texts: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from minibert.files import remove_leftovers, replacing
+from minibert.files import replacing
 from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
 from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
@@ -348,7 +348,6 @@ class Trainer:
         path = self.folder / LOG_FILE
         if self.processes.rank > 0:
             return
-        remove_leftovers(self.folder, STATE_FILE)
         if not path.is_file():
             return
         lines = path.read_text(encoding="utf-8").splitlines()

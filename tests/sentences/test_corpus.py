@@ -131,7 +131,7 @@ class TestShards:
         encode_corpus(embedder, LINES, tmp_path, shard_size=10)
         before, times = contents(tmp_path), {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("shard*")}
         (tmp_path / "shard-000003.json").unlink()  # as if killed between the vectors and their record
-        (tmp_path / ".shard-000003.npy.abc.tmp").write_bytes(b"half")
+        (tmp_path / ".shard-000003.npy.0.tmp").write_bytes(b"half")
         report = encode_corpus(embedder, LINES, tmp_path, shard_size=10)
         assert (report.shards, report.skipped, report.lines) == (1, 4, 10)
         assert contents(tmp_path) == before

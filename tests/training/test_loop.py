@@ -248,7 +248,7 @@ def test_other_data_are_not_resumed(tmp_path: Path) -> None:
 
 
 def test_each_epoch_is_saved_and_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
-    (tmp_path / ".state.pt.abc.tmp").write_bytes(b"half")
+    (tmp_path / ".state.pt.0.tmp").write_bytes(b"half")
     options = TrainingOptions(epochs=2, batch_size=8, learning_rate=1e-3)
     trainer = trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, options)
     saved = []

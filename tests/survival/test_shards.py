@@ -1,0 +1,164 @@
+"""Shards that are damaged, of another run, or in use: nothing is skipped that is not whole, nothing is mixed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_folder import WORDS, tiny_folder
+
+from minibert import SentenceEmbedder
+from minibert.sentences.corpus import encode_corpus
+
+LINES = [" ".join(random.Random(number).choices(WORDS, k=number % 13)) for number in range(47)]
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def embedder(model: Path) -> SentenceEmbedder:
+    return SentenceEmbedder.from_pretrained(model, precision=None)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def flip(path: Path, draw: random.Random) -> None:
+    """Changes one bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    path.write_bytes(data)
+
+
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "cut": lambda shard: os.truncate(shard, shard.stat().st_size // 2),
+    "emptied": lambda shard: os.truncate(shard, 0),
+    "flipped": lambda shard: flip(shard, random.Random(1)),
+    "another's": lambda shard: shard.write_bytes(shard.with_stem("shard-000002").read_bytes()),
+}
+
+
+@pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_shard_is_made_again(
+    embedder: SentenceEmbedder, tmp_path: Path, damage: str, file_format: str
+) -> None:
+    encode_corpus(embedder, LINES, tmp_path, shard_size=10, file_format=file_format)
+    before = contents(tmp_path)
+    DAMAGES[damage](tmp_path / f"shard-000001.{file_format}")
+    assert contents(tmp_path) != before
+    with pytest.warns(UserWarning, match=f"shard-000001.{file_format} has been damaged since it was written"):
+        report = encode_corpus(embedder, LINES, tmp_path, shard_size=10, file_format=file_format)
+    assert (report.shards, report.skipped) == (1, 4)
+    assert contents(tmp_path) == before
+
+
+def test_a_damaged_record_is_no_record(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    before, draw = contents(tmp_path), random.Random(2)
+    for _ in range(30):
+        flip(tmp_path / f"shard-00000{draw.randrange(5)}.json", draw)
+        encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+        assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("manifest", [None, b"", b'{"pooling": ["me'])
+def test_without_a_manifest_nothing_is_mixed(model: Path, tmp_path: Path, manifest: bytes | None) -> None:
+    """Each shard knows what made it."""
+    embedder = SentenceEmbedder.from_pretrained(model, precision=None)
+    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    before = contents(tmp_path)
+    (tmp_path / "shard-000003.npy").unlink()
+    (tmp_path / "manifest.json").unlink()
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_bytes(manifest)
+    other = SentenceEmbedder.from_pretrained(model, precision=None, pooling="max")
+    with pytest.raises(ValueError, match="shard-000000.npy was made by another model or with other settings"):
+        encode_corpus(other, LINES, tmp_path, shard_size=10)
+    (tmp_path / "manifest.json").unlink()
+    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    assert contents(tmp_path) == before
+
+
+def test_an_input_that_was_shortened(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    """By a line of the last shard, which another process made; by shards that this one has not come to."""
+    for rank in (0, 1):
+        encode_corpus(embedder, LINES, tmp_path / "two", shard_size=10, rank=rank, world_size=2)
+    with pytest.raises(ValueError, match="holds 47 lines, but the input has 46: the input has changed"):
+        encode_corpus(embedder, LINES[:46], tmp_path / "two", shard_size=10, rank=1, world_size=2)
+    encode_corpus(embedder, LINES, tmp_path / "one", shard_size=10, rank=1, world_size=2)  # shards 1 and 3
+    with pytest.raises(ValueError, match="holds more than the 2 shards of this input"):
+        encode_corpus(embedder, LINES[:20], tmp_path / "one", shard_size=10, rank=1, world_size=2)
+
+
+SHARDS = 12  # of 100 lines
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "lines.txt"
+    draw = random.Random(0)
+    lines = [" ".join(draw.choices(WORDS, k=draw.randrange(1, 40))) for _ in range(SHARDS * 100)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def command(model: Path, corpus: Path, out: Path) -> list[str]:
+    own = ["--file", str(corpus), "--out-dir", str(out), "--shard-size", "100", "--precision", "exact"]
+    return [sys.executable, "-m", "minibert", "embed", "--model", str(model), *own]
+
+
+@pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_two_processes_in_one_folder(model: Path, corpus: Path, tmp_path: Path, tries: int) -> None:
+    """One works to the end, the other stops in a sentence that names the folder and the first."""
+    assert subprocess.run(command(model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
+    for number in range(tries):
+        out, pipe = tmp_path / str(number), tmp_path / f"pipe-{number}"
+        os.mkfifo(pipe)  # whichever comes first waits for its texts until the other has stopped
+        pair = [subprocess.Popen(command(model, pipe, out), stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        while all(process.poll() is None for process in pair):
+            time.sleep(0.01)
+        stopped, working = sorted(pair, key=lambda process: process.poll() is None)
+        pipe.write_bytes(corpus.read_bytes())
+        _, sentence = stopped.communicate()
+        assert stopped.returncode == 1 and sentence.count("\n") == 1
+        assert f"{out} is in use by process {working.pid} on " in sentence
+        assert working.communicate()[1] == "" and working.returncode == 0
+        assert contents(out) == contents(tmp_path / "whole")
+
+
+@pytest.mark.filterwarnings("ignore:.*has been damaged since it was written")
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
+def test_kills_and_flipped_bits(
+    embedder: SentenceEmbedder, model: Path, corpus: Path, tmp_path: Path, kills: int
+) -> None:
+    """Killed at any moment, and a bit of a finished shard or of its record changed: going on mends it all."""
+    lines, draw = corpus.read_text().splitlines(), random.Random(kills)
+    encode_corpus(embedder, lines, tmp_path / "whole", shard_size=100)
+    for kill in range(kills):
+        out, shards = tmp_path / str(kill), draw.randrange(SHARDS)
+        process = subprocess.Popen(command(model, corpus, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and len(list(out.glob("shard-*.npy"))) <= shards:
+            time.sleep(0.001)
+        time.sleep(draw.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if finished := sorted(out.glob("shard-*.json")):
+            shard = draw.choice(finished)
+            flip(draw.choice([shard, shard.with_suffix(".npy")]), draw)
+        encode_corpus(embedder, lines, out, shard_size=100)
+        assert contents(out) == contents(tmp_path / "whole")

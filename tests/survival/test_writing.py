@@ -1,0 +1,124 @@
+"""Files that are written: atomically, with their permissions, and with nothing left over of a killed writer."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from minibert.files import only_run_in, read_json, replacing, write_json
+
+WRITER = """
+import pathlib, sys, time
+from minibert.files import replacing
+with replacing(sys.argv[1]) as temporary:
+    temporary.write_text("half")
+    pathlib.Path(sys.argv[2]).touch()
+    time.sleep(float(sys.argv[3]))
+"""
+
+
+def writer(path: Path, seconds: float) -> subprocess.Popen[bytes]:
+    """A process that has begun to write `path` when this returns, and ends well after so many seconds."""
+    begun = path.with_name(f"begun-{time.monotonic_ns()}")
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(begun), str(seconds)])
+    while not begun.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    begun.unlink()
+    return process
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+class TestReplacing:
+    def test_what_a_killed_writer_left_is_removed_by_the_next(self, tmp_path: Path) -> None:
+        for _ in range(3):
+            kill(writer(tmp_path / "out[1].json", 60))
+            assert len(os.listdir(tmp_path)) == 1
+        write_json(tmp_path / "out[1].json", {"all": 1})
+        assert os.listdir(tmp_path) == ["out[1].json"]
+
+    def test_what_a_living_writer_writes_is_left_alone(self, tmp_path: Path) -> None:
+        slow = writer(tmp_path / "out.json", 2)
+        write_json(tmp_path / "out.json", {"all": 1})
+        assert read_json(tmp_path / "out.json") == {"all": 1}
+        assert slow.wait() == 0
+        assert (tmp_path / "out.json").read_text() == "half" and os.listdir(tmp_path) == ["out.json"]
+
+    @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+    def test_a_file_keeps_its_permissions(self, tmp_path: Path, mode: int) -> None:
+        path = tmp_path / "secret.json"
+        path.write_text("{}")
+        path.chmod(mode)
+        with replacing(path) as temporary:
+            assert temporary.stat().st_mode & 0o777 == 0o600  # nobody reads it before
+            temporary.write_text("{}")
+        assert path.stat().st_mode & 0o777 == mode
+
+    def test_a_new_file_can_be_private(self, tmp_path: Path) -> None:
+        with replacing(tmp_path / "secret", mode=0o600):
+            pass
+        assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+    def test_the_umask_is_left_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It belongs to the whole process: a thread that made a file meanwhile would make it for everybody."""
+        monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask was touched"))
+        write_json(tmp_path / "a.json", {})
+        write_json(tmp_path / "a.json", {})
+
+    def test_a_symbolic_link_stays(self, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "link.json").symlink_to("elsewhere/real.json")
+        for content in ({"first": 1}, {"second": 2}):
+            write_json(tmp_path / "link.json", content)
+            assert (tmp_path / "link.json").is_symlink()
+            assert read_json(tmp_path / "elsewhere" / "real.json") == content
+
+    def test_a_full_disk_is_an_error_that_names_the_file(self, tmp_path: Path) -> None:
+        (tmp_path / "out.json").write_text("{}")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        try:
+            with pytest.raises(OSError, match=r"out\.json could not be written \(File too large\)\.$"):
+                write_json(tmp_path / "out.json", list(range(1000)))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, ignored)
+        assert read_json(tmp_path / "out.json") == {} and os.listdir(tmp_path) == ["out.json"]
+
+    def test_an_error_of_what_is_read_keeps_its_name(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match="no-such-input"), replacing(tmp_path / "out"):
+            (tmp_path / "no-such-input").read_text()
+
+
+class TestOnlyRun:
+    def test_a_second_run_is_told_of_the_first(self, tmp_path: Path) -> None:
+        with only_run_in(tmp_path), only_run_in(tmp_path, rank=1):
+            with pytest.raises(OSError, match=f"is in use by process {os.getpid()} on .*: wait for it to end, or"):
+                with only_run_in(tmp_path):
+                    raise AssertionError
+        assert os.listdir(tmp_path) == []
+
+    def test_the_lock_dies_with_its_process(self, tmp_path: Path) -> None:
+        code = "import sys, time\nfrom pathlib import Path\nfrom minibert.files import only_run_in\n"
+        code += "with only_run_in(Path(sys.argv[1])):\n    print('locked', flush=True)\n    time.sleep(60)\n"
+        holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+        assert holder.stdout is not None and holder.stdout.readline() == b"locked\n"
+        with pytest.raises(OSError, match=f"in use by process {holder.pid} "), only_run_in(tmp_path):
+            raise AssertionError
+        kill(holder)
+        holder.stdout.close()
+        with only_run_in(tmp_path):
+            pass
+        assert os.listdir(tmp_path) == []
