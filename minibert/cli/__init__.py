@@ -17,10 +17,10 @@ from contextlib import suppress
 from typing import Any
 
 import minibert
-from minibert.cli import convert, embed, fill_mask, info, search, tokenize, verify, view
+from minibert.cli import convert, embed, fill_mask, finetune, info, pretrain, search, tokenize, verify, view
 from minibert.cli.common import UsageError
 
-COMMANDS = (embed, search, tokenize, fill_mask, info, convert, view, verify)
+COMMANDS = (embed, search, tokenize, fill_mask, info, convert, view, verify, pretrain, finetune)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         _drop_output()
         return 1
-    except (ValueError, TypeError, OSError, ImportError) as error:
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
         if options.debug:
             traceback.print_exc()
         print(f"minibert {options.command}: {_sentence(error)}", file=sys.stderr)

@@ -40,7 +40,8 @@ from minibert.training.data import (
     read_table,
     split_by_tokens,
 )
-from minibert.training.loop import Trainer, TrainingOptions, check_new
+from minibert.training.loop import Trainer, check_new
+from minibert.training.options import TrainingOptions
 
 Path_ = str | os.PathLike[str]
 

@@ -18,7 +18,8 @@ from bench.timing import row
 from minibert import BertForSequenceClassification, BertTokenizer
 from minibert.training.data import Example, Examples, pad
 from minibert.training.finetuning import SequenceTask
-from minibert.training.loop import Trainer, TrainingOptions, make_optimizer
+from minibert.training.loop import Trainer, make_optimizer
+from minibert.training.options import TrainingOptions
 
 
 def training_speed(batches: int = 20, rounds: int = 3) -> list[dict[str, Any]]:

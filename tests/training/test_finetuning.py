@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import CHECKOUT, shared_data, tiny_config
+from conftest import shared_data, tiny_config
 
 from minibert import (
     BertForQuestionAnswering,
@@ -24,7 +24,7 @@ from minibert.losses import IGNORED
 from minibert.predict import answer_question
 from minibert.training.data import length, pad
 from minibert.training.finetuning import AnswerTask, SequenceTask, Task, TokenTask, finetune
-from minibert.training.loop import TrainingOptions
+from minibert.training.options import TrainingOptions
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "sat", "?", ".", "##s", "good", "bad", "seoul", "paris"]
 WORDS += [f"w{i}" for i in range(80)]
@@ -300,14 +300,14 @@ def test_more_tokens_than_positions(checkpoint: str, tmp_path: Path) -> None:
         run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")
 
 
-def test_the_script(checkpoint: str, tmp_path: Path) -> None:
+def test_the_command(checkpoint: str, tmp_path: Path) -> None:
     files = [write_reviews(tmp_path / f"{seed}.tsv", 40, seed) for seed in range(2)]
-    command = [sys.executable, str(CHECKOUT / "scripts" / "finetune.py"), "classification", "--model", checkpoint]
+    command = [sys.executable, "-m", "minibert", "finetune", "classification", "--model", checkpoint]
     command += ["--train", str(files[0]), "--dev", str(files[1]), "--text", "review", "--label", "verdict"]
-    command += ["--epochs", "1", "--output", str(tmp_path / "out")]
+    command += ["--epochs", "1", "--output", str(tmp_path / "out"), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout).keys() == {"accuracy", "f1"}
+    assert json.loads(done.stdout).keys() == {"path", "accuracy", "f1"}
     assert BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best").config.num_labels == 2
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 1 and again.stderr.count("\n") == 1
-    assert again.stderr.startswith("finetune.py: ") and "already holds a run: pass --resume" in again.stderr
+    assert again.stderr.startswith("minibert finetune: ") and "already holds a run: pass --resume" in again.stderr

@@ -18,7 +18,8 @@ from torch import Tensor
 from minibert import BertForSequenceClassification
 from minibert.training.data import Example, Examples, epoch_order, pad
 from minibert.training.finetuning import SequenceTask
-from minibert.training.loop import Trainer, TrainingOptions, count_labels, make_optimizer
+from minibert.training.loop import Trainer, count_labels, make_optimizer
+from minibert.training.options import TrainingOptions
 
 OPTIONS = TrainingOptions(steps=50, batch_size=8, learning_rate=1e-3, packed=False)
 losses_of = SequenceTask().losses

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import CHECKOUT, tiny_config
+from conftest import tiny_config
 from hypothesis import given, settings, strategies as st
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertTokenizer
+from minibert.cli import main
 from minibert.losses import IGNORED
 from minibert.training.data import pack
 from minibert.training.pretraining import (
@@ -224,10 +225,10 @@ def test_corpus_that_is_empty_or_not_utf8_is_refused(tmp_path: Path) -> None:
         read_documents([tmp_path / "latin.txt"])
 
 
-def test_the_script_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:
+def test_the_command_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("나는 한국을 사랑한다.\n너는 한국을 사랑하니?\n\n" * 20, encoding="utf-8")
     (tmp_path / "config.json").write_text(json.dumps(tiny_config(max_position_embeddings=128).to_dict()))
-    command = [sys.executable, str(CHECKOUT / "scripts" / "pretrain.py"), "--config", str(tmp_path / "config.json")]
+    command = [sys.executable, "-m", "minibert", "pretrain", "--config", str(tmp_path / "config.json")]
     command += ["--corpus", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "out"), "--steps", "3"]
     command += ["--batch-size", "4", "--vocab-size", "60", "--cased", "--whole-words", "--no-next-sentence"]
     subprocess.run(command, capture_output=True, check=True)
@@ -235,3 +236,22 @@ def test_the_script_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:
     tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
     assert model.config.vocab_size == len(tokenizer) <= 60
     assert tokenizer.tokenize("나는 한국을") == ["나는", "한국을"] and not tokenizer.do_lower_case
+
+
+def test_the_command_goes_on_from_a_checkpoint(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+    before = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
+    before.save_pretrained(tmp_path / "before")
+    tokenizer.save_pretrained(tmp_path / "before")
+    (tmp_path / "corpus.txt").write_text("cat sat\ndog sat\n\nword1 word2\nword3\n", encoding="utf-8")
+    files = ["--corpus", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "out")]
+    command = ["pretrain", "--model", str(tmp_path / "before"), *files, "--max-length", "16"]
+    assert main([*command, "--steps", "2", "--batch-size", "2", "--learning-rate", "1e-6"]) == 0
+    after = BertForPreTraining.from_pretrained(tmp_path / "out").state_dict()
+    for name, weight in before.state_dict().items():
+        torch.testing.assert_close(after[name], weight, rtol=0, atol=1e-5)
+    assert any(not torch.equal(after[name], weight) for name, weight in before.state_dict().items())
+
+
+def test_the_command_starts_from_a_config_or_from_a_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretrain", "--corpus", "a.txt", "--output", "out"]) == 2
+    assert "give --config to start from scratch, or --model to go on" in capsys.readouterr().err

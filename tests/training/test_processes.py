@@ -1,4 +1,4 @@
-"""scripts/pretrain.py as it is really run: killed and resumed, and shared out to two processes."""
+"""`minibert pretrain` as it is really run: killed and resumed, and shared out to two processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def command(project: Path, output: str, *options: str, processes: int = 1) -> li
     return [
         sys.executable,
         *(torchrun if processes > 1 else []),
-        str(CHECKOUT / "scripts" / "pretrain.py"),
+        *("-m", "minibert", "pretrain"),
         *("--config", f"{project}/config.json", "--corpus", f"{project}/corpus.txt", "--vocab", str(project)),
         *("--output", f"{project}/{output}", "--max-length", "32", "--batch-size", "8", "--learning-rate", "1e-3"),
         *options,

@@ -1,0 +1,136 @@
+"""`minibert pretrain`: a BERT from plain text, one sentence a line, an empty line between documents.
+
+    minibert pretrain --config configs/tiny.json --corpus corpus.txt --output out/tiny --steps 10000
+    torchrun --nproc-per-node 8 -m minibert pretrain ...       # the same batch, shared out to eight processes
+    minibert pretrain ... --resume                             # goes on after any interruption
+
+The vocabulary is learned from the corpus (needs `pip install 'minibert[train]'`), unless `--vocab FOLDER` names one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minibert.cli.common import UsageError, add_command, print_json, source_options
+from minibert.cli.training import add_training_options, training_options
+
+if TYPE_CHECKING:
+    from minibert.heads import BertForMaskedLM, BertForPreTraining
+    from minibert.tokenization.tokenizer import BertTokenizer
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands, "pretrain", run, "Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model)."
+    )
+    parser.set_defaults(model=None)
+    parser.add_argument("--config", metavar="FILE", type=Path, help="a config.json, such as configs/tiny.json")
+    parser.add_argument(
+        "--corpus", metavar="FILE", nargs="+", required=True, help="a sentence a line, empty lines between documents"
+    )
+    parser.add_argument(
+        "--vocab", metavar="FOLDER", help="that has a vocabulary (default: --model's, or one learned from the corpus)"
+    )
+    parser.add_argument("--vocab-size", type=int, metavar="N", help="of a learned vocabulary (default: the config's)")
+    parser.add_argument("--cased", action="store_true", help="keep capitals and accents (needed for Korean)")
+    parser.add_argument(
+        "--max-length", type=int, default=128, metavar="N", help="most tokens of an example (default: %(default)s)"
+    )
+    parser.add_argument("--no-next-sentence", action="store_true", help="masked words only")
+    parser.add_argument("--whole-words", action="store_true", help="mask all pieces of a word together")
+    parser.add_argument(
+        "--mask-probability", type=float, default=0.15, metavar="P", help="share of the tokens (default: %(default)s)"
+    )
+    add_training_options(
+        parser,
+        leave_out={"epochs", "packed", "evaluate_every", "patience"},
+        steps=10_000,
+        batch_size=256,
+        learning_rate=1e-4,
+        warmup=0.01,
+        save_every=500,
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from minibert.training.loop import Trainer, check_new
+    from minibert.training.pretraining import PretrainingData, encode_documents, pretraining_losses, read_documents
+
+    if (options.config is None) == (options.model is None):
+        raise UsageError("give --config to start from scratch, or --model to go on from a checkpoint.")
+    if not options.resume:
+        check_new(options.output)
+    documents = read_documents(options.corpus)
+    model, tokenizer = _start(options, documents)
+    if options.max_length > (positions := model.config.max_position_embeddings):
+        raise ValueError(f"--max-length is {options.max_length}; the config has {positions} positions.")
+    data = PretrainingData(
+        encode_documents(documents, tokenizer),
+        tokenizer,
+        max_length=options.max_length,
+        next_sentence=not options.no_next_sentence,
+        mask_probability=options.mask_probability,
+        whole_words=options.whole_words,
+        seed=options.seed,
+    )
+    trainer = Trainer(model, data, pretraining_losses, options.output, training_options(options), resume=options.resume)
+    trainer.run()
+    trainer.save_model(options.output)
+    if trainer.processes.rank > 0:
+        return
+    tokenizer.save_pretrained(options.output)
+    if options.json:
+        return print_json({"path": options.output, "steps": trainer.step})
+    print(f"The model is in {options.output}.")
+
+
+def _start(
+    options: argparse.Namespace, documents: list[list[str]]
+) -> tuple[BertForMaskedLM | BertForPreTraining, BertTokenizer]:
+    """A model to train and its tokenizer: new ones, or a checkpoint's."""
+    import torch
+
+    from minibert.config import BertConfig
+    from minibert.files import read_json
+    from minibert.heads import BertForMaskedLM, BertForPreTraining
+
+    model_class = BertForMaskedLM if options.no_next_sentence else BertForPreTraining
+    if options.model is not None:
+        torch.manual_seed(options.seed)
+        tokenizer = _tokenizer(options, options.vocab or options.model)
+        model = model_class.from_pretrained(options.model, dtype=torch.float32, **source_options(options))
+        if len(tokenizer) > model.config.vocab_size:
+            raise ValueError(f"{options.model} has {model.config.vocab_size} words, its tokenizer {len(tokenizer)}.")
+        return model, tokenizer
+    config = BertConfig(**read_json(options.config))
+    vocabulary = options.vocab
+    if vocabulary is None:
+        _learn_vocabulary(options, documents, options.vocab_size or config.vocab_size)
+        vocabulary = options.output
+    tokenizer = _tokenizer(options, vocabulary)
+    torch.manual_seed(options.seed)
+    return model_class(config.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)), tokenizer
+
+
+def _tokenizer(options: argparse.Namespace, name: str) -> BertTokenizer:
+    from minibert.tokenization.tokenizer import BertTokenizer
+
+    cased: dict[str, Any] = {"do_lower_case": False} if options.cased else {}
+    return BertTokenizer.from_pretrained(name, **cased, **source_options(options))
+
+
+def _learn_vocabulary(options: argparse.Namespace, documents: list[list[str]], vocab_size: int) -> None:
+    """The first process learns a vocabulary from the corpus, and the others wait."""
+    from minibert.training.processes import Processes
+    from minibert.training.vocab import train_vocabulary
+
+    processes = Processes.join()
+    if processes.rank == 0 and not (options.resume and os.path.exists(os.path.join(options.output, "vocab.txt"))):
+        sentences = (sentence for document in documents for sentence in document)
+        train_vocabulary(sentences, options.output, vocab_size=vocab_size, lowercase=not options.cased)
+    processes.gather(None)

@@ -1,0 +1,59 @@
+"""How to train: the options of `Trainer` and of the commands `minibert finetune` and `minibert pretrain`.
+
+Each is declared here alone, with its default and its description; `minibert.cli.training`
+makes their options of it. Nothing heavy is imported, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to train; the defaults are those of fine-tuning in the paper (appendix A.3).
+
+    Attributes:
+        epochs: passes over the data, unless `steps` is given.
+        steps: number of updates.
+        batch_size: examples of an update, over all processes and forwards.
+        learning_rate: of AdamW at its highest.
+        warmup: share of the steps in which the learning rate rises from 0; it then falls to 0, both in a line.
+        weight_decay: of AdamW, for all weights but biases and LayerNorms.
+        max_grad_norm: gradients are scaled down to this norm.
+        tokens_per_forward: most tokens that one forward takes; None: the whole batch.
+        packed: sequences in a row without padding; False pads, as `BertForQuestionAnswering` needs.
+        bf16: compute in bfloat16 where that is safe (autocast).
+        sharded: share weights and optimiser state out to the processes too (FSDP2).
+        seed: of the order of the data.
+        pool: batches that are sorted by length together before they are cut; 1 leaves the order random.
+        save_every: steps between two saved states; 0 saves after every evaluation and every epoch.
+        evaluate_every: steps between two evaluations; 0 evaluates at the end of each epoch.
+        patience: evaluations without a better score before training stops early; 0 never stops early.
+        tensorboard: write the log for TensorBoard too.
+    """
+
+    epochs: int = 3
+    steps: int | None = None
+    batch_size: int = 32
+    learning_rate: float = 5e-5
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    max_grad_norm: float = 1.0
+    tokens_per_forward: int | None = 16384
+    packed: bool = True
+    bf16: bool = False
+    sharded: bool = False
+    seed: int = 0
+    pool: int = 50
+    save_every: int = 0
+    evaluate_every: int = 0
+    patience: int = 0
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        """ValueError for numbers with which there is nothing to train."""
+        for name in ("epochs", "steps", "batch_size", "tokens_per_forward", "pool"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} should be 1 or more, not {value}.")
