@@ -138,12 +138,33 @@ class Source:
         return isinstance(found, str)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in `path`; ValueError naming the file when it does not hold one in UTF-8."""
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a UTF-8 file, without the byte order mark that some editors put before it.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not UTF-8; the line is named.
+    """
+    data = Path(path).read_bytes()
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON in UTF-8 ({error}); get the file again.") from None
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path} is not UTF-8 in line {line}; convert it (iconv -t utf-8) or get it again.") from None
+
+
+def load_json(path: Path) -> Any:
+    """The JSON in `path`; ValueError naming the file when it holds none."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # a ValueError too: a number of more than 4,300 digits
+        raise ValueError(f"{path} is not JSON ({error}); get the file again.") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in `path`; ValueError naming the file when it does not hold one."""
+    content = load_json(path)
     if not isinstance(content, dict):
         raise ValueError(f"{path} should hold a JSON object but holds a {type(content).__name__}.")
     return content

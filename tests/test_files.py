@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minibert.files import Source, read_json, read_lines, replacing, write_json
+from minibert.files import Source, read_json, read_lines, read_text, replacing, write_json
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -62,3 +62,15 @@ def test_only_files_are_replaced(tmp_path: Path) -> None:
 def test_lines_without_the_mark_of_an_editor(tmp_path: Path) -> None:
     (tmp_path / "texts").write_bytes("\ufeffone\r\n\n\ufefftwo".encode())
     assert list(read_lines(tmp_path / "texts")) == ["one", "", "\ufefftwo"]
+
+
+def test_one_reader_of_text_for_all_files(tmp_path: Path) -> None:
+    """A byte order mark is no part of the text, whoever reads it; what is not UTF-8 is named with its line."""
+    (tmp_path / "marked").write_bytes(b'\xef\xbb\xbf{"a": 1}\n')
+    assert read_text(tmp_path / "marked") == '{"a": 1}\n'
+    assert read_json(tmp_path / "marked") == {"a": 1}
+    assert list(read_lines(tmp_path / "marked")) == ['{"a": 1}']
+    (tmp_path / "latin").write_bytes("one\ntwo\nMünchen\n".encode("latin-1"))
+    for reader in (read_text, read_json, lambda path: list(read_lines(path))):
+        with pytest.raises(ValueError, match="(latin is not UTF-8 in line 3|line 3 of .*latin is not UTF-8)"):
+            reader(tmp_path / "latin")

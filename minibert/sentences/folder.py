@@ -12,7 +12,6 @@ documentation of sentence-transformers ("Creating Custom Models"); nothing named
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.checkpoint import WEIGHT_FILES, read_tensors
-from minibert.files import Source, read_json
+from minibert.files import Source, load_json, read_json
 
 # in the order in which sentence-transformers puts them side by side
 _POOLING_FLAGS = {
@@ -161,10 +160,7 @@ def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: 
 
 def _read_modules(path: Path) -> list[tuple[str, str]]:
     """The class name of each module, and its folder with a slash at the end ("" for the model's own folder)."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON in UTF-8 ({error}); get the file again.") from None
+    content = load_json(path)
     if not isinstance(content, list) or not all(isinstance(module, dict) for module in content):
         raise ValueError(f"{path} should hold a list of modules.")
     modules = []

@@ -12,9 +12,9 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
+from minibert.files import read_text
 from minibert.tokenization.wordpiece import CONTINUED, WHITE_SPACE
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -354,9 +354,7 @@ def _read(vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | No
         tokens = dict(vocab)
     elif isinstance(vocab, str | os.PathLike):
         try:
-            lines = Path(vocab).read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{vocab} is not UTF-8 ({error}): is it a vocab.txt? Get the file again.") from None
+            lines = read_text(vocab).removesuffix("\n").split("\n")
         except OSError as error:
             raise FileNotFoundError(f"Cannot read the vocabulary {vocab}: {error.strerror}.") from None
         tokens = _numbered([line.rstrip(_SPACE) for line in lines], f"{vocab}")

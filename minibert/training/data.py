@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minibert.files import read_json
+from minibert.files import read_json, read_text
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
 
@@ -45,7 +45,7 @@ def read_table(
         ValueError: a line that cannot be read, or that has another number of columns; no row at all.
     """
     path = Path(path)
-    text = _text(path)
+    text = read_text(path)
     if path.suffix == ".jsonl":
         lines = enumerate(text.split("\n"), 1)
         return _some(path, [_json_row(line, f"{path}, line {number}") for number, line in lines if line.strip()])
@@ -71,14 +71,6 @@ def read_table(
     return _some(path, [dict(zip(names, row, strict=False)) for row in rows])
 
 
-def _text(path: Path) -> str:
-    """A file's text in UTF-8, with or without a byte order mark."""
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); convert it (iconv).") from None
-
-
 def _some(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
     if not rows:
         raise ValueError(f"{path} holds no rows.")
@@ -88,7 +80,7 @@ def _some(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
 def _json_row(line: str, place: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # a JSONDecodeError, or a number of more than 4,300 digits
         raise ValueError(f"{place} is not JSON ({error}).") from None
     if not isinstance(row, dict):
         raise ValueError(f"{place} should be a JSON object.")
@@ -103,7 +95,7 @@ def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]
         ValueError: a line without a tag, or no line at all.
     """
     sentences: list[tuple[list[str], list[str]]] = [([], [])]
-    for number, line in enumerate(_text(Path(path)).split("\n"), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         fields = line.strip().split("\t" if "\t" in line.strip() else None)
         if not fields or fields[0] == "-DOCSTART-":
             sentences.append(([], []))

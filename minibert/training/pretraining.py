@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.files import read_text
 from minibert.losses import IGNORED
 from minibert.training.data import Batch, Example
 
@@ -38,11 +38,7 @@ def read_documents(paths: Iterable[str | os.PathLike[str]]) -> list[list[str]]:
     documents: list[list[str]] = [[]]
     for path in paths:
         documents.append([])
-        try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-        except UnicodeDecodeError:
-            raise ValueError(f"{path} is not UTF-8; convert it (iconv -t utf-8).") from None
-        for line in lines:
+        for line in read_text(path).splitlines():
             if sentence := line.strip():
                 documents[-1].append(sentence)
             else:
