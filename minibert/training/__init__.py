@@ -3,6 +3,8 @@
     data.py         examples, packed and padded batches, an order that can be resumed
     vocab.py        a WordPiece vocabulary from text
     pretraining.py  documents -> sentence pairs -> masked tokens
+    corpora.py      documents as memory-mapped ids, several corpora with a weight each
+    distillation.py losses that a teacher takes part in
     finetuning.py   tables, CoNLL and SQuAD files -> a fine-tuned model
     processes.py    the processes of a run, and what each of them holds of the model
     loop.py         the loop: optimiser, schedule, log, state

@@ -47,12 +47,15 @@ def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.Ad
     return torch.optim.AdamW(groups, lr=options.learning_rate, fused=True)
 
 
-def linear_schedule(optimizer: torch.optim.Optimizer, steps: int, warmup: float) -> torch.optim.lr_scheduler.LambdaLR:
-    """The learning rate goes up for `warmup` of the steps and then down to 0."""
+def linear_schedule(
+    optimizer: torch.optim.Optimizer, steps: int, warmup: float, decay_steps: int | None = None
+) -> torch.optim.lr_scheduler.LambdaLR:
+    """The learning rate goes up for `warmup` of the steps, and down to 0 in the last `decay_steps` (None: the rest)."""
     rising = int(steps * warmup)
+    falling = max(1, steps - rising if decay_steps is None else min(decay_steps, steps - rising))
 
     def share(step: int) -> float:
-        return step / max(1, rising) if step < rising else max(0.0, (steps - step) / max(1, steps - rising))
+        return step / max(1, rising) if step < rising else min(1.0, max(0.0, (steps - step) / falling))
 
     return torch.optim.lr_scheduler.LambdaLR(optimizer, share)
 
@@ -103,7 +106,7 @@ class Trainer:
         }
         self._parallel = Parallel(model, self.processes, options.sharded)
         self.optimizer = make_optimizer(model, options)
-        self.schedule = linear_schedule(self.optimizer, self.steps, options.warmup)
+        self.schedule = linear_schedule(self.optimizer, self.steps, options.warmup, options.decay_steps)
         if resume:
             self._resume()
         else:

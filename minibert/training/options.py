@@ -19,6 +19,8 @@ class TrainingOptions:
         batch_size: examples of an update, over all processes and forwards.
         learning_rate: of AdamW at its highest.
         warmup: share of the steps in which the learning rate rises from 0; it then falls to 0, both in a line.
+        decay_steps: the learning rate falls only in the last so many steps and stands still before, so that a run can
+            be given its end while it goes (Hu et al. 2024, MiniCPM, section 4); None: from the warm-up on.
         weight_decay: of AdamW, for all weights but biases and LayerNorms.
         max_grad_norm: gradients are scaled down to this norm.
         tokens_per_forward: most tokens that one forward takes; None: the whole batch.
@@ -38,6 +40,7 @@ class TrainingOptions:
     batch_size: int = 32
     learning_rate: float = 5e-5
     warmup: float = 0.1
+    decay_steps: int | None = None
     weight_decay: float = 0.01
     max_grad_norm: float = 1.0
     tokens_per_forward: int | None = 16384

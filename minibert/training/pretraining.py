@@ -7,7 +7,7 @@ from any place and any number of processes sees the same data.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -196,6 +196,7 @@ class PretrainingData:
         next_sentence: make pairs and their labels.
         mask_probability: see `Masking`.
         whole_words: see `Masking`.
+        portions: the numbers of the documents of an epoch, see `corpora.Portions`; None: an epoch takes them all.
         seed: of everything random.
 
     Raises:
@@ -211,15 +212,17 @@ class PretrainingData:
         next_sentence: bool = True,
         mask_probability: float = 0.15,
         whole_words: bool = False,
+        portions: Callable[[int], Sequence[int]] | None = None,
         seed: int = 0,
     ) -> None:
         if max_length < 5:
             raise ValueError(f"max_length should be 5 or more, not {max_length}: three of them are special tokens.")
         if not 0 <= mask_probability <= 1:
             raise ValueError(f"mask_probability should lie between 0 and 1, not {mask_probability}.")
-        if next_sentence and len(documents) > 1 and all(len(document) == 1 for document in documents):
+        if next_sentence and len(documents) > 1 and portions is None and all(len(d) == 1 for d in documents):
             raise ValueError("Next-sentence prediction needs documents of several sentences, a line each; turn it off.")
         self.documents, self.max_length, self.next_sentence, self.seed = documents, max_length, next_sentence, seed
+        self.portions = portions
         self.masking = Masking.for_tokenizer(tokenizer, mask_probability, whole_words)
         self._cls = np.array([tokenizer.cls_token_id])
         self._sep = np.array([tokenizer.sep_token_id])
@@ -227,10 +230,13 @@ class PretrainingData:
     def epoch(self, number: int) -> list[Example]:
         """The examples of one epoch."""
         rng = np.random.default_rng([self.seed, number])
+        documents = self.documents
+        if self.portions is not None:
+            documents = [documents[n] for n in self.portions(number)]
         if self.next_sentence:
-            texts = sentence_pairs(self.documents, self.max_length - 3, rng)
+            texts = sentence_pairs(documents, self.max_length - 3, rng)
         else:
-            texts = [*single_texts(self.documents, self.max_length - 2, rng)]
+            texts = [*single_texts(documents, self.max_length - 2, rng)]
         return [self._example(first, second, label, rng) for first, second, label in texts]
 
     def _example(self, first: Ids, second: Ids | None, label: int, rng: np.random.Generator) -> Example:

@@ -18,7 +18,7 @@ from torch import Tensor
 from minibert import BertForSequenceClassification
 from minibert.training.data import Example, Examples, epoch_order, pad
 from minibert.training.finetuning import SequenceTask
-from minibert.training.loop import Trainer, count_labels, make_optimizer
+from minibert.training.loop import Trainer, count_labels, linear_schedule, make_optimizer
 from minibert.training.options import TrainingOptions
 
 OPTIONS = TrainingOptions(steps=50, batch_size=8, learning_rate=1e-3, packed=False)
@@ -76,6 +76,38 @@ def reference_losses(theirs: Any, options: TrainingOptions) -> list[float]:
         optimizer.zero_grad()
         losses.append(loss.item())
     return losses
+
+
+def test_the_learning_rate_can_stand_still_before_it_falls() -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    rates = []
+    schedule = linear_schedule(optimizer, steps=20, warmup=0.2, decay_steps=5)
+    for _ in range(20):
+        rates.append(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    assert rates == pytest.approx([0, 0.25, 0.5, 0.75, *[1.0] * 12, 0.8, 0.6, 0.4, 0.2][:20])
+    assert schedule.get_last_lr() == [0.0]
+
+
+def test_a_run_without_end_is_given_one(tmp_path: Path) -> None:
+    endless = replace(OPTIONS, steps=1000, warmup=0.004, decay_steps=1, save_every=20)
+    steps = 0
+
+    def interrupted(model: Any, batch: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps > 20:
+            raise KeyboardInterrupt
+        return losses_of(model, batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        model = BertForSequenceClassification(tiny_config())
+        Trainer(model, Examples(classification_examples()), interrupted, tmp_path, endless).run()
+    ending = replace(endless, steps=30, decay_steps=10)
+    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, ending, resume=True).run()
+    rates = [json.loads(line)["learning_rate"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert rates[3:] == pytest.approx([0.75e-3, *[1e-3] * 16, *[1e-3 * share / 10 for share in range(10, 0, -1)]])
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])

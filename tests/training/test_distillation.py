@@ -1,0 +1,102 @@
+"""The losses of teachers against the formulas, and a student that learns from both teachers at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import tiny_config
+
+from minibert import BertForMaskedLM, BertForPreTraining, BertTokenizer
+from minibert.losses import IGNORED
+from minibert.training.corpora import Mixture, TokenCache
+from minibert.training.data import Examples, pack
+from minibert.training.distillation import SENTENCE, TaughtPretraining, TaughtSentences, sentence_loss
+from minibert.training.loop import Trainer
+from minibert.training.options import TrainingOptions
+from minibert.training.pretraining import pretraining_losses
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+LABELS = {"token_labels": ["labels"], "labels": ["next_sentence_label", SENTENCE]}
+RNG = np.random.default_rng(0)
+PAIRS = [
+    {
+        "input_ids": RNG.integers(5, 99, 12),
+        "token_type_ids": np.repeat([0, 1], 6),
+        "labels": np.where(np.arange(12) == n % 10 + 1, RNG.integers(5, 99, 12), IGNORED),
+        "next_sentence_label": n % 2,
+    }
+    for n in range(8)
+]
+SENTENCES = [{"input_ids": RNG.integers(5, 99, 3 + n), SENTENCE: n} for n in range(6)]
+
+
+def test_the_sentence_loss_is_its_formula() -> None:
+    torch.manual_seed(0)
+    vectors, wanted = 3 * torch.randn(4, 8), F.normalize(torch.randn(4, 8), dim=-1)
+    summed = 0.0
+    for i in range(4):
+        summed += 1 - float(F.cosine_similarity(vectors[i], wanted[i], dim=0))
+        for j in range(4):
+            ours = float(F.cosine_similarity(vectors[i], vectors[j], dim=0))
+            summed += 5 * (ours - float(wanted[i] @ wanted[j])) ** 2 / 4
+    assert float(sentence_loss(vectors, wanted, similarity_weight=5)) == pytest.approx(summed, rel=1e-5)
+    assert float(sentence_loss(7 * wanted, wanted)) == pytest.approx(0, abs=1e-5)
+
+
+def test_without_teachers_the_losses_are_those_of_pretraining() -> None:
+    torch.manual_seed(0)
+    model = BertForPreTraining(tiny_config()).eval()
+    batch = pack(list(Mixture([Examples(PAIRS)], **LABELS).epoch(0)))
+    found = TaughtPretraining(np.zeros((1, 1)), pair_weight=3.0)(model, batch)
+    plain = pretraining_losses(model, {name: value for name, value in batch.items() if name != SENTENCE})
+    torch.testing.assert_close(found["labels"], plain["labels"])
+    torch.testing.assert_close(found["next_sentence_label"], 3 * plain["next_sentence_label"])
+    assert found[SENTENCE] == 0
+
+
+def test_a_sentence_is_the_mean_of_its_states_and_words_learn_from_their_teacher() -> None:
+    torch.manual_seed(0)
+    model, teacher = BertForPreTraining(tiny_config()).eval(), BertForMaskedLM(tiny_config()).eval()
+    vectors = RNG.normal(size=(6, tiny_config().hidden_size)).astype(np.float16)
+    batch = pack(list(Mixture([Examples(PAIRS), Examples(SENTENCES)], **LABELS).epoch(0)))
+    found = TaughtPretraining(vectors, teacher, soft_share=0.25)(model, batch)
+
+    states = [model.bert(input_ids=torch.from_numpy(e["input_ids"])[None]).last_hidden_state.mean(1) for e in SENTENCES]
+    wanted = F.normalize(torch.from_numpy(vectors).float(), dim=-1)
+    torch.testing.assert_close(found[SENTENCE], sentence_loss(torch.cat(states), wanted), rtol=1e-4, atol=1e-4)
+
+    asked = batch["labels"] != IGNORED
+    inputs = {name: batch[name] for name in ("input_ids", "token_type_ids", "layout")}
+    ours = model(**inputs, positions=asked).prediction_logits.log_softmax(-1)
+    theirs = teacher(**inputs, positions=asked).logits.softmax(-1)
+    hard = -ours[torch.arange(len(ours)), batch["labels"][asked]].sum()
+    torch.testing.assert_close(found["labels"], 0.75 * hard - 0.25 * (theirs * ours).sum(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_student_comes_to_give_the_teachers_vectors(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *[f"word{n}" for n in range(94)]]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    tokenizer = BertTokenizer.from_pretrained(tmp_path)
+    texts = [[f"word{n} word{n + 1} word{n + 40}"] for n in range(20)]
+    cache = TokenCache.write(texts, tokenizer, tmp_path / "cache")
+    vectors = RNG.normal(size=(20, tiny_config().hidden_size)).astype(np.float32)
+    sentences = TaughtSentences(cache, tokenizer, sentences_per_epoch=16)
+    assert [e[SENTENCE] for e in sentences.epoch(1)] == [*range(16, 20), *range(12)]
+    assert sentences.epoch(0)[3]["input_ids"].tolist() == tokenizer(texts[3])["input_ids"][0]
+
+    model = BertForPreTraining(tiny_config().replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+    options = TrainingOptions(steps=200, batch_size=16, learning_rate=1e-2, pool=1)
+    data = Mixture([sentences, Examples(PAIRS)], **LABELS)
+    Trainer(model, data, TaughtPretraining(vectors), tmp_path / "run", options).run()
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
+    pooled = [model.eval().bert(input_ids=torch.tensor(tokenizer(t)["input_ids"])).last_hidden_state for t in texts]
+    found = torch.cat([states.mean(1) for states in pooled])
+    with torch.no_grad():
+        assert float(F.cosine_similarity(found, torch.from_numpy(vectors)).mean()) > 0.8
