@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from minibert.compatibility.tracing import is_traced
 from minibert.config import BertConfig
 
 
@@ -47,7 +48,7 @@ class BertEmbeddings(nn.Module):
         tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
         if position_ids is None:
             position_ids = torch.arange(tokens[-1], device=words.device)
-            if tokens[-1] > self.position_embeddings.num_embeddings:
+            if not is_traced(words) and tokens[-1] > self.position_embeddings.num_embeddings:
                 raise ValueError(
                     f"A sequence of {tokens[-1]} tokens is longer than max_position_embeddings "
                     f"({self.position_embeddings.num_embeddings}): pass truncation=True to the tokenizer."

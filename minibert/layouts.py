@@ -17,6 +17,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from minibert.compatibility.tracing import is_traced
+
 Block = tuple[Tensor, Tensor, Tensor]
 
 
@@ -54,41 +56,34 @@ class PaddedLayout:
             point and four dimensions it is what the reference adds to the scores: 0 for yes, -1000 or less for no.
 
     Raises:
-        ValueError: a mask with another number of dimensions, or one to be added that hides in part.
+        ValueError: a mask with another number of dimensions or negative numbers, or one to be added that hides in part.
     """
 
     def __init__(self, attention_mask: Tensor | None = None) -> None:
         self.mask: Tensor | None = None
+        self._shape: tuple[int, ...] = ()
         if attention_mask is None:
             return
-        if attention_mask.dim() not in (2, 3, 4):
-            shape = tuple(attention_mask.shape)
-            raise ValueError(f"attention_mask should be (batch, seq) or (batch, seq, seq), not {shape}.")
-        if attention_mask.dim() == 4 and attention_mask.is_floating_point():
-            if ((attention_mask != 0) & (attention_mask > -1000)).any():
-                raise ValueError(
-                    f"attention_mask of 4 dimensions and {attention_mask.dtype} is added to the scores: it should be 0 "
-                    "or -1000 and less, or boolean with True where a token may be looked at."
-                )
-            visible = attention_mask == 0
-        else:
-            visible = attention_mask.bool()
-        if visible.all():
-            return  # a mask that hides nothing is no mask: the same numbers, and a faster kernel
-        if visible.dim() == 2:
-            self.mask = visible[:, None, None, :]  # (batch, 1, 1, seq)
-        elif visible.dim() == 3:
-            self.mask = visible[:, None, :, :]  # (batch, 1, seq, seq)
-        else:
-            self.mask = visible
+        self._shape = tuple(attention_mask.shape)
+        if len(self._shape) not in (2, 3, 4):
+            raise ValueError(f"attention_mask should be (batch, seq) or (batch, seq, seq), not {self._shape}.")
+        is_added = attention_mask.dim() == 4 and attention_mask.is_floating_point()
+        # a mask that hides nothing is no mask: the same numbers, and a faster kernel
+        if is_traced(attention_mask) or _hides(attention_mask, is_added):
+            visible = attention_mask == 0 if is_added else attention_mask.bool()
+            between = (slice(None),) + (None,) * (4 - visible.dim())
+            self.mask = visible[between]  # (batch, 1, 1, seq), (batch, 1, seq, seq) or as it is
 
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (batch, seq), and the mask is of that size or broadcasts to it."""
         if len(tokens) != 2:
             raise ValueError(f"input_ids should be (batch, seq), not {tuple(tokens)}: one sequence is a batch of one.")
-        if self.mask is not None and (self.mask.shape[0] not in (1, tokens[0]) or self.mask.shape[-1] != tokens[1]):
-            received = (self.mask.shape[0], self.mask.shape[-1])
-            raise ValueError(f"attention_mask is for {received} tokens, but input_ids are {tuple(tokens)}.")
+        if tokens[1] == 0:
+            raise ValueError(f"input_ids should have a token or more in each sequence, not shape {tuple(tokens)}.")
+        if self._shape:
+            batch, *queries, keys = self._shape
+            if batch not in (1, tokens[0]) or keys != tokens[1] or any(n not in (1, keys) for n in queries[-1:]):
+                raise ValueError(f"attention_mask is for {self._shape} tokens, but input_ids are {tuple(tokens)}.")
 
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """One block, the whole batch, each tensor (batch, heads, seq, head_size)."""
@@ -112,7 +107,7 @@ class PaddedLayout:
 
 
 class PackedLayout:
-    """Sequences one after the other, `(tokens, hidden)`: no padding, so no work for nothing and no mask.
+    """Sequences one after the other, `(tokens, hidden)`: no padding, so no wasted work and no mask.
 
     Neighbours of equal length are attended to together, so sorting by length makes few, large blocks.
 
@@ -170,6 +165,21 @@ class PackedLayout:
             start += length
         cuts = [lengths for lengths in cuts if lengths]
         return [PackedLayout(lengths) for lengths in cuts], [sum(lengths) for lengths in cuts]
+
+
+def _hides(attention_mask: Tensor, is_added: bool) -> bool:
+    """Whether a mask hides anything at all; ValueError where its numbers are not those of a mask."""
+    if is_added:
+        if not ((attention_mask == 0) | (attention_mask <= -1000)).all():
+            raise ValueError(
+                f"attention_mask of 4 dimensions and {attention_mask.dtype} is added to the scores: it should be 0 "
+                "or -1000 and less, or boolean with True where a token may be looked at."
+            )
+        return bool(attention_mask.any())
+    lowest = attention_mask.min() if attention_mask.numel() else 1
+    if not lowest >= 0:  # NaN compares as False
+        raise ValueError(f"attention_mask should hold 1 for tokens and 0 for padding, not {lowest:g}.")
+    return bool(lowest == 0)
 
 
 def _counted(tokens: torch.Size) -> str:

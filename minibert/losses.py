@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from minibert.compatibility.tracing import is_traced
+
 IGNORED = -100
 """Labels of this value take no part in a loss (`ignore_index` of torch's cross entropy)."""
 
@@ -50,7 +52,7 @@ def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
             f"labels should be of shape {expected}, 0.0 or 1.0 for every label, not {received}; for one class a text "
             "pass whole numbers (torch.long)."
         )
-    if ((labels < 0) | (labels > 1)).any():
+    if not is_traced(labels) and ((labels < 0) | (labels > 1)).any():
         raise ValueError("labels should be from 0.0 to 1.0 for every label (multi_label_classification).")
     return F.binary_cross_entropy_with_logits(logits, _numbers(labels, logits))
 
@@ -65,7 +67,7 @@ def span_loss(logits: Tensor, positions: Tensor) -> Tensor:
     if logits.dim() != 2 or not is_class_index(positions) or positions.numel() != len(logits):
         expected, received = (len(logits),), tuple(positions.shape)
         raise ValueError(f"positions should be whole numbers of shape {expected}, not {positions.dtype} of {received}.")
-    if (positions < 0).any():
+    if not is_traced(positions) and (positions < 0).any():
         raise ValueError(f"positions hold {positions.min().item()}; no answer is position 0, the place of [CLS].")
     outside = logits.shape[1]
     return F.cross_entropy(logits, positions.reshape(-1).long().clamp(max=outside), ignore_index=outside)

@@ -2,62 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from torch import Tensor
 
+from minibert.compatibility.outputs import NamedValues
+
 
 @dataclass
-class ModelOutput:
+class ModelOutput(NamedValues):
     """Named results; those that were not asked for are None and count as absent everywhere but by attribute.
 
     ```python
     out.last_hidden_state                     # by name
     out["last_hidden_state"], out[0]          # by key or number
     out.keys()                                # the names of what is there
-    last_hidden_state, pooler_output = out    # by unpacking what is there
+    last_hidden_state, pooler_output = out    # by unpacking what is there: iterating gives values, not names
     ```
     """
-
-    def items(self) -> list[tuple[str, Any]]:
-        """Name and value of everything that is there, in order."""
-        pairs = [(f.name, getattr(self, f.name)) for f in fields(self)]
-        return [(name, value) for name, value in pairs if value is not None]
-
-    def keys(self) -> list[str]:
-        """The names of everything that is there."""
-        return [name for name, _ in self.items()]
-
-    def values(self) -> list[Any]:
-        """Everything that is there."""
-        return [value for _, value in self.items()]
-
-    def to_tuple(self) -> tuple[Any, ...]:
-        """Everything that is there, as a plain tuple."""
-        return tuple(self.values())
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value called `name`, or `default` when it is not there."""
-        return dict(self.items()).get(name, default)
-
-    def __getitem__(self, key: str | int | slice) -> Any:
-        if isinstance(key, str):
-            present = dict(self.items())
-            if key not in present:
-                raise KeyError(f"{key!r} is not in this output, which has {', '.join(present)}")
-            return present[key]
-        return self.to_tuple()[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.values())
-
-    def __len__(self) -> int:
-        return len(self.items())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
 
 
 @dataclass

@@ -120,3 +120,31 @@ def test_masks_that_are_no_masks() -> None:
             PaddedLayout(torch.ones(shape))
     with pytest.raises(ValueError, match="is added to the scores: it should be 0 or -1000 and less, or boolean"):
         PaddedLayout(torch.ones(2, 1, 1, 5))
+    with pytest.raises(ValueError, match="is added to the scores"):
+        PaddedLayout(torch.full((2, 1, 1, 5), torch.nan))
+    for wrong in (-1, torch.nan, -10000.0):
+        with pytest.raises(ValueError, match=f"should hold 1 for tokens and 0 for padding, not {wrong:g}"):
+            PaddedLayout(torch.tensor([[1, wrong]]))
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (3, 4), (2, 4, 5), (2, 5, 4), (2, 1, 5, 4), (2, 1, 1, 3)])
+@pytest.mark.parametrize("hides", [True, False])
+def test_masks_of_another_shape(shape: tuple[int, ...], hides: bool) -> None:
+    """Refused alike, whether they hide anything or not."""
+    mask = torch.ones(shape, dtype=torch.bool)
+    mask[..., 0] = not hides
+    with pytest.raises(ValueError, match=r"attention_mask is for .* tokens, but input_ids are \(2, 4\)"):
+        MODEL(torch.ones(2, 4, dtype=torch.long), attention_mask=mask)
+
+
+def test_a_mask_that_broadcasts() -> None:
+    ids = torch.randint(1, 99, (2, 4))
+    mask = torch.tensor([1, 1, 1, 0])
+    expected = MODEL(ids, attention_mask=mask.expand(2, 4)).last_hidden_state
+    for shape in ((1, 4), (1, 1, 4), (2, 4, 4), (1, 1, 1, 4), (2, 1, 4, 4)):
+        assert torch.equal(MODEL(ids, attention_mask=mask.expand(shape)).last_hidden_state, expected)
+
+
+def test_tokens_there_must_be() -> None:
+    with pytest.raises(ValueError, match=r"input_ids should have a token or more in each sequence, not shape \(2, 0\)"):
+        MODEL(torch.zeros(2, 0, dtype=torch.long))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import torch
 from conftest import ragged_batch, tiny_config
+from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader
 
 from minibert import BertConfig, BertForMaskedLM, BertModel, PackedLayout, PaddedLayout
 from minibert.attention import ATTENTION_FUNCTIONS
+from minibert.outputs import BertModelOutput, LogitsOutput, ModelOutput, PreTrainingOutput, QuestionAnsweringOutput
 
 
 @pytest.fixture
@@ -32,6 +35,45 @@ def test_outputs_by_name_number_key_and_unpacking(model: BertModel) -> None:
         KeyError, match="'attentions' is not in this output, which has last_hidden_state, pooler_output"
     ):
         out["attentions"]
+
+
+def test_outputs_as_mappings_and_pytrees(model: BertModel) -> None:
+    """What accelerate, DataParallel, pipelines, FSDP and torch.func do with an output."""
+    out = model(**ragged_batch(model.config), output_hidden_states=True, output_attentions=True)
+    assert isinstance(out, Mapping)
+    doubled = type(out)({name: value for name, value in out.items()})
+    assert doubled.keys() == out.keys() and type(out)(list(out.items())).keys() == out.keys()
+    assert type(out)(value for value in out).keys() == out.keys()  # DataParallel gathers values
+    leaves, spec = pytree.tree_flatten(out)
+    assert len(leaves) == 2 + 3 + 2 and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
+    again = pytree.tree_unflatten(leaves, spec)
+    assert type(again) is BertModelOutput and again.hidden_states[1] is out.hidden_states[1]
+    halves = pytree.tree_map(lambda x: x.half(), out)
+    assert halves.attentions[0].dtype == torch.float16
+    out["input_ids"] = torch.zeros(3, 11)  # the fill-mask pipeline adds what went in
+    out["pooler_output"] = None
+    assert out.keys() == ["last_hidden_state", "hidden_states", "attentions", "input_ids"] and len(out) == 4
+    assert {**out}["input_ids"] is out.input_ids
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        LogitsOutput(torch.tensor(1.0), torch.zeros(2, 3)),
+        LogitsOutput(logits=torch.zeros(2, 3), attentions=(torch.zeros(2, 4, 5, 5),)),
+        PreTrainingOutput(torch.tensor([1.0, 2.0]), torch.zeros(2, 5, 9), torch.zeros(2, 2), (torch.zeros(2, 5, 4),)),
+        QuestionAnsweringOutput(None, torch.zeros(2, 5), torch.zeros(2, 5)),
+    ],
+    ids=lambda output: type(output).__name__,
+)
+def test_values_find_their_fields(given: ModelOutput) -> None:
+    received = type(given)(iter(given))
+    assert received.keys() == given.keys() and all(a is b for a, b in zip(received, given, strict=True))
+
+
+def test_values_without_a_field() -> None:
+    with pytest.raises(ValueError, match="LogitsOutput takes values by name, or a mapping of them"):
+        LogitsOutput([torch.zeros(2, 3), torch.zeros(2, 3)])
 
 
 def test_hidden_states_and_attentions_have_the_documented_shapes(model: BertModel) -> None:

@@ -20,6 +20,7 @@ PACKAGE = CHECKOUT / "minibert"
 # `from_pretrained` is a method of every model.
 ROOMS = [
     "__init__",
+    "compatibility",
     "files",
     "config",
     "outputs",
