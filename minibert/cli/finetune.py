@@ -4,6 +4,9 @@
     minibert finetune regression --train a.tsv --dev b.tsv --text sentence1 --pair sentence2 --label score ...
     minibert finetune tokens --train train.conll --dev dev.conll ...
     minibert finetune answers --train train.json --dev dev.json --max-length 384 ...
+    minibert finetune pairs --train a.tsv --dev b.tsv --text question --pair answer ...      # vectors of texts
+    minibert finetune triplets --train a.tsv --dev b.tsv --text question --pair answer --negative wrong ...
+    minibert finetune scores --train a.tsv --dev b.tsv --text sentence1 --pair sentence2 --label score --max-score 5 ...
     torchrun --nproc-per-node 8 -m minibert finetune ...       # the same batch, shared out to eight processes
 
 Tables are tsv, csv or jsonl with named columns; `--columns` names them for a file without a header line. The best
@@ -16,24 +19,39 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import add_command, print_json
+from minibert.cli.common import UsageError, add_command, print_json
 from minibert.cli.training import add_training_options, training_options
 
 if TYPE_CHECKING:
     from minibert.training.finetuning import Task
 
-TASKS = ("classification", "regression", "tokens", "answers")
+TASKS = ("classification", "regression", "tokens", "answers", "pairs", "triplets", "scores")
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
-    parser = add_command(commands, "finetune", run, "Fine-tune a checkpoint: classify, score, tag or answer.")
+    parser = add_command(commands, "finetune", run, "Fine-tune: classify, score, tag, answer, or make vectors similar.")
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--train", required=True, metavar="FILE", help="to learn from")
     parser.add_argument("--dev", required=True, metavar="FILE", help="to measure with")
     parser.add_argument("--text", default="text", metavar="COLUMN", help="of the text (default: %(default)s)")
     parser.add_argument("--pair", metavar="COLUMN", help="of the second text")
     parser.add_argument("--label", default="label", metavar="COLUMN", help="of the label (default: %(default)s)")
+    parser.add_argument(
+        "--negative", action="append", default=[], metavar="COLUMN", help="of a text unlike --text; may be repeated"
+    )
+    parser.add_argument("--max-score", type=float, default=1.0, metavar="N", help="scores are divided by it")
+    parser.add_argument(
+        "--dev-label", metavar="COLUMN", help="of the score, where --dev has scored pairs although --train has none"
+    )
+    parser.add_argument(
+        "--matryoshka",
+        type=lambda sizes: [int(n) for n in sizes.split(",")],
+        default=[],
+        metavar="N,N,...",
+        help="train the first N numbers of each vector, too",
+    )
+    parser.add_argument("--pooling", type=lambda names: names.split(","), help="of vectors (default: the checkpoint's)")
     parser.add_argument("--columns", metavar="A,B,...", help="names of the columns, for files without a header line")
     parser.add_argument(
         "--delimiter", type=lambda name: {"tab": "\t"}.get(name, name), help="between columns, such as tab"
@@ -69,15 +87,39 @@ def run(options: argparse.Namespace) -> None:
 def _task(options: argparse.Namespace) -> Task:
     from minibert.training.finetuning import AnswerTask, SequenceTask, TokenTask
 
+    columns = options.columns.split(",") if options.columns else None
     if options.task == "tokens":
         return TokenTask()
     if options.task == "answers":
         return AnswerTask()
+    if options.task in ("pairs", "triplets", "scores"):
+        return _similarity(options, columns)
     return SequenceTask(
         text=options.text,
         label=options.label,
         pair=options.pair,
         regression=options.task == "regression",
-        columns=options.columns.split(",") if options.columns else None,
+        columns=columns,
+        delimiter=options.delimiter,
+    )
+
+
+def _similarity(options: argparse.Namespace, columns: list[str] | None) -> Task:
+    from minibert.training.pairs import SimilarityTask
+
+    if options.pair is None:
+        raise UsageError(f"{options.task} needs --pair, the column of the second text.")
+    if (options.task == "triplets") != bool(options.negative):
+        raise UsageError("--negative names the columns of triplets, one or more, and goes with no other task.")
+    return SimilarityTask(
+        anchor=options.text,
+        positive=options.pair,
+        negatives=options.negative,
+        score=options.label if options.task == "scores" else None,
+        max_score=options.max_score,
+        dev_score=options.dev_label,
+        matryoshka=options.matryoshka,
+        pooling=options.pooling,
+        columns=columns,
         delimiter=options.delimiter,
     )

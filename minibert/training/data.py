@@ -1,7 +1,8 @@
 """Files of labelled text, examples, the batches they are put into, and an order that can be taken up at any place.
 
 An example is a dict of token ids and labels. Its arrays that have one entry for each token are packed or padded; its
-single numbers become a tensor (batch,).
+single numbers become a tensor (batch,). Where it holds several texts one after the other, `lengths` says how long each
+is; such examples can only be packed.
 """
 
 from __future__ import annotations
@@ -198,10 +199,16 @@ def split_by_tokens(examples: Sequence[Example], most_tokens: int | None) -> lis
     return parts
 
 
+def text_lengths(example: Example) -> list[int]:
+    """Number of tokens of each text."""
+    return list(map(int, example.get("lengths", [length(example)])))
+
+
 def pack(examples: Sequence[Example]) -> Batch:
     """Examples one after the other, without padding: every tensor (tokens,), or (batch,) for single numbers."""
     batch: Batch = {name: torch.from_numpy(np.concatenate([e[name] for e in examples])) for name in _rows(examples)}
-    return {**batch, **_numbers(examples), "layout": PackedLayout([length(e) for e in examples])}
+    layout = PackedLayout([tokens for example in examples for tokens in text_lengths(example)])
+    return {**batch, **_numbers(examples), "layout": layout}
 
 
 def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
@@ -219,7 +226,7 @@ def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
 
 
 def _rows(examples: Sequence[Example]) -> list[str]:
-    return [name for name, value in examples[0].items() if np.ndim(value) == 1]
+    return [name for name, value in examples[0].items() if np.ndim(value) == 1 and name != "lengths"]
 
 
 def _numbers(examples: Sequence[Example]) -> dict[str, Tensor]:

@@ -3,7 +3,8 @@
     task = SequenceTask(text="sentence", label="label")
     finetune(task, "minibert-tiny", "train.tsv", "dev.tsv", "out/")
 
-A task says how its files are read, encoded, learnt and measured; four fit into three classes.
+A task says how its files are read, encoded, learnt and measured; four fit into three classes, and those of similarity
+into `minibert.training.pairs.SimilarityTask`.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from minibert.training.data import (
     Batch,
     Example,
     Examples,
-    length,
     pack,
     pad,
     read_conll,
     read_squad,
     read_table,
     split_by_tokens,
+    text_lengths,
 )
 from minibert.training.loop import Trainer, check_new
 from minibert.training.options import TrainingOptions
@@ -49,19 +50,19 @@ Path_ = str | os.PathLike[str]
 class Task(Protocol):
     """What `finetune` asks of a task."""
 
-    model_class: ClassVar[type[PreTrainedModel]]
-    packed: ClassVar[bool]
-    """Whether the model can do without padding."""
-
     @property
     def metric(self) -> str:
         """The score that chooses the best model."""
 
-    def read(self, path: Path_) -> list[Any]:
-        """The rows of a file."""
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """The training options that the task decides, such as whether its model can do without padding."""
 
-    def config(self, rows: Sequence[Any]) -> dict[str, Any]:
-        """What the training rows decide about the model: its labels and its problem type."""
+    def read(self, path: Path_, dev: bool = False) -> list[Any]:
+        """The rows of a file to learn from, or to measure with."""
+
+    def load(self, checkpoint: Path_, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
+        """The model in float32, with what the training rows decide about it, and its tokenizer."""
 
     def examples(self, rows: Sequence[Any], tokenizer: BertTokenizer, config: BertConfig, most: int) -> list[Example]:
         """Rows as ids and labels, at most `most` tokens each."""
@@ -103,20 +104,19 @@ def finetune(
         FileNotFoundError: a file or the checkpoint is not there.
         ValueError: a file that does not hold what the task needs.
     """
-    options = replace(options or TrainingOptions(), packed=task.packed)
+    options = replace(options or TrainingOptions(), **task.fixed)
     if not resume:
         check_new(folder)
     metrics.check()  # now, and not after an epoch
-    tokenizer = BertTokenizer.from_pretrained(checkpoint)
-    train_rows, dev_rows = task.read(train), task.read(dev)
+    train_rows, dev_rows = task.read(train), task.read(dev, dev=True)
     torch.manual_seed(options.seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*newly initialised: train before")  # a new head is the point
-        model = task.model_class.from_pretrained(checkpoint, dtype=torch.float32, **task.config(train_rows))
+        model, tokenizer = task.load(checkpoint, train_rows)
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
     most = model.config.max_position_embeddings
-    if (longest := max(map(length, [*examples, *dev_examples]))) > most:
+    if (longest := max(max(text_lengths(example)) for example in [*examples, *dev_examples])) > most:
         raise ValueError(f"An example has {longest} tokens, but {checkpoint} only {most} positions: max_length={most}.")
     trainer = Trainer(
         model,
@@ -131,13 +131,29 @@ def finetune(
     if trainer.processes.rank == 0:
         tokenizer.save_pretrained(Path(folder) / "best")
     trainer.run()
-    best = task.model_class.from_pretrained(Path(folder) / "best", device=model.device)
+    best = task.load(Path(folder) / "best", train_rows)[0].to(model.device)
     with torch.no_grad():
         return task.scores(best, dev_rows, dev_examples)
 
 
+class HeadTask:
+    """What the tasks of this module share: the class of their model, and how it is loaded."""
+
+    model_class: ClassVar[type[PreTrainedModel]]
+    fixed: ClassVar[dict[str, Any]] = {"packed": True}
+
+    def config(self, rows: Sequence[Any]) -> dict[str, Any]:
+        """What the training rows decide about the model: its labels and its problem type."""
+        raise NotImplementedError
+
+    def load(self, checkpoint: Path_, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
+        """A checkpoint with the task's head, a new one where it has none, in float32; and its tokenizer."""
+        model = self.model_class.from_pretrained(checkpoint, dtype=torch.float32, **self.config(rows))
+        return model, BertTokenizer.from_pretrained(checkpoint)
+
+
 @dataclass(frozen=True)
-class SequenceTask:
+class SequenceTask(HeadTask):
     """A label, or a number, for a text or a pair of texts in a table.
 
     Attributes:
@@ -157,14 +173,13 @@ class SequenceTask:
     delimiter: str | None = None
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForSequenceClassification
-    packed: ClassVar[bool] = True
 
     @property
     def metric(self) -> str:
         """Spearman's correlation for numbers, accuracy for labels."""
         return "spearman" if self.regression else "accuracy"
 
-    def read(self, path: Path_) -> list[dict[str, Any]]:
+    def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
         """Rows of a tsv, csv or jsonl file."""
         rows = read_table(path, self.columns, self.delimiter)
         for column in filter(None, (self.text, self.pair, self.label)):
@@ -225,14 +240,13 @@ class SequenceTask:
 
 
 @dataclass(frozen=True)
-class TokenTask:
+class TokenTask(HeadTask):
     """A tag for every word, from files in CoNLL format; a word's first piece speaks for it (paper, section 5.3)."""
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForTokenClassification
-    packed: ClassVar[bool] = True
     metric: ClassVar[str] = "f1"
 
-    def read(self, path: Path_) -> list[tuple[list[str], list[str]]]:
+    def read(self, path: Path_, dev: bool = False) -> list[tuple[list[str], list[str]]]:
         """Words and tags of each sentence."""
         return read_conll(path)
 
@@ -289,7 +303,7 @@ class TokenTask:
 
 
 @dataclass(frozen=True)
-class AnswerTask:
+class AnswerTask(HeadTask):
     """Where in a text the answer to a question stands, from files in SQuAD format (paper, sections 4.2 and 4.3).
 
     A text that is too long is read through windows. A window without the answer has [CLS] for one, and so has every
@@ -304,10 +318,10 @@ class AnswerTask:
     longest_answer: int = 30
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForQuestionAnswering
-    packed: ClassVar[bool] = False
+    fixed: ClassVar[dict[str, Any]] = {"packed": False}
     metric: ClassVar[str] = "f1"
 
-    def read(self, path: Path_) -> list[dict[str, Any]]:
+    def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
         """Questions, contexts and answers."""
         return read_squad(path)
 

@@ -1,0 +1,295 @@
+"""Training for similarity: texts that belong together come to have vectors of the same direction.
+
+    pairs      anchor, positive: an anchor has to find its positive among those of the whole batch
+    triplets   anchor, positive, negative: and among the negatives of the batch
+    scores     two texts and how similar they are: the cosine of their vectors comes to be the score
+
+A `SimilarityTask` for `minibert.training.finetuning.finetune`, whose result is a folder that `SentenceEmbedder` and
+sentence-transformers load. All texts of a batch go through the model together, packed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minibert.checkpoint import write_tensors
+from minibert.config import BertConfig
+from minibert.files import write_json
+from minibert.layouts import PackedLayout
+from minibert.pretrained import PreTrainedModel
+from minibert.sentences.embedder import SentenceEmbedder, Vectors
+from minibert.sentences.folder import Dense, Normalize
+from minibert.sentences.pooling import combine_layers, pool
+from minibert.sentences.search import similarity
+from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.training import metrics
+from minibert.training.data import Batch, Example, read_table
+
+Path_ = str | os.PathLike[str]
+
+# Cosines are multiplied by it before the softmax, as in sentence-transformers; a temperature of 0.05
+SCALE = 20.0
+
+
+class SimilarityModel(PreTrainedModel):
+    """An embedder as a model to train: packed ids in, one vector for each text out, with gradients.
+
+    Args:
+        embedder: its BERT and its Dense layers are trained in place.
+    """
+
+    def __init__(self, embedder: SentenceEmbedder) -> None:
+        super().__init__(embedder.model.config)
+        self.embedder, self.bert, self.steps = embedder, embedder.model, embedder.steps
+
+    def forward(self, input_ids: Tensor, layout: PackedLayout) -> Tensor:
+        """(tokens,) to (texts, dimension)."""
+        output = self.bert(input_ids, layout=layout, output_hidden_states=True, return_dict=True)
+        features = combine_layers(output.hidden_states, self.embedder.layers, self.embedder.layer_weights)
+        pooled = pool(features, layout.lengths, self.embedder.pooling, pooler_output=output.pooler_output)
+        vectors: Tensor = self.steps(pooled)
+        return vectors
+
+    def save_pretrained(self, folder: Path_) -> None:
+        """Writes a folder that `SentenceEmbedder` and sentence-transformers load."""
+        _save(self.embedder, Path(folder))
+
+
+@dataclass(frozen=True)
+class SimilarityTask:
+    """Pairs, triplets or scored pairs in a table.
+
+    The model's default prompt, if it has one, is put before every text; other prompts belong into the table.
+
+    Attributes:
+        anchor: column of the text that is asked for, or the first of two.
+        positive: column of the text that it has to find, or the second.
+        negatives: columns of texts that it must not find.
+        score: column of the similarity. With it the texts are scored pairs; without, each anchor has to find its
+            positive among all positives and negatives of the batch, of several processes among those of its own
+            (multiple negatives ranking: Henderson et al. 2017, section 4.4).
+        max_score: scores are divided by it, and then lie between -1 and 1.
+        dev_score: column of the similarity in the file to measure with, if that holds scored pairs although the
+            training file does not.
+        matryoshka: the loss is also that of the first so many numbers of each vector (Kusupati et al. 2022).
+        pooling: of the embedder; None follows the checkpoint.
+        columns: names of the columns, for files without a header line.
+        delimiter: see `read_table`.
+    """
+
+    anchor: str = "anchor"
+    positive: str = "positive"
+    negatives: Sequence[str] = ()
+    score: str | None = None
+    max_score: float = 1.0
+    dev_score: str | None = None
+    matryoshka: Sequence[int] = ()
+    pooling: Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    delimiter: str | None = None
+
+    model_class: ClassVar[type[PreTrainedModel]] = SimilarityModel
+
+    @property
+    def metric(self) -> str:
+        """Spearman's correlation where there are scores, else how often an anchor finds its positive first."""
+        return "spearman" if self.score or self.dev_score else "accuracy@1"
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """In-batch negatives are those of the whole batch, and not chosen by their length."""
+        return {"packed": True} if self.score else {"packed": True, "tokens_per_forward": None, "pool": 1}
+
+    def load(self, checkpoint: Path_, rows: Sequence[Any]) -> tuple[SimilarityModel, BertTokenizer]:
+        """An embedder's folder, or any BERT's."""
+        embedder = SentenceEmbedder.from_pretrained(checkpoint, pooling=self.pooling, precision=None)
+        if wrong := [size for size in self.matryoshka if not 0 < size < embedder.dimension]:
+            raise ValueError(f"matryoshka sizes should lie between 1 and {embedder.dimension - 1}, not {wrong[0]}.")
+        return SimilarityModel(embedder), embedder.tokenizer
+
+    def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
+        """Rows of a tsv, csv or jsonl file."""
+        rows = read_table(path, self.columns, self.delimiter)
+        score = self.dev_score if dev and self.dev_score else self.score
+        texts = [self.anchor, self.positive, *([] if dev and self.dev_score else self.negatives)]
+        for number, row in enumerate(rows, 1):
+            for column in texts if score is None else [*texts, score]:
+                if column not in row:
+                    known = ", ".join(row)
+                    raise ValueError(f"{path} has no column {column!r} in row {number}; its columns are {known}.")
+                if column != score and not (isinstance(row[column], str) and row[column].strip()):
+                    raise ValueError(f"{path}, row {number}: {column} should be a text, not {row[column]!r}.")
+            if score is not None:
+                row[score] = self._score(row[score], f"{path}, row {number}: {score}")
+        return rows
+
+    def _score(self, value: Any, place: str) -> float:
+        with suppress(ValueError, TypeError):
+            if math.isfinite(number := float(value) / self.max_score) and -1 <= number <= 1:
+                return number
+        limit = "" if self.max_score == 1 else f" of {-self.max_score:g} to {self.max_score:g}"
+        raise ValueError(f"{place} should be a number{limit or ' of -1 to 1 (pass the highest score)'}, not {value!r}.")
+
+    def examples(
+        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, most: int
+    ) -> list[Example]:
+        """The texts of each row one after the other, each cut to `most` tokens; `texts` tells equal ones."""
+        # scored pairs to measure with have no negatives
+        names = [name for name in (self.anchor, self.positive, *self.negatives) if name in rows[0]]
+        known: dict[str, int] = {}
+        columns = []
+        for name in names:
+            texts = [row[name] for row in rows]
+            ids = tokenizer(texts, truncation=True, max_length=most)["input_ids"]
+            columns.append([(own, known.setdefault(text, len(known))) for own, text in zip(ids, texts, strict=True)])
+        examples = []
+        for row, parts in zip(rows, zip(*columns, strict=True), strict=True):
+            example: Example = {
+                "input_ids": np.concatenate([np.array(ids) for ids, _ in parts]),
+                "lengths": np.array([len(ids) for ids, _ in parts]),
+                "texts": np.array([number for _, number in parts]),
+            }
+            label = {"anchor": 0} if self.score is None else {"score": row[self.score]}
+            examples.append({**example, **label})
+        return examples
+
+    def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """The summed loss of all vectors, and of their first numbers."""
+        flat = encode_packed(model, batch)
+        vectors = flat.view(-1, 2 + len(self.negatives), flat.shape[-1])  # (batch, texts, dimension)
+        sizes = [vectors.shape[-1], *self.matryoshka]
+        if self.score is not None:
+            return {"score": torch.stack([score_loss(vectors[..., :n], batch["score"]) for n in sizes]).sum()}
+        texts = batch["texts"].view(vectors.shape[:2])
+        return {"anchor": torch.stack([ranking_loss(vectors[..., :n], texts) for n in sizes]).sum()}
+
+    def scores(self, model: Any, rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> dict[str, float]:
+        """Correlations of the cosines with the scores, or accuracy@k."""
+        embedder = model.embedder
+        anchors, positives = (embedder.encode([row[name] for row in rows]) for name in (self.anchor, self.positive))
+        if score := self.dev_score or self.score:
+            cosines = [float(similarity(a, b)[0, 0]) for a, b in zip(anchors, positives, strict=True)]
+            return metrics.regression_scores([row[score] for row in rows], cosines)
+        negatives = [embedder.encode([row[name] for row in rows]) for name in self.negatives]
+        return retrieval_scores(
+            anchors,
+            np.concatenate([positives, *negatives]),
+            [row[self.anchor] for row in rows],
+            [row[name] for name in (self.positive, *self.negatives) for row in rows],
+        )
+
+
+def encode_packed(model: nn.Module, batch: Batch) -> Tensor:
+    """Vectors of all texts of a batch, (texts, dimension); sorted by length on their way through the model."""
+    lengths = batch["layout"].lengths
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    parts = batch["input_ids"].split(lengths)
+    vectors: Tensor = model(
+        torch.cat([parts[number] for number in order]), layout=PackedLayout([lengths[number] for number in order])
+    )
+    back = torch.empty(len(order), dtype=torch.long)
+    back[order] = torch.arange(len(order))
+    return vectors[back.to(vectors.device)]
+
+
+def ranking_loss(vectors: Tensor, texts: Tensor) -> Tensor:
+    """Cross entropy of each anchor's positive among all candidates of the batch, summed.
+
+    A candidate that is the anchor itself, its positive once more, or another positive of the same anchor is no wrong
+    answer and left out.
+
+    Args:
+        vectors: anchor, positive and negatives of each example, (batch, 2 or more, dimension).
+        texts: numbers that are equal where the texts are, (batch, 2 or more).
+    """
+    unit = F.normalize(vectors.float(), dim=-1)
+    candidates = unit[:, 1:].transpose(0, 1).flatten(0, 1)  # all positives, then all negatives
+    scores = unit[:, 0] @ candidates.T * SCALE  # (batch, candidates)
+    anchors, answers = texts[:, :1], texts[:, 1:].T.flatten()
+    right = (answers == anchors) | (answers == texts[:, 1:2])
+    right[:, : len(texts)] |= anchors == anchors.T
+    right.fill_diagonal_(False)
+    labels = torch.arange(len(texts), device=vectors.device)
+    return F.cross_entropy(scores.masked_fill(right, -torch.inf), labels, reduction="sum")
+
+
+def score_loss(vectors: Tensor, scores: Tensor) -> Tensor:
+    """Squared difference of the cosine of two vectors and its score, summed; (batch, 2, dimension), (batch,)."""
+    cosines = F.cosine_similarity(vectors[:, 0].float(), vectors[:, 1].float())
+    return F.mse_loss(cosines, scores.to(cosines.dtype), reduction="sum")
+
+
+def retrieval_scores(
+    anchors: Vectors, candidates: Vectors, texts: Sequence[str], answers: Sequence[str], at: Sequence[int] = (1, 10)
+) -> dict[str, float]:
+    """How often the positive of an anchor is among its k nearest candidates.
+
+    Args:
+        anchors: (n, D).
+        candidates: (m, D); number i is the positive of anchor i.
+        texts: of the anchors; equal ones share their positives, and one right answer does not hide another.
+        answers: the texts of the candidates, of which equal ones count once.
+        at: the k.
+    """
+    numbers: dict[str, int] = {}
+    own = [numbers.setdefault(answer, len(numbers)) for answer in answers]
+    first = np.unique(own, return_index=True)[1]
+    positives = defaultdict(list)
+    for text, number in zip(texts, own, strict=False):
+        positives[text].append(number)
+    ranks = []
+    for start in range(0, len(anchors), 1024):
+        block = similarity(anchors[start : start + 1024], candidates[first])
+        for row, number in zip(block, range(start, len(anchors)), strict=False):
+            score = row[own[number]]
+            row[positives[texts[number]]] = -np.inf
+            ranks.append(int((row > score).sum()))
+    return {f"accuracy@{k}": float(np.mean([rank < k for rank in ranks])) for k in at}
+
+
+def _save(embedder: SentenceEmbedder, folder: Path) -> None:
+    embedder.model.save_pretrained(folder)
+    embedder.tokenizer.save_pretrained(folder)
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": embedder.max_length, "do_lower_case": False})
+    names = {"mean": "mean_tokens", "max": "max_tokens", "cls": "cls_token", "mean_sqrt_len": "mean_sqrt_len_tokens"}
+    if any(name not in names for name in embedder.pooling) or embedder.layers != [len(embedder.model.encoder.layer)]:
+        raise ValueError(f"a sentence-transformers folder cannot hold pooling {embedder.pooling} of {embedder.layers}.")
+    pooling: dict[str, Any] = {f"pooling_mode_{mode}": name in embedder.pooling for name, mode in names.items()}
+    pooling |= {"word_embedding_dimension": embedder.model.config.hidden_size}
+    contents: list[tuple[str, dict[str, Any]]] = [("Transformer", {}), ("Pooling", pooling)]
+    for step in embedder.steps:
+        if isinstance(step, Dense):
+            sizes = {"in_features": step.linear.in_features, "out_features": step.linear.out_features}
+            activation = f"torch.nn.modules.activation.{type(step.activation).__name__}"
+            config = {**sizes, "bias": step.linear.bias is not None, "activation_function": activation}
+            contents.append(("Dense", config))
+        elif isinstance(step, Normalize):
+            contents.append(("Normalize", {}))
+    modules = []
+    for number, (kind, config) in enumerate(contents):
+        path = f"{number}_{kind}" if number else ""
+        modules.append(
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        )
+        if number:
+            (folder / path).mkdir(exist_ok=True)
+        if number and config:
+            write_json(folder / path / "config.json", config)
+        if kind == "Dense":
+            tensors = {name: tensor.detach() for name, tensor in embedder.steps[number - 2].state_dict().items()}
+            write_tensors(folder / path / "model.safetensors", tensors)
+    write_json(folder / "modules.json", modules)
+    prompts = {"prompts": embedder.prompts, "default_prompt_name": embedder.default_prompt_name}
+    write_json(folder / "config_sentence_transformers.json", prompts)

@@ -1,0 +1,233 @@
+"""Training for similarity: its losses against sentence-transformers', its scores by hand, and runs end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from tiny_folder import WORDS, sentence_folder, tiny_folder
+
+from minibert import SentenceEmbedder
+from minibert.cli import main
+from minibert.training.data import pack
+from minibert.training.finetuning import finetune
+from minibert.training.options import TrainingOptions
+from minibert.training.pairs import SimilarityTask, encode_packed, ranking_loss, retrieval_scores, score_loss
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+OPTIONS = TrainingOptions(epochs=6, batch_size=16, learning_rate=2e-3)
+DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return tiny_folder(tmp_path / "checkpoint", **DROPOUT)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def pairs(count: int, seed: int) -> list[dict[str, Any]]:
+    """A language of letters and its translation: "a c f" is "n p s"; a negative has one other word."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        words = rng.choice(13, 4, replace=False)
+        wrong = [*words[:3], (words[3] + 1) % 13]
+        texts = [" ".join(chr(97 + n) for n in words), *(" ".join(chr(110 + n) for n in own) for own in (words, wrong))]
+        rows.append(dict(zip(("anchor", "positive", "negative"), texts, strict=True)))
+    return rows
+
+
+def scored(count: int, seed: int) -> list[dict[str, Any]]:
+    """The share of words in common."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        common = int(rng.integers(0, 5))
+        same = list(rng.choice(WORDS[:5], common))
+        first, second = (
+            same + list(rng.choice(list("abc"), 4 - common)),
+            same + list(rng.choice(list("xyz"), 4 - common)),
+        )
+        rows.append({"anchor": " ".join(first), "positive": " ".join(second), "score": 5 * common / 4})
+    return rows
+
+
+def test_ranking_loss_is_that_of_sentence_transformers() -> None:
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    vectors, texts = torch.randn(6, 3, 16), torch.arange(18).view(6, 3)
+    theirs = MultipleNegativesRankingLoss(None)
+    for columns in (2, 3):
+        expected = theirs.compute_loss_from_embeddings(list(vectors[:, :columns].unbind(1)), None)
+        torch.testing.assert_close(ranking_loss(vectors[:, :columns], texts[:, :columns]) / 6, expected)
+
+
+def test_score_loss_is_that_of_sentence_transformers() -> None:
+    from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+
+    vectors, scores = torch.randn(6, 2, 16), torch.rand(6)
+    expected = CosineSimilarityLoss(None).compute_loss_from_embeddings(list(vectors.unbind(1)), scores)
+    torch.testing.assert_close(score_loss(vectors, scores) / 6, expected)
+
+
+def test_right_answers_are_no_negatives() -> None:
+    """Rows 0 and 1 ask the same, rows 2 and 3 have the same answer, and row 4 is the answer of row 5."""
+    texts = torch.tensor([[0, 1], [0, 2], [3, 4], [5, 4], [6, 7], [8, 6]])
+    vectors = torch.randn(6, 2, 8)
+    unit = F.normalize(vectors, dim=-1)
+    scores = unit[:, 0] @ unit[:, 1].T * 20
+    for row, column in [(0, 1), (1, 0), (2, 3), (3, 2), (4, 5)]:
+        scores[row, column] = -torch.inf
+    torch.testing.assert_close(ranking_loss(vectors, texts), F.cross_entropy(scores, torch.arange(6), reduction="sum"))
+
+
+def test_texts_are_encoded_in_their_order(checkpoint: Path) -> None:
+    """Packed and sorted by length on the way, and still the vectors that the embedder gives."""
+    rows = [{"anchor": " ".join(WORDS[:n]), "positive": " ".join(WORDS[n:])} for n in (1, 7, 3)]
+    task = SimilarityTask()
+    model, tokenizer = task.load(checkpoint, rows)
+    vectors = encode_packed(model.eval(), pack(task.examples(rows, tokenizer, model.config, 64)))
+    texts = [row[name] for row in rows for name in ("anchor", "positive")]
+    np.testing.assert_allclose(vectors.detach().numpy(), model.embedder.encode(texts), atol=1e-6)
+
+
+@pytest.mark.parametrize("score", [None, "score"])
+def test_matryoshka_adds_the_loss_of_the_first_numbers(score: str | None, checkpoint: Path) -> None:
+    rows = [{**row, "score": 0.5} for row in pairs(4, 0)]
+    plain, nested = (SimilarityTask(score=score, matryoshka=sizes) for sizes in ((), (8, 16)))
+    model, tokenizer = plain.load(checkpoint, rows)
+    batch = pack(plain.examples(rows, tokenizer, model.config, 64))
+    (whole,), (all_,) = (task.losses(model.eval(), batch).values() for task in (plain, nested))
+    parts = []
+    for size in (8, 16):
+        cut = SentenceEmbedder.from_pretrained(checkpoint, precision=None, truncate_dim=size)
+        (part,) = plain.losses(type(model)(cut), batch).values()
+        parts.append(part)
+    torch.testing.assert_close(all_, whole + sum(parts))
+
+
+def test_accuracy_at_k() -> None:
+    """Anchor 0 finds its positive first, anchor 1 second; anchor 2 has two positives, neither in the other's way."""
+    candidates = np.eye(5, dtype=np.float32)
+    anchors = candidates[[0, 1, 2, 2]] + 0.1 * candidates[[4, 4, 4, 4]]
+    anchors[1, 4] = 2.0
+    anchors[2:, 3] = 1.1
+    found = retrieval_scores(anchors, candidates, ["a", "b", "c", "c"], list("pqrst"), at=(1, 2))
+    assert found == {"accuracy@1": 0.75, "accuracy@2": 1.0}
+
+
+@pytest.mark.parametrize("negatives", [(), ("negative",)])
+def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{seed}.jsonl", pairs(count, seed)) for seed, count in ((0, 300), (1, 60))]
+    task = SimilarityTask(negatives=negatives)
+    rows = task.read(files[1])
+    before = task.scores(task.load(checkpoint, rows)[0], rows, [])
+    scores = finetune(task, checkpoint, *files, tmp_path / "out", OPTIONS)
+    assert scores.keys() == {"accuracy@1", "accuracy@10"}
+    assert before["accuracy@10"] < 0.4 < 0.8 < scores["accuracy@10"]
+
+
+def test_scores(checkpoint: Path, tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{seed}.jsonl", scored(count, seed)) for seed, count in ((0, 300), (1, 100))]
+    scores = finetune(SimilarityTask(score="score", max_score=5), checkpoint, *files, tmp_path / "out", OPTIONS)
+    assert scores["spearman"] > 0.9
+
+
+def test_pairs_measured_by_scores(checkpoint: Path, tmp_path: Path) -> None:
+    files = [write(tmp_path / "train.jsonl", pairs(40, 0)), write(tmp_path / "dev.jsonl", scored(40, 1))]
+    task = SimilarityTask(negatives=["negative"], dev_score="score", max_score=5)
+    scores = finetune(task, checkpoint, *files, tmp_path / "out", TrainingOptions(steps=2, batch_size=8))
+    assert scores.keys() == {"pearson", "spearman"}
+
+
+def test_the_folder_is_loaded_by_sentence_transformers(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    dense = {
+        "in_features": 64,
+        "out_features": 8,
+        "bias": True,
+        "activation_function": "torch.nn.modules.activation.Tanh",
+    }
+    pooling = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}
+    checkpoint = sentence_folder(tmp_path / "checkpoint", ("Pooling", pooling), ("Dense", dense), ("Normalize", {}))
+    layer = torch.nn.Linear(64, 8)
+
+    save_file(
+        {f"linear.{n}": p.detach() for n, p in layer.named_parameters()}, checkpoint / "2_Dense" / "model.safetensors"
+    )
+    file = write(tmp_path / "train.jsonl", pairs(40, 0))
+    finetune(SimilarityTask(), checkpoint, file, file, tmp_path / "out", TrainingOptions(steps=5, learning_rate=1e-3))
+    best, texts = tmp_path / "out" / "best", ["hello world", "how do tall trees grow"]
+    ours = SentenceEmbedder.from_pretrained(best, precision=None).encode(texts)
+    np.testing.assert_allclose(ours, SentenceTransformer(str(best), device="cpu").encode(texts), atol=1e-6)
+    trained = load_file(best / "2_Dense" / "model.safetensors")["linear.weight"]
+    assert not torch.equal(trained, layer.weight)  # the Dense layer takes part
+
+
+class PowerCutError(Exception):
+    """Ends a run between two steps."""
+
+
+def test_resumed_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from minibert.training.loop import Trainer
+
+    checkpoint = tiny_folder(tmp_path / "checkpoint")  # with dropout
+    file = write(tmp_path / "train.jsonl", pairs(60, 0))
+    options = TrainingOptions(steps=12, batch_size=8, learning_rate=1e-3, save_every=5)
+    finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "whole", options)
+    with monkeypatch.context() as patch:
+        step = Trainer._one_step
+
+        def cut(self: Trainer, batch: Any) -> Any:
+            if self.step == 7:
+                raise PowerCutError
+            return step(self, batch)
+
+        patch.setattr(Trainer, "_one_step", cut)
+        with pytest.raises(PowerCutError):
+            finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "cut", options)
+    finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "cut", options, resume=True)
+    whole, cut_ = (torch.load(tmp_path / name / "state.pt", weights_only=True)["model"] for name in ("whole", "cut"))
+    assert all(torch.equal(cut_[name], weight) for name, weight in whole.items())
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"anchor": "a"}], "has no column 'positive' in row 1; its columns are anchor"),
+        ([{"anchor": "a", "positive": None}], "row 1: positive should be a text, not None"),
+        ([{"anchor": "a", "positive": "b", "score": 4.5}], r"row 1: score should be a number of -1 to 1 .*, not 4.5"),
+        ([{"anchor": "a", "positive": "b", "score": "x"}], "score should be a number"),
+    ],
+)
+def test_damaged_rows_are_named(rows: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        SimilarityTask(score="score").read(write(tmp_path / "train.jsonl", rows))
+
+
+def test_sizes_that_the_vectors_do_not_have(checkpoint: Path) -> None:
+    with pytest.raises(ValueError, match="matryoshka sizes should lie between 1 and 31, not 32"):
+        SimilarityTask(matryoshka=[16, 32]).load(checkpoint, [])
+
+
+def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(write(tmp_path / "train.jsonl", pairs(20, 0)))
+    columns = ["--text", "anchor", "--pair", "positive", "--train", file, "--dev", file, "--model", str(checkpoint)]
+    run = [*columns, "--output", str(tmp_path / "out"), "--steps", "2"]
+    assert main(["finetune", "triplets", *run]) == 2
+    assert "--negative names the columns of triplets" in capsys.readouterr().err
+    assert main(["finetune", "triplets", *run, "--negative", "negative", "--matryoshka", "8,16", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == {"path", "accuracy@1", "accuracy@10"}
+    assert SentenceEmbedder.from_pretrained(tmp_path / "out" / "best").encode("a").shape == (32,)
