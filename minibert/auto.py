@@ -1,11 +1,18 @@
-"""The names of notebooks that leave the architecture open: here there is one, so there is nothing to choose.
+"""Names that leave the architecture open, and loading a checkpoint with all that it holds.
 
-A config.json of another `model_type` is refused by name when it is loaded.
+Here there is one architecture, so an Auto class has nothing to choose; a config.json of another `model_type` is
+refused by name when it is loaded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from os import PathLike
+from typing import Any
+
+from minibert.checkpoint import read_tensors
 from minibert.config import BertConfig
+from minibert.files import Source, split_source
 from minibert.heads import (
     BertForMaskedLM,
     BertForMultipleChoice,
@@ -16,6 +23,7 @@ from minibert.heads import (
     BertForTokenClassification,
 )
 from minibert.model import BertModel
+from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
 
 AutoConfig = BertConfig
@@ -28,3 +36,55 @@ AutoModelForSequenceClassification = BertForSequenceClassification
 AutoModelForTokenClassification = BertForTokenClassification
 AutoModelForQuestionAnswering = BertForQuestionAnswering
 AutoModelForMultipleChoice = BertForMultipleChoice
+
+_CLASSIFIERS: tuple[type[PreTrainedModel], ...] = (
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    BertForMultipleChoice,
+)
+
+
+def load_whole(name: str | PathLike[str] | Source, **options: Any) -> tuple[PreTrainedModel, BertTokenizer]:
+    """A checkpoint with every head that its tensors belong to, and its tokenizer.
+
+    A pooler that the checkpoint does not bring is left out where the class allows it, rather than drawn at random.
+
+    Args:
+        name: folder, bundled model, Hub id, or a `Source`.
+        options: as in `PreTrainedModel.from_pretrained`.
+
+    Raises:
+        FileNotFoundError: no such checkpoint, or a file of it is missing.
+        ValueError: a damaged file, or one that is not a BERT's.
+    """
+    source, options = split_source(name, options)
+    config, tensors = BertConfig.from_pretrained(source), read_tensors(source)
+    model_class = whole_class(tensors, config)
+    if model_class is BertModel:
+        options["add_pooling_layer"] = has_pooler(tensors)
+    model = model_class.from_pretrained(source, config=config, state_dict=tensors, **options)
+    return model, BertTokenizer.from_pretrained(source)
+
+
+def whole_class(names: Iterable[str], config: BertConfig) -> type[PreTrainedModel]:
+    """The class that has a place for all tensors of these names, such as `BertForPreTraining`."""
+    parts = {".".join(name.split(".")[:2]) for name in names}
+    roots = {part.split(".")[0] for part in parts}
+    if {"cls.predictions", "cls.seq_relationship"} <= parts:
+        return BertForPreTraining
+    if "cls.predictions" in parts:
+        return BertForMaskedLM
+    if "cls.seq_relationship" in parts:
+        return BertForNextSentencePrediction
+    if "qa_outputs" in roots:
+        return BertForQuestionAnswering
+    if "classifier" in roots:  # which of them, only the config can tell
+        named = config.extra.get("architectures")
+        known = (c for c in _CLASSIFIERS if isinstance(named, list) and c.__name__ in named)
+        return next(known, BertForSequenceClassification)
+    return BertModel
+
+
+def has_pooler(names: Iterable[str]) -> bool:
+    """Whether tensors of these names bring a pooler."""
+    return any(name.endswith("pooler.dense.weight") for name in names)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from minibert.files import Source, read_json, write_json
+from minibert.files import Source, read_json, split_source, write_json
 
 _SIZES = (
     "vocab_size",
@@ -161,11 +161,11 @@ class BertConfig:
         return cls(**{**read_json(_preset_file(name)), **overrides})
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str], **options: Any) -> BertConfig:
+    def from_pretrained(cls, name: str | os.PathLike[str] | Source, **options: Any) -> BertConfig:
         """The config of a checkpoint.
 
         Args:
-            name: folder, bundled model or Hub id.
+            name: folder, bundled model, Hub id, or a `Source`.
             options: `revision`, `cache_dir`, `local_files_only` and `token` as in `Source`; anything else
                 overrides a field of the file.
 
@@ -173,19 +173,18 @@ class BertConfig:
             FileNotFoundError: no such checkpoint, or it holds no config.json.
             ValueError: config.json is not that of a BERT minibert covers.
         """
-        source_options, overrides = split_source_options(options)
-        path = Source(name, **source_options).require("config.json")
+        source, overrides = split_source(name, options)
+        path = source.require("config.json")
+        content = read_json(path)
         try:
-            return cls(**read_json(path)).replace(**overrides)
+            return cls(**_changed(content, overrides))
         except ValueError as error:
             raise ValueError(f"{error} (in {path})") from None
 
     def replace(self, **changes: Any) -> BertConfig:
         """A copy with some fields changed; `num_labels=3` gives three default label names."""
         own = {**self.extra, **{f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}}
-        if changes.keys() & {"label2id", "id2label"} or changes.get("num_labels", self.num_labels) != self.num_labels:
-            del own["id2label"]
-        return type(self)(**{**own, **changes})
+        return type(self)(**_changed(own, changes))
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as config.json holds them, `extra` included."""
@@ -204,15 +203,6 @@ class BertConfig:
         write_json(Path(folder) / "config.json", self.to_dict())
 
 
-def split_source_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits keyword arguments into those of `Source` and the rest."""
-    names = {"revision", "cache_dir", "local_files_only", "token"}
-    return (
-        {name: value for name, value in options.items() if name in names},
-        {name: value for name, value in options.items() if name not in names},
-    )
-
-
 def _preset_file(name: str) -> Path:
     package = Path(__file__).parent
     # in the wheel the presets lie inside the package, in a checkout beside it
@@ -222,6 +212,14 @@ def _preset_file(name: str) -> Path:
         known = ", ".join(sorted(file.stem for file in folder.glob("*.json")))
         raise ValueError(f"There is no preset {name!r}; the presets are {known}.")
     return path
+
+
+def _changed(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Fields with some of them changed; other labels, or another number of them, replace all that names labels."""
+    labels = {"num_labels", "id2label", "label2id"}
+    if changes.keys() & {"id2label", "label2id"} or changes.get("num_labels") not in (None, len(_labels(values))):
+        values = {name: value for name, value in values.items() if name not in labels}
+    return {**values, **changes}
 
 
 def _labels(values: dict[str, Any]) -> dict[int, str]:

@@ -7,6 +7,7 @@ Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDPOINT
 from __future__ import annotations
 
 import codecs
+import copy
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import platform
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -27,10 +28,11 @@ except ImportError:  # Windows
 
 BUNDLED_MODELS = Path(__file__).parent / "models"
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token")
 
 
 class Source:
-    """Where the files of one checkpoint are looked up.
+    """Where the files of one checkpoint are looked up: made once, handed on to all that read it.
 
     Args:
         name: a folder, the name of a bundled model (`"minibert-tiny"`), or a Hub id (`"klue/bert-base"`).
@@ -54,6 +56,7 @@ class Source:
     ) -> None:
         self.name = os.fspath(name)
         self.folder: Path | None = None
+        self._repository, self._subfolder = self.name, ""  # `inside` changes the name, not the repository
         self._hub = {
             "revision": revision,
             "cache_dir": cache_dir,
@@ -67,6 +70,34 @@ class Source:
         if not _HUB_NAME.fullmatch(self.name) or self.name.startswith("."):
             kind = "a file; pass the folder that holds it" if Path(self.name).is_file() else "not a folder"
             raise FileNotFoundError(f"Checkpoint {self.name!r} is {kind}, and it cannot be a Hub id.")
+
+    @classmethod
+    def of(cls, name: str | os.PathLike[str] | Source, **options: Any) -> Source:
+        """The source itself if it is one already, else that of this name.
+
+        Args:
+            name: a name, or a source.
+            options: as for making a source.
+
+        Raises:
+            FileNotFoundError: as for making a source.
+            ValueError: a source together with options, which it has already.
+        """
+        if not isinstance(name, Source):
+            return cls(name, **options)
+        if given := [option for option, value in options.items() if value]:
+            raise ValueError(f"{given[0]} belongs to the Source: pass it where the Source of {name} is made.")
+        return name
+
+    def inside(self, subfolder: str) -> Source:
+        """The same source seen from one of its folders, such as "0_Transformer"; "" is the source itself."""
+        if not subfolder:
+            return self
+        inner = copy.copy(self)
+        inner._subfolder = f"{self._subfolder}{subfolder.rstrip('/')}/"
+        inner.name = f"{self.name}/{subfolder.rstrip('/')}"
+        inner.folder = None if self.folder is None else self.folder / subfolder
+        return inner
 
     def __str__(self) -> str:
         return self.name
@@ -97,7 +128,7 @@ class Source:
         import huggingface_hub  # here, because it costs a third of what importing torch costs
         from huggingface_hub import errors
 
-        name = self.name
+        name, filename = self._repository, self._subfolder + filename
         try:
             return Path(huggingface_hub.hf_hub_download(name, filename, **self._hub))  # type: ignore[arg-type]
         except errors.GatedRepoError:
@@ -130,12 +161,18 @@ class Source:
         from huggingface_hub import try_to_load_from_cache
 
         found = try_to_load_from_cache(
-            self.name,
+            self._repository,
             "config.json",
             cache_dir=self._hub["cache_dir"],  # type: ignore[arg-type]
             revision=self._hub["revision"],  # type: ignore[arg-type]
         )
         return isinstance(found, str)
+
+
+def split_source(name: str | os.PathLike[str] | Source, options: Mapping[str, Any]) -> tuple[Source, dict[str, Any]]:
+    """The source that a name and keyword arguments describe, and the arguments that are not the source's."""
+    own = {option: value for option, value in options.items() if option in SOURCE_OPTIONS}
+    return Source.of(name, **own), {option: value for option, value in options.items() if option not in own}
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from minibert.checkpoint import BACKBONE, model_name, read_tensors, write_tensors
-from minibert.config import BertConfig, split_source_options
-from minibert.files import Source
+from minibert.config import BertConfig
+from minibert.files import Source, split_source
 from minibert.outputs import ModelOutput
 
 # what one BERT class has and another rightly leaves out
@@ -103,9 +103,10 @@ class PreTrainedModel(nn.Module):
     @classmethod
     def from_pretrained(
         cls: type[Model],
-        name: str | os.PathLike[str],
+        name: str | os.PathLike[str] | Source,
         *,
         config: BertConfig | None = None,
+        state_dict: dict[str, Tensor] | None = None,
         dtype: torch.dtype | str | None = "auto",
         device: torch.device | str | None = None,
         ignore_mismatched_sizes: bool = False,
@@ -114,8 +115,9 @@ class PreTrainedModel(nn.Module):
         """Loads a checkpoint; the model is in eval mode and its `load_report` says what was done.
 
         Args:
-            name: folder, bundled model or Hub id.
+            name: folder, bundled model, Hub id, or a `Source`.
             config: config to use instead of the checkpoint's own.
+            state_dict: tensors to use instead of the checkpoint's own.
             dtype: type of the parameters, such as `torch.float32`; "auto" takes what config.json names, or else what
                 the file holds.
             device: where to put them; None leaves them on the CPU, memory-mapped.
@@ -129,20 +131,18 @@ class PreTrainedModel(nn.Module):
             TypeError: an option that is neither known nor a config field.
         """
         dtype = options.pop("torch_dtype", dtype)
-        source_options, options = split_source_options(options)
+        source, options = split_source(name, options)
         model_options = {k: options.pop(k) for k in list(options) if k in inspect.signature(cls).parameters}
         known = {f.name for f in fields(BertConfig)} | {"num_labels", "label2id"}
         if unknown := options.keys() - known:
             raise TypeError(f"{cls.__name__}.from_pretrained has no option {min(unknown)!r}, nor is it a config field.")
-        source = Source(name, **source_options)
-        if config is None:
-            config = BertConfig.from_pretrained(name, **source_options)
-        config = config.replace(**options)
-
-        tensors = read_tensors(source)
-        if dtype == "auto" or dtype is None:
-            dtype = config.dtype or next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
-        config = config.replace(dtype=dtype)
+        if dtype not in ("auto", None):
+            options["dtype"] = dtype
+        config = BertConfig.from_pretrained(source, **options) if config is None else config.replace(**options)
+        tensors = read_tensors(source) if state_dict is None else state_dict
+        if config.dtype is None:
+            stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
+            config = config.replace(dtype=stored)
         model = build_on_meta(cls, config, model_options)
         model.load_report = assign(model, tensors, source, getattr(torch, str(config.dtype)), ignore_mismatched_sizes)
         for sentence in model.load_report.problems(cls.__name__):
@@ -238,7 +238,7 @@ class PreTrainedModel(nn.Module):
     def set_input_embeddings(self, embeddings: nn.Embedding) -> None:
         """Replaces the word embeddings; a tied decoder follows."""
         self.base_model.embeddings.word_embeddings = embeddings
-        self._set_config(vocab_size=embeddings.num_embeddings)
+        self._share_config(self.config.replace(vocab_size=embeddings.num_embeddings))
         self.tie_weights()
 
     def resize_token_embeddings(self, vocab_size: int) -> nn.Embedding:
@@ -268,10 +268,11 @@ class PreTrainedModel(nn.Module):
         wanted = self.config.return_dict if return_dict is None else return_dict
         return output if wanted else output.to_tuple()
 
-    def _set_config(self, **changes: Any) -> None:
+    def _share_config(self, config: BertConfig) -> None:
+        """Gives one config to a head and to the `BertModel` inside."""
         for module in self.modules():
             if isinstance(module, PreTrainedModel):
-                module.config = module.config.replace(**changes)
+                module.config = config
 
 
 class _NoInitialDraws(TorchFunctionMode):
@@ -290,7 +291,7 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
     """
     with torch.device("meta"), _NoInitialDraws():
         model = model_class(config.replace(num_hidden_layers=min(1, config.num_hidden_layers)), **options).eval()
-    model._set_config(num_hidden_layers=config.num_hidden_layers)
+    model._share_config(config)
     layers = model.base_model.encoder.layer
     layers.extend(_twin(layers[0]) for _ in range(1, config.num_hidden_layers))
     return model
@@ -353,7 +354,7 @@ def assign(
         # they differ, a decoder stays untied, and a bias is the one that the reference computes with
         if alias in found and name == WORD_EMBEDDINGS and name in found and not torch.equal(found[alias], found[name]):
             report.untied.append((alias, name))
-            model._set_config(tie_word_embeddings=False)
+            model._share_config(model.config.replace(tie_word_embeddings=False))
         elif alias in found:
             found[name] = found.pop(alias)
     aliases = model.tied_weights()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from minibert.files import read_lines
+from minibert.files import Source, read_lines
 
 if TYPE_CHECKING:
     from minibert.sentences.embedder import SentenceEmbedder
@@ -33,14 +33,14 @@ def add_command(commands: Any, name: str, run: Callable[[Any], int | None], summ
     return parser
 
 
-def source_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says about where the model comes from, as `from_pretrained` takes it."""
-    return {"revision": options.revision, "local_files_only": options.offline}
+def source_of(options: argparse.Namespace) -> Source:
+    """Where the model that the options name comes from."""
+    return Source(checkpoint_name(options), revision=options.revision, local_files_only=options.offline)
 
 
 def checkpoint_name(options: argparse.Namespace) -> str:
     """The model of a command that takes it as an argument, too."""
-    if options.name is None:
+    if getattr(options, "name", None) is None:
         return str(options.model)
     if options.model != DEFAULT_MODEL:
         raise UsageError("name the model once, not by --model as well.")
@@ -93,12 +93,11 @@ def load_embedder(options: argparse.Namespace, normalize: bool | None = None) ->
     from minibert.sentences.embedder import SentenceEmbedder
 
     return SentenceEmbedder.from_pretrained(
-        options.model,
+        source_of(options),
         pooling=options.pooling,
         layers=options.layers,
         layer_weights=options.layer_weights,
         normalize=normalize,
         precision=None if options.precision == "exact" else options.precision,
         max_length=options.max_length,
-        **source_options(options),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.common import UsageError, add_command, print_json, source_options
+from minibert.cli.common import UsageError, add_command, print_json, source_of
 
 
 def add(commands: Any) -> None:
@@ -18,23 +18,13 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from minibert import heads
-    from minibert.config import BertConfig
-    from minibert.files import Source
-    from minibert.model import BertModel
-    from minibert.study import has_pooler, head_class
-    from minibert.tokenization.tokenizer import BertTokenizer
+    from minibert.auto import load_whole
 
     if not options.folder:
         raise UsageError("the folder to write has no name.")
-    source = source_options(options)
     # the class that has a place for every tensor, whatever the config calls it, so that the head comes along
-    checkpoint = Source(options.model, **source)
-    name = head_class(checkpoint, BertConfig.from_pretrained(options.model, **source))
-    pooler: Any = {"add_pooling_layer": has_pooler(checkpoint)} if name == "BertModel" else {}
-    model = getattr(heads, name, BertModel).from_pretrained(options.model, dtype=options.dtype, **pooler, **source)
-    tokenizer = BertTokenizer.from_pretrained(options.model, **source)
-    report = model.load_report
+    model, tokenizer = load_whole(source_of(options), dtype=options.dtype)
+    name, report = type(model).__name__, model.load_report
     assert report is not None
     if report.missing:
         lacking = ", ".join(report.missing)

@@ -6,7 +6,7 @@ import argparse
 import warnings
 from typing import Any
 
-from minibert.cli.common import add_command, add_text_options, print_json, source_options, texts_of
+from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of
 
 
 def add(commands: Any) -> None:
@@ -22,16 +22,16 @@ def run(options: argparse.Namespace) -> None:
     from minibert.predict import fill_mask
     from minibert.tokenization.tokenizer import BertTokenizer
 
-    texts = list(texts_of(options))
+    texts, source = list(texts_of(options)), source_of(options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what would be worth a warning is an error here
-        model = BertForMaskedLM.from_pretrained(options.model, **source_options(options))
+        model = BertForMaskedLM.from_pretrained(source)
     if model.load_report and model.load_report.missing:
         lacking = model.load_report.missing[0]
         raise ValueError(
             f"{options.model} was not trained to fill masks, for it has no {lacking}; pass another --model."
         )
-    tokenizer = BertTokenizer.from_pretrained(options.model, **source_options(options))
+    tokenizer = BertTokenizer.from_pretrained(source)
     for text, masks in zip(texts, fill_mask(model, tokenizer, texts, options.top), strict=True):
         if options.json:
             print_json({"text": text, "masks": masks})

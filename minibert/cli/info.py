@@ -6,7 +6,7 @@ import argparse
 import warnings
 from typing import Any
 
-from minibert.cli.common import add_command, checkpoint_name, print_json, source_options
+from minibert.cli.common import add_command, print_json, source_of
 
 
 def add(commands: Any) -> None:
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report below says it all
-        model = BertModel.from_pretrained(checkpoint_name(options), **source_options(options))
+        model = BertModel.from_pretrained(source_of(options))
     assert model.load_report is not None
     report, config = asdict(model.load_report), model.config.to_dict()
     tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}

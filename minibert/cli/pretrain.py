@@ -14,10 +14,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, add_command, print_json, source_options
+from minibert.cli.common import UsageError, add_command, print_json, source_of
 from minibert.cli.training import add_training_options, training_options
 
 if TYPE_CHECKING:
+    from minibert.files import Source
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -102,8 +103,9 @@ def _start(
     model_class = BertForMaskedLM if options.no_next_sentence else BertForPreTraining
     if options.model is not None:
         torch.manual_seed(options.seed)
-        tokenizer = _tokenizer(options, options.vocab or options.model)
-        model = model_class.from_pretrained(options.model, dtype=torch.float32, **source_options(options))
+        source = source_of(options)
+        tokenizer = _tokenizer(options, options.vocab or source)
+        model = model_class.from_pretrained(source, dtype=torch.float32)
         if len(tokenizer) > model.config.vocab_size:
             raise ValueError(f"{options.model} has {model.config.vocab_size} words, its tokenizer {len(tokenizer)}.")
         return model, tokenizer
@@ -117,11 +119,11 @@ def _start(
     return model_class(config.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)), tokenizer
 
 
-def _tokenizer(options: argparse.Namespace, name: str) -> BertTokenizer:
+def _tokenizer(options: argparse.Namespace, name: str | Source) -> BertTokenizer:
     from minibert.tokenization.tokenizer import BertTokenizer
 
     cased: dict[str, Any] = {"do_lower_case": False} if options.cased else {}
-    return BertTokenizer.from_pretrained(name, **cased, **source_options(options))
+    return BertTokenizer.from_pretrained(name, **cased)
 
 
 def _learn_vocabulary(options: argparse.Namespace, documents: list[list[str]], vocab_size: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.common import add_command, add_text_options, print_json, source_options, texts_of
+from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of
 
 
 def add(commands: Any) -> None:
@@ -18,7 +18,7 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from minibert.tokenization.tokenizer import BertTokenizer
 
-    tokenizer = BertTokenizer.from_pretrained(options.model, **source_options(options))
+    tokenizer = BertTokenizer.from_pretrained(source_of(options))
     for text in list(texts_of(options)):  # all are read before anything is printed
         encoding = tokenizer(text, return_offsets_mapping=True)
         ids, offsets = encoding["input_ids"], encoding["offset_mapping"]

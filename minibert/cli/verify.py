@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.common import add_command, checkpoint_name, print_json, source_options
+from minibert.cli.common import add_command, print_json, source_of
 
 
 def add(commands: Any) -> None:
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs the command."""
     from minibert.study.verify import TEXTS, verify
 
-    result = verify(checkpoint_name(options), options.text or TEXTS, **source_options(options))
+    result = verify(source_of(options), options.text or TEXTS)
     passed = result.passed(options.tolerance)
     if options.json:
         print_json(result.to_dict(options.tolerance))

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from minibert.cli.common import add_command, print_json, source_options
+from minibert.cli.common import add_command, print_json, source_of
 
 
 def add(commands: Any) -> None:
@@ -24,9 +24,7 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from minibert.study.page import write_page
 
-    tokens = write_page(
-        options.out, options.model, options.text, options.pair, options.pad_to, **source_options(options)
-    )
+    tokens = write_page(options.out, source_of(options), options.text, options.pair, options.pad_to)
     if options.json:
         return print_json({"page": options.out, "tokens": tokens, "bytes": Path(options.out).stat().st_size})
     print(f"{options.out} written ({tokens} tokens); open it in a browser.")

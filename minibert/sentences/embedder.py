@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from minibert.config import split_source_options
-from minibert.files import Source
+from minibert.files import Source, split_source
 from minibert.inference.batching import BATCH_TOKENS, Progress, batches, cut, merge_windows, windows
 from minibert.inference.optimize import map_batches, optimize
 from minibert.layouts import PackedLayout
@@ -121,7 +120,7 @@ class SentenceEmbedder:
     @classmethod
     def from_pretrained(
         cls,
-        name: str | os.PathLike[str],
+        name: str | os.PathLike[str] | Source,
         *,
         pooling: str | Sequence[str] | None = None,
         layers: Layers | None = None,
@@ -159,10 +158,10 @@ class SentenceEmbedder:
             FileNotFoundError: no such checkpoint, or a file of it is missing.
             ValueError: a damaged file, or something in the folder that minibert does not have, named.
         """
-        source_options, unknown = split_source_options(options)
+        source, unknown = split_source(name, options)
         if unknown:
             raise TypeError(f"SentenceEmbedder.from_pretrained has no option {min(unknown)!r}.")
-        folder = read_sentence_folder(Source(name, **source_options))
+        folder = read_sentence_folder(source)
         pooling = folder.pooling if pooling is None else [pooling] if isinstance(pooling, str) else list(pooling)
         # with its pooler only where that is used: sentence models come without one
         model = BertModel.from_pretrained(
@@ -170,12 +169,11 @@ class SentenceEmbedder:
             dtype=torch.float32,
             device=device,
             add_pooling_layer="pooler" in pooling,
-            **source_options,
         )
         numbers, weights = resolve_layers(
             "last" if layers is None else layers, model.config.num_hidden_layers, layer_weights
         )
-        if "pooler" not in pooling:
+        if "pooler" not in pooling and max(numbers) < model.config.num_hidden_layers:
             del model.encoder.layer[max(numbers) :]
             model.config = model.config.replace(num_hidden_layers=max(numbers))
         if precision is not None:
@@ -188,10 +186,10 @@ class SentenceEmbedder:
         if normalize:
             steps.append(Normalize())
         # a tokenizer that keeps capitals is made not to; its accents stay as they are
-        tokenizer = BertTokenizer.from_pretrained(folder.transformer, **source_options)
+        tokenizer = BertTokenizer.from_pretrained(folder.transformer)
         if folder.lower_case and not tokenizer.do_lower_case:
             lower: dict[str, Any] = {"do_lower_case": True, "strip_accents": bool(tokenizer.strip_accents)}
-            tokenizer = BertTokenizer.from_pretrained(folder.transformer, **source_options, **lower)
+            tokenizer = BertTokenizer.from_pretrained(folder.transformer, **lower)
         embedder = cls(
             model,
             tokenizer,

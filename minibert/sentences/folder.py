@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.checkpoint import WEIGHT_FILES, read_tensors
+from minibert.checkpoint import read_tensors
 from minibert.files import Source, load_json, read_json
 
 # in the order in which sentence-transformers puts them side by side
@@ -43,7 +43,6 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "Sigmoid": nn.Sigmoid,
 }
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
-_TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 class Dense(nn.Module):
@@ -89,7 +88,7 @@ class SentenceFolder:
     """What a folder says about turning texts into vectors.
 
     Attributes:
-        transformer: name of the checkpoint of the BERT itself: the folder, or one inside it.
+        transformer: where the BERT itself lies: the folder, or one inside it.
         pooling: one or several poolings, side by side.
         include_prompt: whether the tokens of a prompt take part in pooling.
         steps: `Dense` and `Normalize` modules that follow.
@@ -100,7 +99,7 @@ class SentenceFolder:
         default_prompt_name: the prompt that is used when none is asked for.
     """
 
-    transformer: str
+    transformer: Source
     pooling: list[str] = field(default_factory=lambda: ["mean"])
     include_prompt: bool = True
     steps: list[nn.Module] = field(default_factory=list)
@@ -118,7 +117,7 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
         ValueError: a module, pooling or activation that minibert does not have, named; or a damaged file.
         FileNotFoundError: a file that modules.json promises is not there.
     """
-    found = SentenceFolder(transformer=str(source))
+    found = SentenceFolder(transformer=source)
     path = source.file("modules.json")
     if path is None:
         return found
@@ -177,12 +176,7 @@ def _read_modules(path: Path) -> list[tuple[str, str]]:
 
 
 def _read_transformer(source: Source, folder: str, found: SentenceFolder) -> None:
-    if folder:
-        # on the Hub: fetched into the cache, where it is a folder like any other
-        found.transformer = str(source.require(f"{folder}config.json").parent)
-        source.require(*(folder + name for name in WEIGHT_FILES))
-        for name in _TOKENIZER_FILES:
-            source.file(folder + name)
+    found.transformer = source.inside(folder)
     if path := source.file(f"{folder}sentence_bert_config.json"):
         config = read_json(path)
         found.max_length = _get(path, config, "max_seq_length", int, None)
@@ -213,8 +207,7 @@ def _read_dense(source: Source, folder: str) -> Dense:
     inputs, outputs = (_get(path, config, size, int, 0) for size in ("in_features", "out_features"))
     with torch.device("meta"):  # the numbers come from the file
         dense = Dense(inputs, outputs, _get(path, config, "bias", bool, True), activation)
-    source.require(*(folder + name for name in WEIGHT_FILES))
-    weights = read_tensors(Source(path.parent))
+    weights = read_tensors(source.inside(folder))
     expected = {name: tuple(tensor.shape) for name, tensor in dense.state_dict().items()}
     received = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     if received != expected:

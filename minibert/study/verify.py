@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-import minibert
+from minibert.auto import has_pooler, whole_class
+from minibert.checkpoint import read_tensors
+from minibert.config import BertConfig
 from minibert.files import Source
-from minibert.study import has_pooler, head_class
+from minibert.heads import BertForMultipleChoice
+from minibert.model import BertModel
+from minibert.pretrained import PreTrainedModel
+from minibert.tokenization.tokenizer import BertTokenizer
 
 TEXTS = (
     "I love Korea",
@@ -93,7 +100,7 @@ class Verification:
         )
 
 
-def verify(name: str, texts: Sequence[str] = TEXTS, **source_options: Any) -> Verification:
+def verify(name: str | os.PathLike[str] | Source, texts: Sequence[str] = TEXTS, **source_options: Any) -> Verification:
     """Compares tokenizer, every layer, the pooler and the heads of a checkpoint with transformers.
 
     The tokenizer is compared on each text and on pairs of texts; the model on the pairs, which have two segments and
@@ -112,11 +119,12 @@ def verify(name: str, texts: Sequence[str] = TEXTS, **source_options: Any) -> Ve
     if not texts:
         raise ValueError("verify needs at least one text.")
     reference = _reference()
-    source = Source(name, **source_options)
-    config = minibert.BertConfig.from_pretrained(name, **source_options)
-    result = Verification(str(name), f"transformers {reference.__version__}", head_class(source, config))
+    source = Source.of(name, **source_options)
+    config, names = BertConfig.from_pretrained(source), read_tensors(source).keys()
+    whole = whole_class(names, config)
+    result = Verification(str(source), f"transformers {reference.__version__}", whole.__name__)
     pairs = list(texts), list(texts)[::-1]
-    tokenizer = minibert.BertTokenizer.from_pretrained(name, **source_options)
+    tokenizer = BertTokenizer.from_pretrained(source)
     folder = source.require("config.json").parent  # by now everything that the checkpoint has lies there
     their_tokenizer = reference.BertTokenizer.from_pretrained(folder)
 
@@ -126,15 +134,15 @@ def verify(name: str, texts: Sequence[str] = TEXTS, **source_options: Any) -> Ve
         ours, batch = tokenizer(*arguments, **options), dict(their_tokenizer(*arguments, **options))
         result.comparisons += [_compare(f"tokenizer.{label}.{key}", ours[key], batch[key]) for key in batch]
 
-    pooler = {"add_pooling_layer": has_pooler(source)}
+    pooler = has_pooler(names)
     for attention in ("eager", "sdpa"):
-        models = _load("BertModel", name, folder, source_options, attn_implementation=attention, **pooler)
+        models = _load(BertModel, source, folder, attn_implementation=attention, add_pooling_layer=pooler)
         with torch.no_grad():
             outputs = [m(**batch, output_hidden_states=True, output_attentions=attention == "eager") for m in models]
         result.comparisons += _compare_layers(*outputs) if attention == "eager" else _compare_outputs("sdpa", *outputs)
-    if result.head != "BertModel":
-        models = _load(result.head, name, folder, source_options)
-        if result.head == "BertForMultipleChoice":
+    if whole is not BertModel:
+        models = _load(whole, source, folder)
+        if whole is BertForMultipleChoice:
             batch = {key: value[:, None] for key, value in batch.items()}  # (batch, choices, seq)
         with torch.no_grad():
             result.comparisons += _compare_outputs(result.head, *[m(**batch) for m in models])
@@ -153,9 +161,10 @@ def _reference() -> Any:
     return transformers
 
 
-def _load(kind: str, name: str, folder: Any, source_options: dict[str, Any], **options: Any) -> tuple[Any, Any]:
-    ours = getattr(minibert, kind).from_pretrained(name, **source_options, **options)
-    theirs = getattr(_reference(), kind).from_pretrained(folder, dtype=ours.dtype, **options)
+def _load(kind: type[PreTrainedModel], source: Source, folder: Path, **options: Any) -> tuple[Any, Any]:
+    """Our model and the reference's, each from the files."""
+    ours = kind.from_pretrained(source, **options)
+    theirs = getattr(_reference(), kind.__name__).from_pretrained(folder, dtype=ours.dtype, **options)
     return ours, theirs.eval()
 
 

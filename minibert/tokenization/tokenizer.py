@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from minibert.files import Source
+from minibert.files import Source, split_source
 from minibert.tokenization import files
 from minibert.tokenization.rows import (
     BatchEncoding,
@@ -120,38 +120,31 @@ class BertTokenizer(Vocabulary):
     @classmethod
     def from_pretrained(
         cls,
-        name: str | os.PathLike[str],
+        name: str | os.PathLike[str] | Source,
         *,
-        revision: str | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
-        local_files_only: bool = False,
-        token: str | bool | None = None,
         use_fast: bool = True,
-        **overrides: Any,
+        **options: Any,
     ) -> BertTokenizer:
         """Loads a tokenizer.
 
         Args:
-            name: a folder, a bundled model, a Hub id, or one vocab.txt or tokenizer.json file.
-            revision: branch, tag or commit of the Hub repository.
-            cache_dir: the Hub cache to use instead of the default one.
-            local_files_only: never ask the network.
-            token: Hub token for private repositories.
+            name: a folder, a bundled model, a Hub id, a `Source`, or one vocab.txt or tokenizer.json file.
             use_fast: without effect; there is one implementation.
-            overrides: arguments of the constructor that go before what the files say (`do_lower_case=False`).
+            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `Source`; anything else is an
+                argument of the constructor that goes before what the files say (`do_lower_case=False`).
 
         Raises:
             FileNotFoundError: nothing of that name, or no vocabulary in it.
             ValueError: files that are broken or for another kind of tokenizer.
         """
-        if Path(name).is_file():
-            settings = files.read_file(Path(name))
+        if not isinstance(name, Source) and Path(name).is_file():
+            settings, overrides = files.read_file(Path(name)), options
         else:
-            where = {"revision": revision, "cache_dir": cache_dir, "local_files_only": local_files_only, "token": token}
-            settings = files.read_source(Source(name, **where))  # type: ignore[arg-type]
+            source, overrides = split_source(name, options)
+            settings = files.read_source(source)
         if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
             overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
-        return cls(**{**settings, "name_or_path": os.fspath(name), **overrides})
+        return cls(**{**settings, "name_or_path": str(name), **overrides})
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
         """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.

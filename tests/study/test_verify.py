@@ -64,7 +64,7 @@ def test_one_changed_tensor_is_found_where_it_enters(
     tensors[tensor] = tensors[tensor] + 0.01 * torch.randn_like(tensors[tensor])
     save_file(tensors, changed / "model.safetensors", metadata={"format": "pt"})
     load = module._load
-    monkeypatch.setattr(module, "_load", lambda kind, name, _, *rest, **more: load(kind, name, changed, *rest, **more))
+    monkeypatch.setattr(module, "_load", lambda kind, source, _, **options: load(kind, source, changed, **options))
 
     result = verify(str(checkpoint), TEXTS[:2])
 

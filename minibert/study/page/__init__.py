@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import minibert
+from minibert.auto import load_whole
 from minibert.files import Source, check_target, replacing
-from minibert.study import has_pooler, head_class
+from minibert.heads import BertForMaskedLM, BertForPreTraining
 from minibert.study.trace import Trace, trace
 
 MAX_TOKENS = 128
@@ -31,7 +31,7 @@ _PARTS = Path(__file__).parent
 
 def write_page(
     path: str | os.PathLike[str],
-    name: str,
+    name: str | os.PathLike[str] | Source,
     text: str,
     pair: str | None = None,
     pad_to: int | None = None,
@@ -55,12 +55,10 @@ def write_page(
         ValueError: more than 128 tokens, or a checkpoint whose numbers are not finite.
     """
     check_target(path)
-    config, source = minibert.BertConfig.from_pretrained(name, **source_options), Source(name, **source_options)
-    kind, options = head_class(source, config), {"attn_implementation": "eager", **source_options}
-    if kind not in ("BertForPreTraining", "BertForMaskedLM"):  # the page shows no other head
-        kind, options = "BertModel", {**options, "add_pooling_layer": has_pooler(source)}
-    model = getattr(minibert, kind).from_pretrained(name, **options)
-    tokenizer = minibert.BertTokenizer.from_pretrained(name, **source_options)
+    source = Source.of(name, **source_options)
+    model, tokenizer = load_whole(source, attn_implementation="eager")
+    if not isinstance(model, BertForPreTraining | BertForMaskedLM):
+        model = model.base_model  # the page shows no other head
     data = page_data(model, tokenizer, text, pair, pad_to)
     with replacing(path) as temporary:
         shown = source.folder.absolute().name if source.folder else str(source)

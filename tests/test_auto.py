@@ -1,0 +1,67 @@
+"""Loading with all that a checkpoint holds, and how few objects that takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import HEADS, tiny_config
+
+import minibert
+from minibert import BertModel, SentenceEmbedder
+from minibert.auto import load_whole
+from minibert.files import Source
+from minibert.study.page import write_page
+
+
+@pytest.mark.parametrize("name", ["BertModel", *HEADS])
+def test_the_class_follows_the_tensors(name: str, tmp_path: Path) -> None:
+    getattr(minibert, name)(tiny_config()).save_pretrained(tmp_path)
+    minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).save_pretrained(tmp_path)
+    model, tokenizer = load_whole(tmp_path)
+    assert type(model).__name__ == name and tokenizer.tokenize("a") == ["a"]
+    assert model.load_report is not None
+    assert not (model.load_report.missing or model.load_report.left_out or model.load_report.unexpected)
+
+
+def test_no_pooler_is_drawn_for_a_checkpoint_without_one(tmp_path: Path) -> None:
+    BertModel(tiny_config(), add_pooling_layer=False).save_pretrained(tmp_path)
+    minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(tmp_path)
+    model, _ = load_whole(tmp_path)
+    assert model.base_model.pooler is None
+
+
+LOADS: dict[str, Callable[[str, Path], object]] = {
+    "BertModel": lambda name, _: BertModel.from_pretrained(name),
+    "SentenceEmbedder": lambda name, _: SentenceEmbedder.from_pretrained(name, precision=None),
+    "write_page": lambda name, folder: write_page(folder / "page.html", name, "Paris is in France"),
+}
+
+
+@pytest.mark.parametrize("what", LOADS)
+def test_one_source_is_made_and_handed_on(
+    what: str, minilm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Counter[type] = Counter()
+
+    def counting(kind: type) -> None:
+        original = kind.__init__
+
+        def counted(self: object, *args: object, **options: object) -> None:
+            made[kind] += 1
+            original(self, *args, **options)
+
+        monkeypatch.setattr(kind, "__init__", counted)
+
+    counting(Source)
+    LOADS[what]("minibert-tiny" if what == "write_page" else minilm, tmp_path)
+    assert made[Source] == 1
+
+
+def test_a_source_has_its_options_already() -> None:
+    source = Source("minibert-tiny")
+    assert Source.of(source) is source
+    with pytest.raises(ValueError, match="revision belongs to the Source"):
+        BertModel.from_pretrained(source, revision="main")
