@@ -53,7 +53,7 @@ def embed(
         actors: embedders, spread over the cluster.
         threads: CPUs of each.
         batch_size: rows that an actor sorts and encodes together, and at most in a file.
-        prompt_name: as in `SentenceEmbedder.window_options`.
+        prompt_name: as in `SentenceEmbedder.chunk_options`.
         overflow: as there.
         options: `model`, and arguments of `SentenceEmbedder.from_pretrained`.
 

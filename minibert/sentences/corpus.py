@@ -28,7 +28,8 @@ import torch
 
 from minibert.files import check_target, file_sha256, only_run_in, read_json, replacing, write_json
 from minibert.inference.batching import Progress
-from minibert.sentences.embedder import WINDOW, SentenceEmbedder, checked, several
+from minibert.sentences.embedder import SentenceEmbedder
+from minibert.sentences.texts import CHUNK_TEXTS, check_texts, iter_texts
 from minibert.sentences.vectors import FORMATS, open_vectors, vector_format
 
 
@@ -68,9 +69,9 @@ def encode_file(
         OSError: the file cannot be written, FileNotFoundError when its folder does not exist.
     """
     file_format, path = vector_format(path), check_target(path)
-    texts = several(texts)
+    texts = iter_texts(texts)
     with Progress(show_progress) as progress:
-        settings = embedder.window_options(**options)
+        settings = embedder.chunk_options(**options)
         return _write(embedder, texts, path, file_format, settings, progress)
 
 
@@ -80,7 +81,7 @@ def encode_corpus(
     folder: str | Path,
     *,
     file_format: str = "npy",
-    shard_size: int = WINDOW,
+    shard_size: int = CHUNK_TEXTS,
     rank: int = 0,
     world_size: int = 1,
     show_progress: bool = False,
@@ -113,8 +114,8 @@ def encode_corpus(
         raise ValueError(f"shard_size should be a whole number from 1 to {sys.maxsize}, not {shard_size!r}.")
     if not 0 <= rank < world_size:
         raise ValueError(f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}.")
-    settings = embedder.window_options(**options)
-    texts = several(texts)
+    settings = embedder.chunk_options(**options)
+    texts = iter_texts(texts)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     about = {"file_format": file_format, "shard_size": shard_size, **settings, **_describe(embedder)}
@@ -123,7 +124,7 @@ def encode_corpus(
         _check_manifest(folder / "manifest.json", about)
         settings_hash = _sha256_of_json(about)
         for number in count():
-            shard = checked(list(islice(texts, shard_size)))
+            shard = check_texts(list(islice(texts, shard_size)))
             if not shard:
                 break
             lines += len(shard)
@@ -144,10 +145,10 @@ def _write(
 ) -> CorpusReport:
     report = CorpusReport()
     with replacing(path) as temporary, open_vectors(temporary, file_format, embedder.dimension) as write:
-        while window := list(islice(texts, WINDOW)):
-            encoded = embedder.encode_window(window, **settings, progress=progress)
-            write(window, encoded.vectors)
-            report.lines += len(window)
+        while chunk := list(islice(texts, CHUNK_TEXTS)):
+            encoded = embedder.encode_chunk(chunk, **settings, progress=progress)
+            write(chunk, encoded.vectors)
+            report.lines += len(chunk)
             report.tokens += encoded.tokens
             report.overlong += encoded.overlong
     return report

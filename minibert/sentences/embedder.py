@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, islice
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from minibert.files import Source, split_source
-from minibert.inference.batching import BATCH_TOKENS, Progress, batches, cut, merge_windows, windows
+from minibert.inference.batching import BATCH_TOKENS, Progress, batches
 from minibert.inference.optimize import map_batches, optimize
-from minibert.layouts import PackedLayout
 from minibert.model import BertModel
-from minibert.sentences.folder import Dense, Normalize, Truncate, read_sentence_folder
-from minibert.sentences.pooling import POOLINGS, Layers, combine_layers, pool, resolve_layers
-from minibert.tokenization.rows import Encoding
+from minibert.sentences.compat import FamiliarNames
+from minibert.sentences.folder import Normalize, Truncate, read_sentence_folder
+from minibert.sentences.model import SentenceModel
+from minibert.sentences.options import (
+    ChunkOptions,
+    EncodeOptions,
+    Matrix,
+    OutputOptions,
+    Vector,
+    refuse_unknown,
+    signature_of,
+)
+from minibert.sentences.pooling import Layers, resolve_layers
+from minibert.sentences.rows import Rows, merge_windows, rows_of, rows_of_pairs
+from minibert.sentences.texts import CHUNK_TEXTS, Pair, check_pairs, check_texts, iter_texts
+from minibert.sentences.vectors import Vectors
+from minibert.sentences.words import WordVectors, merge_pieces
 from minibert.tokenization.tokenizer import BertTokenizer
 
-Vectors = NDArray[np.float32]
-
-# Texts that are tokenised and sorted together; bounds the memory that token lists take
-WINDOW = 16384
-
-
-class WordVectors(NamedTuple):
-    """The words of a text, where each lies in it (`[start, end)` in characters), and their vectors (words, D)."""
-
-    words: list[str]
-    offsets: list[tuple[int, int]]
-    vectors: Vectors
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Encoded(NamedTuple):
@@ -45,7 +49,7 @@ class Encoded(NamedTuple):
     overlong: int
 
 
-class SentenceEmbedder:
+class SentenceEmbedder(FamiliarNames, SentenceModel):
     """A BERT, its tokenizer, and how hidden states become one vector for each text.
 
     ```python
@@ -84,17 +88,8 @@ class SentenceEmbedder:
         default_prompt_name: str | None = None,
         include_prompt: bool = True,
     ) -> None:
-        self.model = model.eval()
+        super().__init__(model, pooling, layers, layer_weights, steps)
         self.tokenizer = tokenizer
-        self.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
-        if unknown := [name for name in self.pooling if name not in POOLINGS] or not self.pooling:
-            raise ValueError(f"pooling should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}.")
-        if "pooler" in self.pooling and model.pooler is None:
-            raise ValueError('pooling="pooler" needs a model with a pooler: BertModel(config, add_pooling_layer=True).')
-        depth = model.config.num_hidden_layers
-        self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
-        self._keep_all = self.layers != [depth]
-        self.steps = nn.Sequential(*steps).to(model.device).eval()
         positions = model.config.max_position_embeddings
         self.max_length = min(positions, tokenizer.model_max_length if max_length is None else max_length)
         self.prompts = dict(prompts or {})
@@ -102,20 +97,6 @@ class SentenceEmbedder:
         self.include_prompt = include_prompt
         self.precision: str | None = None  # what `from_pretrained` made of the model
         self._named_prompt(None)  # the default one must exist
-        hidden = model.config.hidden_size
-        features = hidden * (len(self.layers) if self.layer_weights is None else 1)
-        self._width = sum(hidden if name == "pooler" else features for name in self.pooling)
-        self.dimension = self._width
-        for step in self.steps:
-            if isinstance(step, Truncate):
-                self.dimension = min(self.dimension, step.dimension)
-            elif isinstance(step, Dense):
-                if step.linear.in_features != self.dimension:
-                    raise ValueError(
-                        f"layers and pooling give vectors of {self.dimension} numbers, but the Dense layer of this "
-                        f"model takes {step.linear.in_features}."
-                    )
-                self.dimension = step.linear.out_features
 
     @classmethod
     def from_pretrained(
@@ -160,7 +141,8 @@ class SentenceEmbedder:
         """
         source, unknown = split_source(name, options)
         if unknown:
-            raise TypeError(f"SentenceEmbedder.from_pretrained has no option {min(unknown)!r}.")
+            known = [name for name in inspect.signature(cls.from_pretrained).parameters if name != "options"]
+            refuse_unknown("SentenceEmbedder.from_pretrained", unknown, known)
         folder = read_sentence_folder(source)
         pooling = folder.pooling if pooling is None else [pooling] if isinstance(pooling, str) else list(pooling)
         # with its pooler only where that is used: sentence models come without one
@@ -205,13 +187,51 @@ class SentenceEmbedder:
         embedder.precision = precision
         return embedder
 
-    def encode(self, texts: str | Iterable[str], *, show_progress: bool = False, **options: Any) -> Vectors:
+    # a string is an iterable of strings, too, and the first signature that fits counts
+    @overload
+    def encode(self, texts: str, **options: Unpack[EncodeOptions]) -> Vector: ...  # type: ignore[overload-overlap]
+    @overload
+    def encode(self, texts: Iterable[str | Pair], **options: Unpack[EncodeOptions]) -> Matrix: ...
+    @overload
+    def encode(
+        self, texts: str | Iterable[str | Pair], *, convert_to_tensor: Literal[True], **options: Unpack[EncodeOptions]
+    ) -> Tensor: ...
+    @overload
+    def encode(
+        self,
+        texts: str | Iterable[str | Pair],
+        *,
+        convert_to_tensor: bool = ...,
+        convert_to_numpy: bool = ...,
+        precision: Literal["float32", "binary", "ubinary"] = ...,
+        output_value: Literal["sentence_embedding", "token_embeddings"] = ...,
+        **options: Unpack[EncodeOptions],
+    ) -> Any: ...
+
+    def encode(
+        self,
+        texts: str | Iterable[str | Pair],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        overflow: Literal["truncate", "mean"] = "truncate",
+        batch_tokens: int = BATCH_TOKENS,
+        show_progress: bool = False,
+        **options: Any,
+    ) -> Any:
         """Vectors of texts, in the order of the texts.
 
         Args:
-            texts: one text or any number of them.
+            texts: one text, or any number of texts or of pairs of texts. Equal ones go through the model once.
+            prompt: put before every text.
+            prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
+            overflow: what to do with a text of more than `max_length` tokens. "truncate" leaves the rest out and says
+                for how many texts; "mean" cuts it into windows, each with the prompt, and takes the mean of their
+                vectors before normalisation, each window counting as many times as it has tokens.
+            batch_tokens: tokens of one pass through the model.
             show_progress: a tqdm bar with tokens per second.
-            options: `prompt`, `prompt_name`, `overflow` and `batch_tokens` as in `window_options`.
+            options: those of `minibert.sentences.options.OutputOptions`, such as `normalize_embeddings`,
+                `convert_to_tensor` and `truncate_dim`.
 
         Returns:
             (N, D) float32; (D,) for a single text; (0, D) for none.
@@ -220,66 +240,79 @@ class SentenceEmbedder:
             ValueError: something that is not a text, an impossible value of an option, or a vector that is not finite.
             TypeError: an option that does not exist.
         """
+        output = OutputOptions.of(options)
+        if output.device is not None:
+            self.to(output.device)
         single = isinstance(texts, str)
-        texts = [texts] if isinstance(texts, str) else list(texts)
-        settings = self.window_options(**options)
-        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        every: list[Any] = [texts] if isinstance(texts, str) else list(texts)
+        settings = self.chunk_options(prompt, prompt_name, overflow, batch_tokens)
         overlong = 0
-        with Progress(show_progress, total=len(texts)) as progress:
-            for start in range(0, len(texts), WINDOW):
-                encoded = self.encode_window(texts[start : start + WINDOW], **settings, progress=progress)
-                vectors[start : start + WINDOW] = encoded.vectors
-                overlong += encoded.overlong
-        self._report_cut(overlong, len(texts), settings["overflow"])
-        return vectors[0] if single else vectors
+        if output.output_value == "token_embeddings":
+            rows = self._rows(every, settings["prompt"], "truncate")
+            overlong, found = len(rows.overlong), self.token_states(rows, batch_tokens)
+        else:
+            vectors = np.empty((len(every), self.dimension), dtype=np.float32)
+            with Progress(output.show_progress_bar or show_progress, total=len(every)) as progress:
+                for start in range(0, len(every), CHUNK_TEXTS):
+                    encoded = self.encode_chunk(every[start : start + CHUNK_TEXTS], **settings, progress=progress)
+                    vectors[start : start + CHUNK_TEXTS] = encoded.vectors
+                    overlong += encoded.overlong
+            found = output.finish(vectors, self.device)
+        self._report_cut(overlong, len(every), overflow)
+        return found[0] if single else found
+
+    @signature_of(encode)
+    def encode_query(self, texts: Any, **options: Any) -> Any:
+        """As `encode`, with the prompt that the model has for queries unless another is asked for."""
+        return self.encode(texts, **self._with_prompt(options, "query"))
+
+    @signature_of(encode)
+    def encode_document(self, texts: Any, **options: Any) -> Any:
+        """As `encode`, with the prompt that the model has for documents, passages or a corpus."""
+        return self.encode(texts, **self._with_prompt(options, "document", "passage", "corpus"))
 
     def encode_stream(
-        self, texts: Iterable[str], *, window: int = WINDOW, **options: Any
+        self, texts: Iterable[str], *, chunk_size: int = CHUNK_TEXTS, **options: Unpack[ChunkOptions]
     ) -> Iterator[tuple[list[str], Vectors]]:
-        """Encodes any number of texts, never holding more than `window` of them.
+        """Encodes any number of texts, never holding more than `chunk_size` of them.
 
         Args:
             texts: read as far as the vectors are asked for.
-            window: texts that are sorted and encoded together.
-            options: as in `encode`.
+            chunk_size: texts that are sorted and encoded together.
+            options: `prompt`, `prompt_name`, `overflow` and `batch_tokens` as in `encode`.
 
         Yields:
-            The next texts and their vectors (window, D), in the order of the texts.
+            The next texts and their vectors (chunk_size, D), in the order of the texts.
 
         Raises:
-            ValueError: as `encode`; a single string, or a window below 1.
+            ValueError: as `encode`; a single string, or a chunk size below 1.
         """
-        if window < 1:
-            raise ValueError(f"window should be 1 or more, not {window}.")
-        texts = several(texts)
-        settings = self.window_options(**options)
+        if chunk_size < 1:
+            raise ValueError(f"chunk_size should be 1 or more, not {chunk_size}.")
+        texts = iter_texts(texts)
+        settings = self.chunk_options(**options)
         count = overlong = 0
-        while batch := list(islice(texts, window)):
-            encoded = self.encode_window(batch, **settings)
-            count, overlong = count + len(batch), overlong + encoded.overlong
-            yield batch, encoded.vectors
+        while chunk := list(islice(texts, chunk_size)):
+            encoded = self.encode_chunk(chunk, **settings)
+            count, overlong = count + len(chunk), overlong + encoded.overlong
+            yield chunk, encoded.vectors
         self._report_cut(overlong, count, settings["overflow"])
 
-    def window_options(
+    def chunk_options(
         self,
         prompt: str | None = None,
         prompt_name: str | None = None,
         overflow: str = "truncate",
         batch_tokens: int = BATCH_TOKENS,
+        **unknown: NoReturn,
     ) -> dict[str, Any]:
-        """Checks the options of every way to encode, and looks the prompt up: arguments for `encode_window`.
-
-        Args:
-            prompt: put before every text.
-            prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
-            overflow: what to do with a text of more than `max_length` tokens. "truncate" leaves the rest out and says
-                for how many texts; "mean" cuts it into windows, each with the prompt, and takes the mean of their
-                vectors before normalisation, each window counting as many times as it has tokens.
-            batch_tokens: tokens of one pass through the model.
+        """Checks the options of every way to encode, and looks the prompt up: arguments for `encode_chunk`.
 
         Raises:
             ValueError: an impossible value, or a prompt that is unknown or leaves no room for a text.
+            TypeError: an option that does not exist.
         """
+        refuse_unknown("encoding in chunks", unknown, ChunkOptions.__annotations__)
         if prompt is not None and prompt_name is not None:
             raise ValueError("pass prompt or prompt_name, not both.")
         if overflow not in ("truncate", "mean"):
@@ -292,41 +325,60 @@ class SentenceEmbedder:
             raise ValueError(f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take {head + 1}.")
         return {"prompt": prompt, "overflow": overflow, "batch_tokens": batch_tokens}
 
-    def encode_window(
-        self, texts: Sequence[str], *, prompt: str, overflow: str, batch_tokens: int, progress: Progress | None = None
+    def encode_chunk(
+        self,
+        texts: Sequence[str | Pair],
+        *,
+        prompt: str,
+        overflow: str,
+        batch_tokens: int,
+        progress: Progress | None = None,
     ) -> Encoded:
         """Encodes texts that are sorted together, and counts; what every way to encode is made of.
 
-        The result depends on the texts and the options (see `window_options`) alone, not on what was encoded before.
+        The result depends on the texts and the options (see `chunk_options`) alone, not on what was encoded before.
         """
         if not texts:
             return Encoded(np.empty((0, self.dimension), dtype=np.float32), 0, 0)
-        head = self._head(prompt)
-        rows, counts, overlong = self._rows(checked(texts), prompt, head, overflow)
-        lengths = [len(row) for row in rows]
-        skip = 0 if self.include_prompt or not prompt else head
-        first = [window == 0 for own in counts for window in range(own)]  # of its text
-        pooled = torch.empty(len(rows), self._width)
+        copies = Counter(texts)  # of each text, which is encoded once
+        rows = self._rows(list(copies), prompt, overflow)
+        lengths = [len(row) for row in rows.ids]
+        skip = 0 if self.include_prompt or not prompt else self._head(prompt)
+        # texts that are done with a row: those of a text's first window
+        done = [count for own, n in zip(rows.windows, copies.values(), strict=True) for count in (n, *[0] * (own - 1))]
+        pooled = torch.empty(len(lengths), self.width)
 
         def run(batch: list[int]) -> Tensor:
-            sizes = [lengths[index] for index in batch]
             with torch.inference_mode():
-                features, pooler_output = self._features([rows[index] for index in batch], sizes)
-                return pool(features, sizes, self.pooling, skip=skip, pooler_output=pooler_output).cpu()
+                return self.pooled(*rows.packed(batch, self.device), skip).cpu()
 
-        todo = list(batches(lengths, batch_tokens))
-        for batch, part in zip(todo, map_batches(self.model, run, todo), strict=True):
-            pooled[batch] = part
-            if progress is not None:
-                progress.add(sum(first[index] for index in batch), sum(lengths[index] for index in batch))
-        with torch.inference_mode():
-            if len(rows) > len(texts):
-                pooled = merge_windows(pooled, lengths, counts)
-            vectors = self.steps(pooled.to(self.model.device)).cpu().numpy()
+        with self.in_eval_mode():
+            todo = list(batches(lengths, batch_tokens))
+            for batch, part in zip(todo, map_batches(self.model, run, todo), strict=True):
+                pooled[batch] = part
+                if progress is not None:
+                    progress.add(sum(done[index] for index in batch), sum(lengths[index] for index in batch))
+            with torch.inference_mode():
+                if len(lengths) > len(copies):
+                    pooled = merge_windows(pooled, lengths, rows.windows)
+                vectors = self.steps(pooled.to(self.device)).cpu().numpy()
         if not (finite := np.isfinite(vectors).all(axis=1)).all():
-            text = texts[int(finite.argmin())]
+            text = list(copies)[int(finite.argmin())]
             raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
-        return Encoded(vectors, sum(lengths), overlong)
+        if len(copies) < len(texts):
+            place = {text: number for number, text in enumerate(copies)}
+            vectors = vectors[[place[text] for text in texts]]
+        cut = list(copies.values())
+        return Encoded(vectors, sum(lengths), sum(cut[number] for number in rows.overlong))
+
+    @overload
+    def words(  # type: ignore[overload-overlap]
+        self, texts: str, *, merge: Literal["mean", "first"] = ..., batch_tokens: int = ...
+    ) -> WordVectors: ...
+    @overload
+    def words(
+        self, texts: Sequence[str], *, merge: Literal["mean", "first"] = ..., batch_tokens: int = ...
+    ) -> list[WordVectors]: ...
 
     def words(self, texts: str | Sequence[str], *, merge: str = "mean", batch_tokens: int = BATCH_TOKENS) -> Any:
         """Vectors of the words of texts, from the chosen layers, without prompt, pooling and normalisation.
@@ -344,23 +396,15 @@ class SentenceEmbedder:
         """
         if merge not in ("mean", "first"):
             raise ValueError(f'merge should be "mean" or "first", not {merge!r}.')
-        if isinstance(texts, str):
-            return self.words([texts], merge=merge)[0]
-        if not texts:
+        every = check_texts([texts] if isinstance(texts, str) else texts)
+        if not every:
             return []
-        encodings = self.tokenizer(checked(texts), truncation=True, max_length=self.max_length).encodings
-        full = [text for text, e in zip(texts, encodings, strict=True) if len(e.ids) == self.max_length]
-        whole = self.tokenizer(full, verbose=False)["input_ids"] if full else []
-        overlong = sum(len(ids) > self.max_length for ids in whole)
-        self._report_cut(overlong, len(texts), "truncate", advice="words past it have no vector.")
-        found: dict[int, WordVectors] = {}
-        with torch.inference_mode():
-            for batch in batches([len(encoding.ids) for encoding in encodings], batch_tokens):
-                lengths = [len(encodings[index].ids) for index in batch]
-                features, _ = self._features([encodings[index].ids for index in batch], lengths)
-                for index, states in zip(batch, features.split_with_sizes(lengths), strict=True):
-                    found[index] = _word_vectors(texts[index], encodings[index], states, merge)
-        return [found[index] for index in range(len(texts))]
+        rows = rows_of(self.tokenizer, every, self.max_length, "truncate", 1)
+        self._report_cut(len(rows.overlong), len(every), "truncate", advice="words past it have no vector.")
+        encodings = self.tokenizer(every, truncation=True, max_length=self.max_length).encodings
+        states = self.token_states(rows, batch_tokens)
+        found = [merge_pieces(*one, merge) for one in zip(every, encodings, states, strict=True)]
+        return found[0] if isinstance(texts, str) else found
 
     def _report_cut(
         self, overlong: int, count: int, overflow: str, advice: str = 'overflow="mean" takes all of them in.'
@@ -377,65 +421,22 @@ class SentenceEmbedder:
             raise ValueError(f"there is no prompt {name!r}; this model has {', '.join(self.prompts) or 'none'}.")
         return "" if name is None else self.prompts[name]
 
+    def _with_prompt(self, options: dict[str, Any], *names: str) -> dict[str, Any]:
+        """The options with the first of these prompts that the model has, if they ask for none."""
+        if options.get("prompt") is None and options.get("prompt_name") is None:
+            options["prompt_name"] = next((name for name in names if name in self.prompts), None)
+        return options
+
     def _head(self, prompt: str) -> int:
         """Tokens that begin every window: [CLS] and the prompt's."""
         return len(self.tokenizer(prompt, verbose=False)["input_ids"]) - 1
 
-    def _rows(
-        self, texts: Sequence[str], prompt: str, head: int, overflow: str
-    ) -> tuple[list[list[int]], list[int], int]:
-        """Token ids of every window, the windows of each text, and how many texts were too long for one."""
-        if prompt:
-            texts = [prompt + text for text in texts]
-        only_ids: dict[str, Any] = {"return_token_type_ids": False, "return_attention_mask": False, "verbose": False}
-        rows: list[list[int]] = self.tokenizer(texts, **only_ids)["input_ids"]
-        overlong = [index for index, row in enumerate(rows) if len(row) > self.max_length]
+    def _rows(self, texts: Sequence[Any], prompt: str, overflow: str) -> Rows:
+        """Rows of texts, or of pairs if the first is one."""
+        if not texts or not isinstance(texts[0], tuple | list):
+            with_prompt = [prompt + text for text in check_texts(texts)] if prompt else check_texts(texts)
+            return rows_of(self.tokenizer, with_prompt, self.max_length, overflow, self._head(prompt))
         if overflow == "mean":
-            cuts = [windows(row, self.max_length, head) for row in rows]
-            return list(chain.from_iterable(cuts)), [len(own) for own in cuts], len(overlong)
-        for index in overlong:
-            rows[index] = cut(rows[index], self.max_length, self.tokenizer.truncation_side)
-        return rows, [1] * len(rows), len(overlong)
-
-    def _features(self, rows: Sequence[list[int]], lengths: list[int]) -> tuple[Tensor, Tensor | None]:
-        """Features of the tokens of all rows one after the other, (tokens, D), and the pooler's output."""
-        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=sum(lengths))
-        output = self.model(
-            torch.from_numpy(ids).to(self.model.device),
-            layout=PackedLayout(lengths),
-            output_hidden_states=self._keep_all,
-            return_dict=True,
-        )
-        if self._keep_all:
-            return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
-        return combine_layers([output.last_hidden_state], [0], self.layer_weights), output.pooler_output
-
-
-def several(texts: Iterable[str]) -> Iterator[str]:
-    """Any number of texts, one at a time.
-
-    Raises:
-        ValueError: a single string, whose letters would be taken for texts.
-    """
-    if isinstance(texts, (str, os.PathLike)):
-        raise ValueError(f"texts should be several strings, not {texts!r}; minibert.files.read_lines reads a file's.")
-    return iter(texts)
-
-
-def checked(texts: Sequence[str]) -> list[str]:
-    """The texts in a list; ValueError for what is not a string."""
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"texts should be strings, but number {index} is {text!r}.")
-    return list(texts)
-
-
-def _word_vectors(text: str, encoding: Encoding, states: Tensor, merge: str) -> WordVectors:
-    """Merges the states of a text's tokens, (tokens, D), into those of its words."""
-    pieces = [token for token, word in enumerate(encoding.word_ids) if word is not None]
-    words = [list(group) for _, group in groupby(pieces, key=lambda token: encoding.word_ids[token])]
-    offsets = [(encoding.offsets[word[0]][0], encoding.offsets[word[-1]][1]) for word in words]
-    vectors = states[:0]  # for a text without words
-    if words:
-        vectors = pool(states[pieces], [len(word) for word in words], "mean" if merge == "mean" else "cls")
-    return WordVectors([text[start:end] for start, end in offsets], offsets, vectors.cpu().numpy())
+            raise ValueError('overflow="mean" is for single texts; a pair is cut.')
+        pairs = [(prompt + first, second) for first, second in check_pairs(texts)]
+        return rows_of_pairs(self.tokenizer, pairs, self.max_length)

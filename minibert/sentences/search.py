@@ -1,30 +1,65 @@
-"""Comparing vectors: cosine similarity, and the nearest of a corpus by looking at all of them."""
+"""Comparing vectors: similarities, and the nearest of a corpus by looking at all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
 
-_ROWS = 65536  # corpus vectors that are compared at a time
+# corpus vectors that are compared at a time: few enough for the scores of 1,000 queries to take 32 MB
+BLOCK_ROWS = 8192
+
+# similarity of every two rows, (n, D) and (m, D) to (n, m), the larger the more alike
+METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cosine": lambda a, b: F.normalize(a, dim=1) @ F.normalize(b, dim=1).T,
+    "dot": lambda a, b: a @ b.T,
+    "euclidean": lambda a, b: -torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist"),
+    "manhattan": lambda a, b: -torch.cdist(a, b, p=1.0),
+}
 
 
-def similarity(a: ArrayLike, b: ArrayLike) -> NDArray[np.float32]:
-    """Cosine of the angle between each vector of `a` and each of `b`: (n, D) and (m, D) to (n, m).
+def similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.float32]:
+    """How alike each vector of `a` and each of `b` are: (n, D) and (m, D) to (n, m).
 
-    A single vector (D,) counts as one row. A vector of zeros is similar to nothing, 0.
+    A single vector (D,) counts as one row. A vector of zeros has the cosine 0 with everything.
+
+    Args:
+        a: NumPy arrays, tensors or lists of numbers.
+        b: the same.
+        metric: "cosine" of the angle, "dot" product, or the negative "euclidean" or "manhattan" distance.
 
     Raises:
-        ValueError: vectors of different lengths.
+        ValueError: vectors of different lengths, or an unknown metric.
     """
-    left, right = _unit_rows(a), _unit_rows(b)
-    if left.shape[1] != right.shape[1]:
-        raise ValueError(f"the vectors should be equally long, but have {left.shape[1]} and {right.shape[1]} numbers.")
-    cosines: NDArray[np.float32] = left @ right.T
-    return cosines
+    left, right = _comparable(a, b, metric)
+    scores: NDArray[np.float32] = np.asarray(METRICS[metric](left, right))
+    return scores
 
 
-def nearest(queries: ArrayLike, corpus: ArrayLike, top: int = 5) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The `top` rows of `corpus` (N, D) that are most similar to each of `queries` (n, D); exact.
+def pairwise_similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.float32]:
+    """How alike each vector of `a` is to the one of `b` in its place: (n, D) and (n, D) to (n,); see `similarity`."""
+    left, right = _comparable(a, b, metric)
+    if len(left) != len(right):
+        raise ValueError(f"pairs need equally many vectors, not {len(left)} and {len(right)}.")
+    if metric in ("cosine", "dot"):
+        left, right = (F.normalize(x, dim=1) for x in (left, right)) if metric == "cosine" else (left, right)
+        return (left * right).sum(dim=1).numpy()
+    distances: Tensor = torch.linalg.vector_norm(left - right, ord=2 if metric == "euclidean" else 1, dim=1)
+    return (-distances).numpy()
+
+
+def nearest(queries: Any, corpus: Any, top: int = 5) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The `top` rows of `corpus` that are most similar to each of `queries`, by cosine; exact.
+
+    Args:
+        queries: (n, D).
+        corpus: (N, D): an array, memory-mapped or not, or what `open_corpus` gives; a block of it is read at a time.
+        top: rows for each query.
 
     Returns:
         Row numbers and cosines, (n, min(top, N)) each, the most similar first; equals in the order of the corpus.
@@ -34,21 +69,53 @@ def nearest(queries: ArrayLike, corpus: ArrayLike, top: int = 5) -> tuple[NDArra
     """
     if top < 1:
         raise ValueError(f"top should be 1 or more, not {top}.")
-    corpus = np.asarray(corpus)
-    queries = np.atleast_2d(np.asarray(queries))
-    rows: NDArray[np.int64] = np.empty((len(queries), 0), dtype=np.int64)
-    scores: NDArray[np.float32] = np.empty((len(queries), 0), dtype=np.float32)
-    for start in range(0, len(corpus), _ROWS):  # the best so far go on against the next rows
-        block = similarity(queries, corpus[start : start + _ROWS])
-        numbers = np.broadcast_to(np.arange(start, start + block.shape[1]), block.shape)
-        scores, rows = np.concatenate([scores, block], axis=1), np.concatenate([rows, numbers], axis=1)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
-        scores, rows = np.take_along_axis(scores, best, axis=1), np.take_along_axis(rows, best, axis=1)
-    return rows, scores
+    if not hasattr(corpus, "shape"):
+        corpus = np.asarray(corpus, dtype=np.float32)
+    wanted = F.normalize(_matrix(queries), dim=1)
+    scores, rows = wanted.new_empty(len(wanted), 0), torch.empty(len(wanted), 0, dtype=torch.long)
+    for start in range(0, len(corpus), BLOCK_ROWS):  # the best so far compete with those of the next block
+        block, _ = _comparable(corpus[start : start + BLOCK_ROWS], wanted, "cosine")
+        found, numbers = _top(wanted @ F.normalize(block, dim=1).T, top)
+        scores, rows = torch.cat([scores, found], dim=1), torch.cat([rows, numbers + start], dim=1)
+        # of equal scores the first stays: those of earlier blocks stand before those of later ones
+        best = scores.argsort(dim=1, descending=True, stable=True)[:, :top]
+        scores, rows = scores.gather(1, best), rows.gather(1, best)
+    return rows.numpy(), scores.numpy()
 
 
-def _unit_rows(vectors: ArrayLike) -> NDArray[np.float32]:
-    rows: NDArray[np.float32] = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: NDArray[np.float32] = (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32, copy=False)
-    return unit
+def _top(scores: Tensor, top: int) -> tuple[Tensor, Tensor]:
+    """The `top` largest of each row and their columns, largest first, equals in the order of the columns.
+
+    torch.topk takes any of several equal numbers. Equals among the chosen are put in order here; where the last one
+    that is chosen equals the first one that is not, the row is sorted whole.
+    """
+    values, columns = scores.topk(min(top + 1, scores.shape[1]), dim=1)
+    columns, order = columns.sort(dim=1)
+    values = values.gather(1, order)
+    values, order = values.sort(dim=1, descending=True, stable=True)
+    columns = columns.gather(1, order)
+    if values.shape[1] > top:
+        for row in (values[:, top - 1] == values[:, top]).nonzero()[:, 0].tolist():
+            # only what may be among the best: large rows of equals are rare, but must not take long either
+            few = (scores[row] >= values[row, top - 1]).nonzero()[:, 0]
+            best = few[scores[row, few].argsort(descending=True, stable=True)[:top]]
+            values[row, :top], columns[row, :top] = scores[row, best], best
+    return values[:, :top], columns[:, :top]
+
+
+def _comparable(a: Any, b: Any, metric: str) -> tuple[Tensor, Tensor]:
+    if metric not in METRICS:
+        raise ValueError(f"metric should be one of {', '.join(METRICS)}, not {metric!r}.")
+    left, right = _matrix(a), _matrix(b)
+    if left.shape[1] != right.shape[1]:
+        raise ValueError(f"the vectors should be equally long, but have {left.shape[1]} and {right.shape[1]} numbers.")
+    return left, right
+
+
+def _matrix(vectors: Any) -> Tensor:
+    """Vectors as a float32 tensor (n, D) on the CPU."""
+    if isinstance(vectors, list | tuple) and len(vectors) and isinstance(vectors[0], Tensor):
+        vectors = torch.stack(list(vectors))
+    if isinstance(vectors, Tensor):
+        vectors = vectors.detach().cpu().float().numpy()
+    return torch.from_numpy(np.atleast_2d(np.array(vectors, dtype=np.float32)))

@@ -28,11 +28,12 @@ from minibert.checkpoint import write_tensors
 from minibert.config import BertConfig
 from minibert.files import write_json
 from minibert.layouts import PackedLayout
+from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
-from minibert.sentences.embedder import SentenceEmbedder, Vectors
+from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.folder import Dense, Normalize
-from minibert.sentences.pooling import combine_layers, pool
 from minibert.sentences.search import similarity
+from minibert.sentences.vectors import Vectors
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_table
@@ -52,14 +53,16 @@ class SimilarityModel(PreTrainedModel):
 
     def __init__(self, embedder: SentenceEmbedder) -> None:
         super().__init__(embedder.model.config)
-        self.embedder, self.bert, self.steps = embedder, embedder.model, embedder.steps
+        self.embedder = embedder
+
+    @property
+    def bert(self) -> BertModel:
+        """The BERT inside."""
+        return self.embedder.model
 
     def forward(self, input_ids: Tensor, layout: PackedLayout) -> Tensor:
         """(tokens,) to (texts, dimension)."""
-        output = self.bert(input_ids, layout=layout, output_hidden_states=True, return_dict=True)
-        features = combine_layers(output.hidden_states, self.embedder.layers, self.embedder.layer_weights)
-        pooled = pool(features, layout.lengths, self.embedder.pooling, pooler_output=output.pooler_output)
-        vectors: Tensor = self.steps(pooled)
+        vectors: Tensor = self.embedder(input_ids, layout)
         return vectors
 
     def save_pretrained(self, folder: Path_) -> None:

@@ -18,9 +18,10 @@ from tiny_folder import VOCABULARY, WORDS, sentence_folder, tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
 from minibert.files import Source
-from minibert.inference.batching import batches, cut, windows
+from minibert.inference.batching import batches
 from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.pooling import combine_layers
+from minibert.sentences.rows import split_row, truncate_row
 
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "x", "trees. trees, trees!", "hello world"]
 
@@ -124,7 +125,7 @@ class TestLongTexts:
     def test_the_tokenizers_side_is_cut(self, folder: Path, side: str) -> None:
         tokenizer = BertTokenizer.from_pretrained(folder, truncation_side=side)
         whole = tokenizer(self.LONG, verbose=False)["input_ids"]
-        assert cut(whole, 20, side) == tokenizer(self.LONG, truncation=True, max_length=20)["input_ids"]
+        assert truncate_row(whole, 20, side) == tokenizer(self.LONG, truncation=True, max_length=20)["input_ids"]
 
     def test_mean_over_windows(self, embedder: SentenceEmbedder) -> None:
         prompt = "query: "
@@ -142,9 +143,9 @@ class TestLongTexts:
     @given(length=st.integers(3, 200), head=st.integers(1, 5), limit=st.integers(7, 50))
     def test_windows_lose_and_double_nothing(self, length: int, head: int, limit: int) -> None:
         row = [*range(head + length), -1]
-        cut = windows(row, limit, head)
-        assert all(w[:head] == row[:head] and w[-1] == -1 and head < len(w) - 1 < limit for w in cut)
-        assert [token for w in cut for token in w[head:-1]] == row[head:-1]
+        windows = split_row(row, limit, head)
+        assert all(w[:head] == row[:head] and w[-1] == -1 and head < len(w) - 1 < limit for w in windows)
+        assert [token for w in windows for token in w[head:-1]] == row[head:-1]
 
 
 class TestStream:
@@ -157,13 +158,13 @@ class TestStream:
                 read = number
                 yield "hello"
 
-        stream = embedder.encode_stream(texts(), window=10)
+        stream = embedder.encode_stream(texts(), chunk_size=10)
         for number in range(1, 4):
             window, vectors = next(stream)
             assert (len(window), vectors.shape, read) == (10, (10, 32), 10 * number)
 
     def test_same_vectors(self, embedder: SentenceEmbedder) -> None:
-        texts, vectors = zip(*embedder.encode_stream(TEXTS, window=4), strict=True)
+        texts, vectors = zip(*embedder.encode_stream(TEXTS, chunk_size=4), strict=True)
         assert [*texts[0], *texts[1]] == TEXTS
         np.testing.assert_allclose(np.concatenate(vectors), embedder.encode(TEXTS), atol=1e-6)
 
@@ -393,10 +394,10 @@ class TestTruncation:
 class TestCounts:
     """Nothing is left out in silence."""
 
-    def test_a_stream_counts_all_its_windows(self, embedder: SentenceEmbedder) -> None:
+    def test_a_stream_counts_all_its_chunks(self, embedder: SentenceEmbedder) -> None:
         long = "hello " * 100
         with pytest.warns(UserWarning, match=r"^3 of 5 texts have more than 64 tokens") as warned:
-            list(embedder.encode_stream([long, "in", long, "how", long], window=2))
+            list(embedder.encode_stream([long, "in", long, "how", long], chunk_size=2))
         assert len(warned) == 1
 
     def test_words_that_are_left_out(self, embedder: SentenceEmbedder) -> None:
@@ -412,5 +413,5 @@ class TestCounts:
     def test_one_string_is_not_several(self, embedder: SentenceEmbedder) -> None:
         with pytest.raises(ValueError, match=r"should be several strings, not 'a\.txt'; minibert\.files\.read_lines"):
             list(embedder.encode_stream("a.txt"))
-        with pytest.raises(ValueError, match="window should be 1 or more, not 0"):
-            list(embedder.encode_stream(["a"], window=0))
+        with pytest.raises(ValueError, match="chunk_size should be 1 or more, not 0"):
+            list(embedder.encode_stream(["a"], chunk_size=0))

@@ -1,0 +1,90 @@
+"""The names under which other libraries' users look for what SentenceEmbedder does, all in one place.
+
+Each is a line or two around a method of ours: sentence-transformers' names, and the duck types of LangChain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from minibert.sentences.search import pairwise_similarity, similarity
+
+if TYPE_CHECKING:
+    from minibert.tokenization.rows import BatchEncoding
+    from minibert.tokenization.tokenizer import BertTokenizer
+
+
+class FamiliarNames:
+    """What `SentenceEmbedder` is called by code that was written for another library."""
+
+    if TYPE_CHECKING:  # what the embedder has
+        tokenizer: BertTokenizer
+        max_length: int
+        dimension: int
+        include_prompt: bool
+        encode_query: Any
+        encode_document: Any
+
+    similarity_fn_name: str = "cosine"
+
+    @property
+    def max_seq_length(self) -> int:
+        """`max_length`."""
+        return self.max_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, length: int) -> None:
+        self.max_length = length
+
+    def get_max_seq_length(self) -> int:
+        """`max_length`."""
+        return self.max_length
+
+    def get_embedding_dimension(self) -> int:
+        """`dimension`."""
+        return self.dimension
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """`dimension`."""
+        return self.dimension
+
+    def set_pooling_include_prompt(self, include_prompt: bool) -> None:
+        """Sets `include_prompt`."""
+        self.include_prompt = include_prompt
+
+    def tokenize(self, texts: Sequence[str]) -> BatchEncoding:
+        """Padded rows for the model, as PyTorch tensors (batch, seq)."""
+        return self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
+        )
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+        """`minibert.similarity` of every two vectors, (n, D) and (m, D) to (n, m), by `similarity_fn_name`."""
+        return torch.from_numpy(similarity(embeddings1, embeddings2, self.similarity_fn_name))
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+        """Similarity of each vector with the one in its place, (n, D) and (n, D) to (n,)."""
+        return torch.from_numpy(pairwise_similarity(embeddings1, embeddings2, self.similarity_fn_name))
+
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """`encode_document`, as LangChain asks for it."""
+        vectors: list[list[float]] = self.encode_document(list(texts)).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """`encode_query`, as LangChain asks for it."""
+        vector: list[float] = self.encode_query(text).tolist()
+        return vector
+
+    async def aembed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """`embed_documents` in a thread of its own."""
+        return await asyncio.to_thread(self.embed_documents, texts)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """`embed_query` in a thread of its own."""
+        return await asyncio.to_thread(self.embed_query, text)

@@ -1,0 +1,136 @@
+"""SentenceModel: token ids to one vector for each sequence. `SentenceEmbedder` adds the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from minibert.inference.batching import batches
+from minibert.layouts import PackedLayout
+from minibert.model import BertModel
+from minibert.sentences.folder import Dense, Truncate
+from minibert.sentences.pooling import POOLINGS, Layers, combine_layers, pool, resolve_layers
+from minibert.sentences.rows import Rows
+
+
+class SentenceModel(nn.Module):
+    """A BERT, the layers and the pooling that make one vector of its hidden states, and the steps after that.
+
+    ```
+    ids (tokens,)  ->  hidden states (tokens, hidden)  ->  pooled (batch, width)  ->  steps  ->  (batch, dimension)
+    ```
+
+    Args:
+        model: the BERT; used as it is.
+        pooling: one of `minibert.sentences.pooling.POOLINGS`, or several to be put side by side.
+        layers: which layers, and
+        layer_weights: with what weights; as in `minibert.sentences.pooling.combine_layers`.
+        steps: modules that the pooled vectors go through: `Dense`, `Normalize`, `Truncate`.
+
+    Raises:
+        ValueError: a pooling or layer that is not there, or vectors that do not fit the first `Dense`.
+    """
+
+    def __init__(
+        self,
+        model: BertModel,
+        pooling: str | Sequence[str] = "mean",
+        layers: Layers = "last",
+        layer_weights: Sequence[float] | None = None,
+        steps: Iterable[nn.Module] = (),
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
+        if unknown := [name for name in self.pooling if name not in POOLINGS] or not self.pooling:
+            raise ValueError(f"pooling should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}.")
+        if "pooler" in self.pooling and model.pooler is None:
+            raise ValueError('pooling="pooler" needs a model with a pooler: BertModel(config, add_pooling_layer=True).')
+        depth = model.config.num_hidden_layers
+        self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
+        self._keep_all = self.layers != [depth]
+        self.steps = nn.Sequential(*steps).to(model.device)
+        hidden = model.config.hidden_size
+        features = hidden * (len(self.layers) if self.layer_weights is None else 1)
+        self.width = sum(hidden if name == "pooler" else features for name in self.pooling)
+        self.dimension = self.width
+        for step in self.steps:
+            if isinstance(step, Truncate):
+                self.dimension = min(self.dimension, step.dimension)
+            elif isinstance(step, Dense):
+                if step.linear.in_features != self.dimension:
+                    raise ValueError(
+                        f"layers and pooling give vectors of {self.dimension} numbers, but the Dense layer of this "
+                        f"model takes {step.linear.in_features}."
+                    )
+                self.dimension = step.linear.out_features
+        self.eval()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.device
+
+    def forward(
+        self, input_ids: Tensor, layout: PackedLayout, token_type_ids: Tensor | None = None, skip: int = 0
+    ) -> Tensor:
+        """Vectors of sequences of token ids, with gradients: what training calls.
+
+        Args:
+            input_ids: (tokens,), all sequences in a row.
+            layout: where each begins and ends.
+            token_type_ids: (tokens,); None: all 0.
+            skip: tokens at the start of every sequence that pooling leaves out, such as those of a prompt.
+
+        Returns:
+            (batch, dimension).
+        """
+        vectors: Tensor = self.steps(self.pooled(input_ids, layout, token_type_ids, skip))
+        return vectors
+
+    def pooled(
+        self, input_ids: Tensor, layout: PackedLayout, token_type_ids: Tensor | None = None, skip: int = 0
+    ) -> Tensor:
+        """Vectors as `forward` gives them, but before the steps: (batch, width)."""
+        features, pooler_output = self._features(input_ids, layout, token_type_ids)
+        return pool(features, layout.lengths, self.pooling, skip=skip, pooler_output=pooler_output)
+
+    def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:
+        """Features of the tokens of each row, (tokens, D), without pooling and steps."""
+        found: dict[int, Tensor] = {}
+        with self.in_eval_mode(), torch.inference_mode():
+            for batch in batches([len(row) for row in rows.ids], batch_tokens):
+                ids, layout, types = rows.packed(batch, self.device)
+                features, _ = self._features(ids, layout, types)
+                found.update(zip(batch, features.split_with_sizes(layout.lengths), strict=True))
+        return [found[index] for index in range(len(rows.ids))]
+
+    def _features(
+        self, input_ids: Tensor, layout: PackedLayout, token_type_ids: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Features of the tokens from the chosen layers, (tokens, D), and the pooler's output."""
+        output = self.model(
+            input_ids,
+            token_type_ids=token_type_ids,
+            layout=layout,
+            output_hidden_states=self._keep_all,
+            return_dict=True,
+        )
+        if self._keep_all:
+            return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
+        return combine_layers([output.last_hidden_state], [0], self.layer_weights), output.pooler_output
+
+    @contextmanager
+    def in_eval_mode(self) -> Iterator[None]:
+        """Without dropout meanwhile: evaluation in the midst of training."""
+        training = self.model.training
+        if training:
+            self.model.eval()
+        try:
+            yield
+        finally:
+            if training:
+                self.model.train()

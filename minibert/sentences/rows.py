@@ -1,0 +1,104 @@
+"""Texts to rows of token ids: what is too long is cut off, or read in windows whose vectors are put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minibert.layouts import PackedLayout
+from minibert.sentences.texts import Pair
+from minibert.tokenization.tokenizer import BertTokenizer
+
+_LISTS: dict[str, Any] = {"return_attention_mask": False, "verbose": False}
+
+
+class Rows(NamedTuple):
+    """Rows for the model.
+
+    Attributes:
+        ids: token ids of each row.
+        types: token types of each row, None where all are 0.
+        windows: how many rows each text has.
+        overlong: which texts are too long for one row.
+    """
+
+    ids: list[list[int]]
+    types: list[list[int]] | None
+    windows: list[int]
+    overlong: list[int]
+
+    def packed(self, batch: Sequence[int], device: torch.device) -> tuple[Tensor, PackedLayout, Tensor | None]:
+        """Some of the rows in one, (tokens,); where each begins and ends; and their token types, (tokens,)."""
+        ids, types = (
+            None
+            if rows is None
+            else torch.from_numpy(np.fromiter(chain.from_iterable(rows[index] for index in batch), np.int64)).to(device)
+            for rows in (self.ids, self.types)
+        )
+        assert ids is not None
+        return ids, PackedLayout([len(self.ids[index]) for index in batch]), types
+
+
+def rows_of(tokenizer: BertTokenizer, texts: Sequence[str], limit: int, overflow: str, head: int) -> Rows:
+    """Rows of at most `limit` tokens.
+
+    Args:
+        tokenizer: what makes them.
+        texts: each with its prompt.
+        limit: tokens of a row, [CLS] and [SEP] included.
+        overflow: "truncate" or "mean", as in `SentenceEmbedder.encode`.
+        head: tokens that begin every window: [CLS] and the prompt's.
+    """
+    ids: list[list[int]] = tokenizer(list(texts), return_token_type_ids=False, **_LISTS)["input_ids"]
+    overlong = [number for number, row in enumerate(ids) if len(row) > limit]
+    if overflow == "mean":
+        windows = [split_row(row, limit, head) for row in ids]
+        return Rows(list(chain.from_iterable(windows)), None, [len(own) for own in windows], overlong)
+    for number in overlong:
+        ids[number] = truncate_row(ids[number], limit, tokenizer.truncation_side)
+    return Rows(ids, None, [1] * len(ids), overlong)
+
+
+def rows_of_pairs(tokenizer: BertTokenizer, pairs: Sequence[Pair], limit: int) -> Rows:
+    """A row for each pair, of which the longer text is cut."""
+    first, second = (list(texts) for texts in zip(*pairs, strict=True))
+    whole = tokenizer(first, second, return_token_type_ids=False, **_LISTS)["input_ids"]
+    batch = tokenizer(first, second, truncation=True, max_length=limit, **_LISTS)
+    overlong = [number for number, row in enumerate(whole) if len(row) > limit]
+    return Rows(batch["input_ids"], batch["token_type_ids"], [1] * len(pairs), overlong)
+
+
+def truncate_row(row: list[int], limit: int, side: str) -> list[int]:
+    """The ids of a text without what is past `limit`, or without the beginning when `side` is "left"."""
+    return row[: limit - 1] + row[-1:] if side == "right" else row[:1] + row[len(row) - limit + 1 :]
+
+
+def split_row(row: list[int], limit: int, head: int) -> list[list[int]]:
+    """The ids of a text in windows of at most `limit`, side by side; each has the first `head` ids and [SEP]."""
+    if len(row) <= limit:
+        return [row]
+    size = limit - head - 1
+    return [row[:head] + row[start:-1][:size] + row[-1:] for start in range(head, len(row) - 1, size)]
+
+
+def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int]) -> Tensor:
+    """Mean over the windows of each text, each counting as many times as it has tokens.
+
+    Args:
+        pooled: (windows, D).
+        lengths: tokens of each window.
+        counts: windows of each text.
+
+    Returns:
+        (texts, D).
+    """
+    weights = torch.tensor(lengths, dtype=pooled.dtype)
+    merged = []
+    for vectors, tokens in zip(torch.split(pooled, list(counts)), torch.split(weights, list(counts)), strict=True):
+        merged.append(vectors[0] if len(vectors) == 1 else tokens @ vectors / tokens.sum())
+    return torch.stack(merged)
