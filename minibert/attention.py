@@ -65,6 +65,11 @@ class BertSelfAttention(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
+        if config.hidden_size % config.num_attention_heads:
+            raise ValueError(
+                f"config field hidden_size ({config.hidden_size}) should be a multiple of num_attention_heads "
+                f"({config.num_attention_heads})."
+            )
         self.num_attention_heads = config.num_attention_heads
         self.query = nn.Linear(config.hidden_size, config.hidden_size)
         self.key = nn.Linear(config.hidden_size, config.hidden_size)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from minibert.compatibility.config import DERIVED, RENAMED, ConfigProtocol, refuse_unsupported
 from minibert.files import Source, read_json, split_source, write_json
 
 _SIZES = (
@@ -25,18 +26,24 @@ _CHOICES = {
     "dtype": ("float32", "float16", "bfloat16", "float64"),
     "problem_type": ("regression", "single_label_classification", "multi_label_classification"),
 }
-# official names, and the older names some checkpoints use for the same field
-_RENAMED = {"torch_dtype": "dtype", "_attn_implementation": "attn_implementation"}
 # kept out of config.json: how to run a model is not part of what it is
 _NOT_SAVED = ("attn_implementation", "extra")
+# a mistake or an attack, unless the caller says otherwise
+_LIMITS = {"num_hidden_layers": 1000, "num_labels": 1_000_000, "parameters": 4_000_000_000}
 
 
-@dataclass(frozen=True, init=False)
-class BertConfig:
-    """Everything that decides a model's shape and behaviour; it never changes once made (see `replace`).
+@dataclass(init=False, repr=False)
+class BertConfig(ConfigProtocol):
+    """Everything that decides a model's shape and behaviour.
 
     Field names and defaults are those of the official `config.json` (Devlin et al. 2019, google-research/bert
-    `BertConfig`). Fields that a file has and this class does not are kept in `extra` and written back.
+    `BertConfig`). Fields that a file has and this class does not are kept in `extra` and written back. A field can be
+    assigned, and is checked then; a size that changes after the model was built changes nothing in the model.
+
+    Args:
+        limits: what is refused as a mistake unless it is raised here: `num_hidden_layers` (1,000), `num_labels`
+            (1,000,000) and the number of `parameters` (4 billion).
+        values: the fields below; `num_labels` or `label2id` in place of `id2label`.
 
     Attributes:
         vocab_size: rows of the word embeddings.
@@ -65,6 +72,7 @@ class BertConfig:
 
     Raises:
         ValueError: a value that no BERT can have, or that minibert does not cover, named.
+        TypeError: a name that no BERT config has; `from_dict` keeps it.
     """
 
     vocab_size: int = 30522
@@ -91,28 +99,36 @@ class BertConfig:
     attn_implementation: str = "sdpa"
     extra: dict[str, Any] = field(default_factory=dict)
 
-    model_type = "bert"
+    def __init__(self, *, limits: Mapping[str, int] | None = None, **values: Any) -> None:
+        self.check_names(values)
+        self._set({**values.pop("extra", {}), **values}, limits or {})
 
-    def __init__(self, **values: Any) -> None:
-        merged = {name: value for name, value in values.items() if name not in _RENAMED}
+    @classmethod
+    def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> BertConfig:
+        """The config of a file's content, whatever else the file says; `changes` are fields that replace its own."""
+        cls.check_names(changes.keys() - {"limits"})
+        config = cls.__new__(cls)
+        limits = changes.pop("limits", None) or {}
+        config._set(_changed(config_dict, changes), limits)
+        return config
+
+    def _set(self, values: Mapping[str, Any], limits: Mapping[str, int]) -> None:
+        """Fields and their checks; null means "not said", except for pad_token_id: there is no padding word."""
+        given = {name: value for name, value in values.items() if name not in RENAMED}
         for name, value in values.items():
-            if name in _RENAMED and merged.get(_RENAMED[name]) is None:  # where both are there, the new name counts
-                merged[_RENAMED[name]] = value
-        _refuse_unsupported(merged)
-        labels = _labels(merged)
-        known = {f.name: f for f in fields(self) if f.name != "extra"}
-        derived = ("model_type", "num_labels", "label2id")
-        extra = {name: value for name, value in merged.items() if name not in known and name not in derived}
-        for name, definition in known.items():
-            value = merged.get(name)
-            # null in a file means "not said", except for pad_token_id: there is no padding word
-            if value is None and not (name == "pad_token_id" and name in merged):
-                value = definition.default
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "id2label", labels)
-        object.__setattr__(self, "extra", extra)
-        if self.dtype is not None:
-            object.__setattr__(self, "dtype", str(self.dtype).removeprefix("torch."))
+            if name in RENAMED and given.get(RENAMED[name]) is None:  # where both are there, the new name counts
+                given[RENAMED[name]] = value
+        refuse_unsupported(given)
+        own = vars(self)
+        own["_limits"] = {**_LIMITS, **limits}
+        self._limit("num_labels", given.get("num_labels"))
+        own["id2label"] = _labels(given)
+        for f in fields(self):
+            if f.name not in ("id2label", "extra"):
+                value = given.pop(f.name, f.default)
+                own[f.name] = f.default if value is None and f.name != "pad_token_id" else value
+        own["dtype"] = None if self.dtype is None else str(self.dtype).removeprefix("torch.")
+        own["extra"] = {name: value for name, value in given.items() if name not in ("id2label", *DERIVED)}
         self._check()
 
     @property
@@ -139,11 +155,6 @@ class BertConfig:
             value = getattr(self, name)
             if not (isinstance(value, int | float) and value >= 0):
                 raise ValueError(f"config field {name} should be a number of 0 or more, not {value!r}.")
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"config field hidden_size ({self.hidden_size}) should be a multiple of num_attention_heads "
-                f"({self.num_attention_heads})."
-            )
         pad = self.pad_token_id
         if pad is not None and not (isinstance(pad, int) and 0 <= pad < self.vocab_size):
             raise ValueError(f"config field pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r}.")
@@ -154,6 +165,18 @@ class BertConfig:
             value = getattr(self, name)
             if value not in choices and not (value is None and name in ("problem_type", "dtype")):
                 raise ValueError(f"config field {name} should be one of {', '.join(choices)}, not {value!r}.")
+        rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size + self.num_labels
+        layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)
+        self._limit("num_hidden_layers", self.num_hidden_layers)
+        self._limit("parameters", self.hidden_size * (rows + layers))
+
+    def _limit(self, name: str, value: Any) -> None:
+        if isinstance(value, int) and value > self._limits[name]:
+            raised = {name: value}
+            raise ValueError(
+                f"config: {name} would be {value:,}, more than {self._limits[name]:,}; pass limits={raised} if that is "
+                "meant."
+            )
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> BertConfig:
@@ -177,14 +200,18 @@ class BertConfig:
         path = source.require("config.json")
         content = read_json(path)
         try:
-            return cls(**_changed(content, overrides))
+            config = cls.from_dict(content, **overrides)
         except ValueError as error:
             raise ValueError(f"{error} (in {path})") from None
+        vars(config)["_name_or_path"] = str(source)
+        return config
 
     def replace(self, **changes: Any) -> BertConfig:
         """A copy with some fields changed; `num_labels=3` gives three default label names."""
         own = {**self.extra, **{f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}}
-        return type(self)(**_changed(own, changes))
+        copy = type(self).from_dict(own, limits=self._limits, **changes)
+        vars(copy).update({name: mark for name, mark in vars(self).items() if name.startswith("_")})
+        return copy
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as config.json holds them, `extra` included."""
@@ -192,10 +219,6 @@ class BertConfig:
         own["id2label"] = {str(index): label for index, label in self.id2label.items()}
         own["label2id"] = self.label2id
         return {**self.extra, "model_type": self.model_type, **own}
-
-    def to_json_string(self) -> str:
-        """`to_dict` as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Writes config.json into `folder`, which is made when it does not exist."""
@@ -214,7 +237,7 @@ def _preset_file(name: str) -> Path:
     return path
 
 
-def _changed(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Fields with some of them changed; other labels, or another number of them, replace all that names labels."""
     labels = {"num_labels", "id2label", "label2id"}
     if changes.keys() & {"id2label", "label2id"} or changes.get("num_labels") not in (None, len(_labels(values))):
@@ -222,7 +245,7 @@ def _changed(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return {**values, **changes}
 
 
-def _labels(values: dict[str, Any]) -> dict[int, str]:
+def _labels(values: Mapping[str, Any]) -> dict[int, str]:
     """Label names by number, from whichever of the three official fields is given."""
     count = values.get("num_labels")
     try:
@@ -241,15 +264,3 @@ def _labels(values: dict[str, Any]) -> dict[int, str]:
     if count is not None and count != len(labels):
         raise ValueError(f"num_labels is {count}, but id2label names {len(labels)} labels.")
     return dict(sorted(labels.items()))
-
-
-def _refuse_unsupported(values: dict[str, Any]) -> None:
-    kind = values.get("model_type") or "bert"  # bert-tiny's config.json has none
-    if kind != "bert":
-        raise ValueError(f"model_type {kind!r} is not bert; minibert loads BERT checkpoints only.")
-    positions = values.get("position_embedding_type") or "absolute"
-    if positions != "absolute":
-        raise ValueError(f"position_embedding_type {positions!r} is not supported; only absolute positions are.")
-    for name in ("is_decoder", "add_cross_attention", "is_encoder_decoder"):
-        if values.get(name):
-            raise ValueError(f"{name}=true is not supported: minibert is an encoder.")

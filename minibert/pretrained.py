@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -133,16 +133,13 @@ class PreTrainedModel(nn.Module):
         dtype = options.pop("torch_dtype", dtype)
         source, options = split_source(name, options)
         model_options = {k: options.pop(k) for k in list(options) if k in inspect.signature(cls).parameters}
-        known = {f.name for f in fields(BertConfig)} | {"num_labels", "label2id"}
-        if unknown := options.keys() - known:
-            raise TypeError(f"{cls.__name__}.from_pretrained has no option {min(unknown)!r}, nor is it a config field.")
         if dtype not in ("auto", None):
             options["dtype"] = dtype
         config = BertConfig.from_pretrained(source, **options) if config is None else config.replace(**options)
         tensors = read_tensors(source) if state_dict is None else state_dict
         if config.dtype is None:
             stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
-            config = config.replace(dtype=stored)
+            config.dtype = str(stored)
         model = build_on_meta(cls, config, model_options)
         model.load_report = assign(model, tensors, source, getattr(torch, str(config.dtype)), ignore_mismatched_sizes)
         for sentence in model.load_report.problems(cls.__name__):
@@ -238,7 +235,7 @@ class PreTrainedModel(nn.Module):
     def set_input_embeddings(self, embeddings: nn.Embedding) -> None:
         """Replaces the word embeddings; a tied decoder follows."""
         self.base_model.embeddings.word_embeddings = embeddings
-        self._share_config(self.config.replace(vocab_size=embeddings.num_embeddings))
+        self.config.vocab_size = embeddings.num_embeddings
         self.tie_weights()
 
     def resize_token_embeddings(self, vocab_size: int) -> nn.Embedding:
@@ -268,12 +265,6 @@ class PreTrainedModel(nn.Module):
         wanted = self.config.return_dict if return_dict is None else return_dict
         return output if wanted else output.to_tuple()
 
-    def _share_config(self, config: BertConfig) -> None:
-        """Gives one config to a head and to the `BertModel` inside."""
-        for module in self.modules():
-            if isinstance(module, PreTrainedModel):
-                module.config = config
-
 
 class _NoInitialDraws(TorchFunctionMode):
     """Leaves out `torch.nn.init`: drawing numbers that a file replaces would take most of the loading time."""
@@ -291,7 +282,7 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
     """
     with torch.device("meta"), _NoInitialDraws():
         model = model_class(config.replace(num_hidden_layers=min(1, config.num_hidden_layers)), **options).eval()
-    model._share_config(config)
+    model.config.num_hidden_layers = config.num_hidden_layers
     layers = model.base_model.encoder.layer
     layers.extend(_twin(layers[0]) for _ in range(1, config.num_hidden_layers))
     return model
@@ -354,7 +345,7 @@ def assign(
         # they differ, a decoder stays untied, and a bias is the one that the reference computes with
         if alias in found and name == WORD_EMBEDDINGS and name in found and not torch.equal(found[alias], found[name]):
             report.untied.append((alias, name))
-            model._share_config(model.config.replace(tie_word_embeddings=False))
+            model.config.tie_word_embeddings = False
         elif alias in found:
             found[name] = found.pop(alias)
     aliases = model.tied_weights()

@@ -330,7 +330,7 @@ def test_unaligned_data(folder: Path) -> None:
 
 
 def test_options_that_do_not_exist(folder: Path) -> None:
-    with pytest.raises(TypeError, match="from_pretrained has no option 'num_label', nor is it a config field"):
+    with pytest.raises(TypeError, match="BertConfig has no field 'num_label'; do you mean num_labels?"):
         BertModel.from_pretrained(folder, num_label=3)
 
 

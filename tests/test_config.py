@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import transformers
 from conftest import CHECKOUT, shared_data
 from hypothesis import given, strategies as st
 
-from minibert import BertConfig
+from minibert import BertConfig, BertModel
 from minibert.config import _CHOICES
 from minibert.encoder import ACTIVATIONS
 
@@ -86,7 +89,6 @@ def test_a_file_without_model_type_is_bert() -> None:
         ({"is_decoder": True}, "is_decoder=true is not supported"),
         ({"add_cross_attention": True}, "add_cross_attention=true is not supported"),
         ({"hidden_act": "glu"}, "hidden_act should be one of gelu, .*, not 'glu'"),
-        ({"hidden_size": 100}, r"hidden_size \(100\) should be a multiple of num_attention_heads \(12\)"),
         ({"hidden_size": -1}, "hidden_size should be a whole number of 1 or more, not -1"),
         ({"vocab_size": "many"}, "vocab_size should be a whole number of 1 or more, not 'many'"),
         ({"hidden_dropout_prob": 1.5}, "hidden_dropout_prob should be a probability between 0 and 1, not 1.5"),
@@ -114,11 +116,112 @@ def test_labels() -> None:
     assert BertConfig(**named.to_dict()) == named
 
 
-def test_it_does_not_change() -> None:
+def test_a_size_that_heads_do_not_divide() -> None:
+    """A config may have it, until a model is built."""
+    config = BertConfig(hidden_size=37)
+    with pytest.raises(ValueError, match=r"hidden_size \(37\) should be a multiple of num_attention_heads \(12\)"):
+        BertModel(config)
+    config.num_attention_heads = 37
+    assert BertModel(config.replace(num_hidden_layers=1)).config.hidden_size == 37
+
+
+def test_fields_can_be_assigned() -> None:
     config = BertConfig()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config.hidden_size = 5  # type: ignore[misc]
     assert config.replace(hidden_size=24).hidden_size == 24 and config.hidden_size == 768
+    config.hidden_size = 24
+    config.num_labels = 3
+    assert config.hidden_size == 24 and config.id2label == {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}
+    config.id2label = {"1": "b", "0": "a"}
+    assert config.id2label == {0: "a", 1: "b"} and config.label2id == {"a": 0, "b": 1} and config.num_labels == 2
+    config.label2id = {"x": 0}
+    assert config.id2label == {0: "x"}
+    config.torch_dtype = torch.float16
+    assert config.dtype == "float16" and config.torch_dtype is torch.float16
+    config._attn_implementation = "eager"
+    assert config.attn_implementation == config._attn_implementation == "eager"
+    config.update({"output_attentions": True, "problem_type": "regression"})
+    assert config.output_attentions and config.problem_type == "regression"
+    config.note = "mine"
+    assert config.note == "mine" and config.to_dict()["note"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("hidden_size", "wide", "hidden_size should be a whole number of 1 or more, not 'wide'"),
+        ("num_labels", 0, "id2label should number one or more labels"),
+        ("return_dict", 1, "return_dict should be true or false, not 1"),
+        ("is_decoder", True, "is_decoder=true is not supported: minibert is an encoder"),
+        ("num_labels", 10**9, "num_labels would be 1,000,000,000, more than 1,000,000; pass limits="),
+    ],
+)
+def test_what_is_assigned_is_checked(name: str, value: Any, message: str) -> None:
+    config = BertConfig()
+    with pytest.raises(ValueError, match=message):
+        setattr(config, name, value)
+    assert config == BertConfig()
+
+
+def test_a_name_that_is_mistyped() -> None:
+    with pytest.raises(TypeError, match="BertConfig has no field 'hiden_size'; do you mean hidden_size?"):
+        BertConfig(hiden_size=64)
+    with pytest.raises(TypeError, match="no field 'xyz'; keep what is yours in extra"):
+        BertConfig().replace(xyz=1)
+    with pytest.raises(AttributeError, match="BertConfig has no field 'hiden_size'; do you mean hidden_size?"):
+        BertConfig().hiden_size = 64
+    with pytest.raises(AttributeError, match="BertConfig has no field 'quantization_config'"):
+        BertConfig().quantization_config  # noqa: B018
+    kept = BertConfig.from_dict({"hiden_size": 64}, num_labels=3)
+    assert (kept.hidden_size, kept.num_labels, kept.hiden_size) == (768, 3, 64) and kept.to_dict()["hiden_size"] == 64
+    assert BertConfig(extra={"hiden_size": 64}).hiden_size == 64
+
+
+def test_every_field_of_the_reference_can_be_read_and_passed_on() -> None:
+    theirs = transformers.BertConfig(num_labels=3, hidden_size=24, num_attention_heads=2)
+    ours = BertConfig(**theirs.to_dict())
+    for name in (*theirs.to_dict(), "name_or_path", "use_return_dict", "_attn_implementation"):
+        if name not in ("_attn_implementation", "transformers_version"):
+            assert getattr(ours, name) == getattr(theirs, name), name
+    ours.use_cache, ours.chunk_size_feed_forward = False, 7
+    assert transformers.BertConfig(**ours.to_dict()).use_cache is ours.use_cache is False
+    assert BertConfig.from_dict(ours.to_dict()) == ours and ours.to_dict()["chunk_size_feed_forward"] == 7
+
+
+def test_a_config_is_a_mapping(tmp_path: Path) -> None:
+    config = BertConfig(num_labels=3, num_hidden_layers=1)
+    assert dict(config) == {**config} == config.to_dict() and "hidden_size" in config
+    assert config.get("hidden_size") == config["hidden_size"] == 768 and config.get("nothing", 5) == 5
+    assert config.to_diff_dict().keys() == {"model_type", "num_hidden_layers", "id2label", "label2id"}
+    assert repr(config) == f"BertConfig {config.to_json_string()}" and '\n  "hidden_size": 768,' in repr(config)
+    assert json.loads(config.to_json_string(use_diff=True)) == config.to_diff_dict()
+    config.to_json_file(tmp_path / "mine.json", use_diff=True)
+    assert BertConfig.from_json_file(tmp_path / "mine.json") == config
+    for again in (copy.deepcopy(config), pickle.loads(pickle.dumps(config))):
+        again.num_labels = 4
+        assert again.num_labels == 4 and config.num_labels == 3
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"num_labels": 10**9},
+        {"num_hidden_layers": 10**6, "hidden_size": 1, "intermediate_size": 1},
+        *({name: 10**18} for name in ("vocab_size", "hidden_size", "intermediate_size", "max_position_embeddings")),
+        {"type_vocab_size": 10**18},
+        {"num_labels": 10**18},
+    ],
+)
+def test_sizes_that_no_machine_has(values: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="would be .*, more than .*; pass limits="):
+        BertConfig(**values)
+
+
+def test_limits_can_be_raised() -> None:
+    with pytest.raises(ValueError, match="pass limits={'parameters': 4[0-9]{9}}"):
+        BertConfig(vocab_size=6_000_000)
+    config = BertConfig(vocab_size=6_000_000, limits={"parameters": 5 * 10**9})
+    config.num_labels = 3  # the limits stay
+    assert config.num_labels == 3 and "limits" not in config.to_dict()
 
 
 def test_no_padding_word_is_a_choice() -> None:
@@ -156,11 +259,11 @@ FIELDS = [field.name for field in dataclasses.fields(BertConfig)]
 def test_any_json_object_is_a_config_or_a_clear_error(values: dict[str, Any]) -> None:
     """Whatever a config.json holds: a config that survives being saved, or one ValueError."""
     try:
-        config = BertConfig(**values)
+        config = BertConfig.from_dict(values)
     except ValueError as error:
         assert str(error)
         return
-    assert BertConfig(**json.loads(config.to_json_string())).to_dict() == json.loads(config.to_json_string())
+    assert BertConfig.from_dict(json.loads(config.to_json_string())).to_dict() == json.loads(config.to_json_string())
 
 
 @pytest.mark.parametrize("old_first", [True, False])

@@ -20,8 +20,8 @@ PACKAGE = CHECKOUT / "minibert"
 # `from_pretrained` is a method of every model.
 ROOMS = [
     "__init__",
-    "compatibility",
     "files",
+    "compatibility",
     "config",
     "outputs",
     "layouts",

@@ -1,0 +1,212 @@
+"""What the tools around a model ask of its config beyond the fields that BERT computes with.
+
+A config is assignable (`config.num_labels = 3`), a mapping of names to values, and knows the reference's other fields:
+those can be read and are written back, but a value that asks for what minibert cannot do is refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from minibert.files import read_json, write_json
+
+if TYPE_CHECKING:
+    import torch
+
+Config = TypeVar("Config", bound="ConfigProtocol")
+
+RENAMED = {"torch_dtype": "dtype", "_attn_implementation": "attn_implementation", "name_or_path": "_name_or_path"}
+"""Other names of a field, as older files and tools have them."""
+
+DERIVED = ("model_type", "num_labels", "label2id")
+"""What a file and the constructor may say although it follows from the fields."""
+
+UNUSED: dict[str, Any] = {
+    # of encoders with a decoder beside them
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "is_encoder_decoder": False,
+    "cross_attention_hidden_size": None,
+    "tie_encoder_decoder": False,
+    "use_cache": True,  # keys and values of earlier words, which only a decoder has
+    "decoder_start_token_id": None,
+    # of other ways to compute the same numbers
+    "position_embedding_type": "absolute",
+    "chunk_size_feed_forward": 0,  # memory only
+    "torchscript": False,  # plain tuples, see `use_return_dict`
+    "use_bfloat16": False,
+    "gradient_checkpointing": False,  # model.gradient_checkpointing_enable()
+    "per_layer_config": None,
+    "tie_last_hidden_states": None,
+    "pruned_heads": {},
+    # of the tokenizer, the task and the file
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "sep_token_id": None,
+    "tokenizer_class": None,
+    "prefix": None,
+    "finetuning_task": None,
+    "task_specific_params": None,
+    "architectures": None,
+    "transformers_version": None,
+    "tf_legacy_loss": False,
+}
+"""The reference's fields that change nothing here, with their defaults."""
+
+ONLY: dict[str, tuple[Any, str]] = {
+    "model_type": ("bert", "is not bert; minibert loads BERT checkpoints only."),
+    "position_embedding_type": ("absolute", "is not supported; only absolute positions are."),
+    "is_decoder": (False, "is not supported: minibert is an encoder."),
+    "add_cross_attention": (False, "is not supported: minibert is an encoder."),
+    "is_encoder_decoder": (False, "is not supported: minibert is an encoder."),
+    "use_bfloat16": (False, "is not supported; pass dtype='bfloat16' to from_pretrained."),
+    "per_layer_config": (None, "is not supported: all layers are of one size."),
+}
+"""The only value that some of them may have, and what to say of others."""
+
+# switches of text generation, which every config held until transformers 5
+GENERATION = frozenset(
+    "max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k "
+    "top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids "
+    "num_return_sequences output_scores return_dict_in_generate forced_bos_token_id forced_eos_token_id "
+    "remove_invalid_values exponential_decay_length_penalty suppress_tokens begin_suppress_tokens".split()
+)
+
+
+def refuse_unsupported(values: Mapping[str, Any]) -> None:
+    """ValueError for a value that asks for what minibert is not."""
+    for name, (only, why) in ONLY.items():
+        value = values.get(name)
+        if value and value != only:  # null and the like: not said
+            raise ValueError(f"{name}=true {why}" if value is True else f"{name} {value!r} {why}")
+
+
+class ConfigProtocol:
+    """The reference's `PreTrainedConfig` in all that is not a field of BERT."""
+
+    extra: dict[str, Any]
+    dtype: str | None
+    return_dict: bool
+    attn_implementation: str
+
+    model_type: ClassVar[str] = "bert"
+    sub_configs: ClassVar[dict[str, type]] = {}
+    attribute_map: ClassVar[dict[str, str]] = {}
+    keys_to_ignore_at_inference: ClassVar[list[str]] = []
+
+    def replace(self: Config, **changes: Any) -> Config:
+        """See `BertConfig.replace`."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `BertConfig.to_dict`."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls: type[Config], config_dict: Mapping[str, Any], **changes: Any) -> Config:
+        """See `BertConfig.from_dict`."""
+        raise NotImplementedError
+
+    @classmethod
+    def check_names(cls, names: Iterable[str]) -> None:
+        """TypeError for a name that no BERT config has, with the nearest one that it has."""
+        known = {*cls._own(), *DERIVED, *RENAMED, *UNUSED}
+        for name in names:
+            if name not in known and name not in GENERATION and not name.startswith("_"):
+                nearest = difflib.get_close_matches(name, known, n=1)
+                hint = f"; do you mean {nearest[0]}?" if nearest else "; keep what is yours in extra={...}."
+                raise TypeError(f"{cls.__name__} has no field {name!r}{hint}")
+
+    @classmethod
+    def _own(cls) -> list[str]:
+        return [f.name for f in fields(cls)]  # type: ignore[arg-type]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Assigns a field, checked as in the constructor; any other name is kept and written to config.json."""
+        name = RENAMED.get(name, name)
+        if name.startswith("_") or name == "extra":  # marks of tools, which no file has
+            vars(self)[name] = value
+        elif name in UNUSED or name in DERIVED or name in self._own():
+            vars(self).update(vars(self.replace(**{name: value})))
+        elif nearest := difflib.get_close_matches(name, self._own(), n=1, cutoff=0.8):
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}; do you mean {nearest[0]}?")
+        else:
+            self.extra[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        """Fields that minibert does not use: as the file has them, or the reference's defaults."""
+        for values in (vars(self).get("extra", {}), UNUSED):
+            if name in values:
+                return values[name]
+        raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+
+    @property
+    def torch_dtype(self) -> torch.dtype | None:
+        """`dtype` as torch has it."""
+        import torch
+
+        return None if self.dtype is None else getattr(torch, self.dtype)
+
+    @property
+    def _attn_implementation(self) -> str:
+        return self.attn_implementation
+
+    @property
+    def use_return_dict(self) -> bool:
+        """Whether models return their output class and not a plain tuple."""
+        return self.return_dict and not self.torchscript
+
+    @property
+    def name_or_path(self) -> str:
+        """What was passed to `from_pretrained`, or nothing."""
+        return str(vars(self).get("_name_or_path") or self.extra.get("_name_or_path") or "")
+
+    def get_text_config(self: Config, **_: Any) -> Config:
+        """Itself: there is no other kind of input."""
+        return self
+
+    def to_diff_dict(self) -> dict[str, Any]:
+        """`to_dict` without what every new config has."""
+        default = type(self)().to_dict()
+        return {n: x for n, x in self.to_dict().items() if n == "model_type" or n not in default or x != default[n]}
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Assigns many fields."""
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
+    def keys(self) -> list[str]:
+        """Names of all fields."""
+        return list(self)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.to_dict()[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The field called `name`, or `default` where there is none."""
+        return getattr(self, name, default)
+
+    def to_json_string(self, use_diff: bool = False) -> str:
+        """`to_dict`, or `to_diff_dict`, as JSON text."""
+        return json.dumps(self.to_diff_dict() if use_diff else self.to_dict(), indent=2, ensure_ascii=False)
+
+    def to_json_file(self, json_file_path: str | os.PathLike[str], use_diff: bool = False) -> None:
+        """Writes `to_json_string` to a file."""
+        write_json(Path(json_file_path), self.to_diff_dict() if use_diff else self.to_dict())
+
+    @classmethod
+    def from_json_file(cls: type[Config], json_file: str | os.PathLike[str]) -> Config:
+        """The config in a file."""
+        return cls.from_dict(read_json(Path(json_file)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {self.to_json_string()}"
