@@ -45,10 +45,10 @@ from minibert.sentences.corpus import encode_corpus as encode_corpus, encode_fil
 from minibert.sentences.embedder import SentenceEmbedder as SentenceEmbedder
 from minibert.sentences.search import nearest as nearest, similarity as similarity
 from minibert.study.trace import trace as trace
-from minibert.tokenization.tokenizer import BertTokenizer as BertTokenizer
 
 # text to ids and back
-from minibert.tokenization.vocabulary import AddedToken as AddedToken
+from minibert.tokenization.added import AddedToken as AddedToken
+from minibert.tokenization.tokenizer import BertTokenizer as BertTokenizer
 
 __version__: str
 __all__: list[str]

@@ -28,7 +28,7 @@ from minibert.heads import (
 from minibert.inference.batching import BATCH_TOKENS, batches
 from minibert.layouts import PackedLayout
 from minibert.pretrained import PreTrainedModel
-from minibert.tokenization.rows import BatchEncoding, Encoding
+from minibert.tokenization.encoding import BatchEncoding, Encoding
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Texts = str | Sequence[str]

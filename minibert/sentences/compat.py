@@ -15,7 +15,7 @@ from torch import Tensor
 from minibert.sentences.search import pairwise_similarity, similarity
 
 if TYPE_CHECKING:
-    from minibert.tokenization.rows import BatchEncoding
+    from minibert.tokenization.encoding import BatchEncoding
     from minibert.tokenization.tokenizer import BertTokenizer
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from minibert.sentences.pooling import pool
 from minibert.sentences.vectors import Vectors
-from minibert.tokenization.rows import Encoding
+from minibert.tokenization.encoding import Encoding
 
 
 class WordVectors(NamedTuple):

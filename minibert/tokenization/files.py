@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from minibert.files import Source, read_json, replacing, write_json
-from minibert.tokenization.vocabulary import NAMED, AddedToken, Vocabulary, listed
+from minibert.tokenization.added import AddedToken
+from minibert.tokenization.vocabulary import NAMED, Vocabulary, listed
 
 OPTIONS = (
     "do_lower_case",
@@ -68,6 +69,9 @@ def read_file(path: Path) -> dict[str, Any]:
     """The constructor's arguments from a vocab.txt or tokenizer.json file alone.
 
     The padding and truncation in a tokenizer.json are left to the caller of the tokenizer.
+
+    >>> list(read_file(Path("folder/vocab.txt")))
+    ['vocab']
     """
     if path.suffix != ".json":
         return {"vocab": path}

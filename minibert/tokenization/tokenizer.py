@@ -1,7 +1,6 @@
 """Text to token ids and back.
 
-`wordpiece` splits a text, `vocabulary` knows the tokens and finds special ones, `encoding` lays out the rows;
-`BertTokenizer` puts them together:
+The whole: `pipeline` turns a text into tokens, `vocabulary` knows their ids, `rows` lays them out:
 
 ```
 tokenizer("Hello [MASK]!")        [CLS] hello [MASK] ! [SEP]
@@ -13,26 +12,27 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from minibert.files import Source, split_source
 from minibert.tokenization import files
+from minibert.tokenization.added import AddedToken
+from minibert.tokenization.basic import BasicTokenizer
+from minibert.tokenization.encoding import BatchEncoding, Encoding
+from minibert.tokenization.pipeline import Pipeline, Token
 from minibert.tokenization.rows import (
-    BatchEncoding,
-    Encoding,
-    Piece,
+    RowContent,
     assemble,
     collector_paused,
     columns_of,
-    cut,
     pad_rows,
+    plan_rows,
     type_ids,
 )
-from minibert.tokenization.vocabulary import NAMED, AddedToken, TokenFinder, Vocabulary, to_list
-from minibert.tokenization.wordpiece import CHUNK, ChunkCache, Token, WordPiece
+from minibert.tokenization.vocabulary import NAMED, Vocabulary, to_list
+from minibert.tokenization.wordpiece import WordPiece
 
 _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
 _PADDING: dict[Any, Any] = {False: None, "do_not_pad": None, True: "longest", "longest": "longest"}
@@ -46,6 +46,10 @@ class BertTokenizer(Vocabulary):
     """Text to token ids and back, as `transformers.BertTokenizer` does it.
 
     Safe to share between threads and to pickle (data loader workers).
+
+    >>> tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "!"])
+    >>> tokenizer("Hello [MASK]!")
+    {'input_ids': [2, 5, 4, 6, 3], 'token_type_ids': [0, 0, 0, 0, 0], 'attention_mask': [1, 1, 1, 1, 1]}
 
     Args:
         vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
@@ -102,18 +106,11 @@ class BertTokenizer(Vocabulary):
         if not isinstance(length, int | float) or not length >= 0:
             raise ValueError(f"model_max_length should be a number of tokens, not {length!r}.")
         self.model_max_length = int(min(length, _NO_LIMIT))
-        self.padding_side = _choice("padding_side", padding_side, _SIDES)
-        self.truncation_side = _choice("truncation_side", truncation_side, _SIDES)
+        self.padding_side = _option("padding_side", padding_side, _SIDES)
+        self.truncation_side = _option("truncation_side", truncation_side, _SIDES)
         self.clean_up_tokenization_spaces = clean_up_tokenization_spaces
         self.name_or_path = name_or_path
         self._warned_of_length = False
-        self._wordpiece = WordPiece(
-            self.base_vocab,
-            self.unk_token,
-            do_lower_case=do_lower_case,
-            strip_accents=strip_accents,
-            tokenize_chinese_chars=tokenize_chinese_chars,
-        )
         self._prepare()
         self._warn_of_case()
 
@@ -155,13 +152,10 @@ class BertTokenizer(Vocabulary):
         return files.write(self, {name: getattr(self, name) for name in files.OPTIONS}, Path(folder))
 
     def _prepare(self) -> None:
-        """What follows from the rest and is not pickled: memory of chunks, patterns for added tokens."""
-        self._tokens_of_chunk = ChunkCache(self._wordpiece.tokens)
-        self._ids_of_chunk = ChunkCache(self._wordpiece.ids)
-        tokens = self._added.items()
-        normalise = self._wordpiece.normalise
-        self._in_text = TokenFinder({text: token for text, token in tokens if not token.normalized})
-        self._in_normalised = TokenFinder({normalise(text)[0]: token for text, token in tokens if token.normalized})
+        """Puts together what follows from the rest and is not pickled."""
+        basic = BasicTokenizer(self.do_lower_case, self.strip_accents, self.tokenize_chinese_chars)
+        wordpiece = WordPiece(self.base_vocab, self.unk_token)
+        self._pipeline = Pipeline(basic, wordpiece, self._added, self._added_ids)
 
     def add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:  # noqa: D102 (inherited)
         added = super().add_tokens(new_tokens, special_tokens)
@@ -169,8 +163,7 @@ class BertTokenizer(Vocabulary):
         return added
 
     def __getstate__(self) -> dict[str, Any]:
-        prepared = ("_tokens_of_chunk", "_ids_of_chunk", "_in_text", "_in_normalised")
-        return {name: value for name, value in vars(self).items() if name not in prepared}
+        return {name: value for name, value in vars(self).items() if name != "_pipeline"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -180,7 +173,7 @@ class BertTokenizer(Vocabulary):
         """Warns when normalising puts much of the vocabulary out of reach, as lower-casing does to kcbert's."""
         words = [token for token in self.base_vocab if token.isalpha()]
         words = words[:: len(words) // 1000 + 1]  # a sample is enough
-        lost = [word for word in words if self._wordpiece.normalise(word)[0].strip() != word]
+        lost = [word for word in words if self._pipeline.basic.normalise(word)[0].strip() != word]
         if len(lost) > len(words) / 20:
             warnings.warn(
                 f"{len(lost) / len(words):.0%} of the words in the vocabulary {self.name_or_path or 'given'}, such as "
@@ -188,56 +181,6 @@ class BertTokenizer(Vocabulary):
                 "takes Hangul apart) changes them: pass do_lower_case=False for a cased vocabulary.",
                 stacklevel=3,
             )
-
-    # one text to tokens
-
-    def _ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of each text, without special tokens around it. All texts go through here, hence the care.
-
-        In printable text the only white space is " ", so `str.split` finds the chunks; a chunk that was seen before
-        costs one look-up.
-        """
-        ids_of_chunk, added_token_in = self._ids_of_chunk.__getitem__, self._in_text.pattern.search
-        all_at_once = bool(self._in_normalised.tokens)
-        rows = []
-        for text in texts:
-            row: list[int] = []
-            if all_at_once or added_token_in(text):
-                row += [token.id for token in self._tokens(text)]
-            else:
-                for ids in map(ids_of_chunk, text.split() if text.isprintable() else CHUNK.findall(text)):
-                    row += ids
-            rows.append(row)
-        return rows
-
-    def _ids_of_words(self, texts: Iterable[Sequence[str]]) -> list[list[int]]:
-        return [list(chain.from_iterable(self._ids(words))) for words in texts]
-
-    def _tokens(self, text: str) -> list[Token]:
-        """The same with where each token lies: its characters and the number of its word."""
-        tokens: list[Token] = []
-        words = 0
-        for at, group in self._groups(text):
-            tokens += [Token(number, start + at, end + at, words + word) for number, start, end, word in group]
-            words += group[-1].word + 1 if group else 0
-        return tokens
-
-    def _groups(self, text: str) -> Iterator[tuple[int, Sequence[Token]]]:
-        """What in a text stands for itself, and where: added tokens, and the chunks between them."""
-        for start, end, added in self._in_text.split(text):
-            if added:
-                yield start, [Token(self._added_ids[added.content], 0, end - start, 0)]
-            elif not self._in_normalised.tokens:
-                for chunk in CHUNK.finditer(text, start, end):
-                    yield chunk.start(), self._tokens_of_chunk[chunk[0]]
-            else:
-                normalised, places = self._wordpiece.normalise(text[start:end])
-                for first, last, token in self._in_normalised.split(normalised):
-                    if token:
-                        number = self._added_ids[token.content]
-                        yield start, [Token(number, places[first], places[last - 1] + 1, 0)]
-                    else:
-                        yield start, self._wordpiece.tokens_of(normalised[first:last], places[first:last])
 
     # texts to a batch
 
@@ -269,8 +212,8 @@ class BertTokenizer(Vocabulary):
             text_pair: the second text or texts; an empty one has its `[SEP]` all the same.
             add_special_tokens: put `[CLS]` before and `[SEP]` after texts.
             padding: True or "longest" fills up to the longest row of the batch, "max_length" to that, False nothing.
-            truncation: True or "longest_first" cuts the longer text, "only_first" or "only_second" that one, False
-                none; None cuts when there is a `max_length` and no padding.
+            truncation: True or "longest_first" truncates the longer text, "only_first" or "only_second" that one, False
+                none; None truncates when there is a `max_length` and no padding.
             max_length: tokens of a row with its special tokens; None for `model_max_length`.
             stride: tokens that an overflowing row repeats from the row before.
             is_split_into_words: a text is a list of words, and offsets count within each word.
@@ -295,11 +238,12 @@ class BertTokenizer(Vocabulary):
         """
         columns, batched = columns_of(text, text_pair, is_split_into_words)
         pad, strategy, max_length = self._limits(padding, truncation, max_length)
-        side = _choice("padding_side", padding_side or self.padding_side, _SIDES)
+        side = _option("padding_side", padding_side or self.padding_side, _SIDES)
         begin, end = ([self.cls_token_id], [self.sep_token_id]) if add_special_tokens else ([], [])
-        layout: list[Piece] | None = None
+        layout: list[RowContent] | None = None
         with collector_paused():
-            ids = [self._ids_of_words(texts) if is_split_into_words else self._ids(texts) for texts in columns]
+            encode = self._pipeline.ids_of_words if is_split_into_words else self._pipeline.ids
+            ids = [encode(texts) for texts in columns]
             if strategy and max_length is not None:
                 room = max_length - len(begin) - len(end) * len(ids)
                 if room < 0:
@@ -307,7 +251,7 @@ class BertTokenizer(Vocabulary):
                 if pad and max_length % (pad_to_multiple_of or 1):
                     raise ValueError(f"max_length={max_length} is no multiple of {pad_to_multiple_of=}.")
                 lengths = [list(map(len, rows)) for rows in ids]
-                layout = cut(lengths, room, strategy, stride, self.truncation_side, return_overflowing_tokens)
+                layout = plan_rows(lengths, room, strategy, stride, self.truncation_side, return_overflowing_tokens)
                 ids = [[rows[sample][held[n]] for sample, held in layout] for n, rows in enumerate(ids)]
             rows = [assemble(parts, begin, end) for parts in zip(*ids, strict=True)]
             width = self._width(rows, pad, max_length, pad_to_multiple_of, verbose)
@@ -320,10 +264,10 @@ class BertTokenizer(Vocabulary):
 
         def encodings() -> list[Encoding]:
             whole = (slice(None),) * len(columns)
-            pieces = layout or [(sample, whole) for sample in range(len(columns[0]))]
+            contents = layout or [(sample, whole) for sample in range(len(columns[0]))]
             texts = (
-                [self._places(column[sample])[span] for column, span in zip(columns, held, strict=True)]
-                for sample, held in pieces
+                [self._pipeline.tokens(column[sample])[span] for column, span in zip(columns, held, strict=True)]
+                for sample, held in contents
             )
             return [self._encoding(parts, add_special_tokens, width, side) for parts in texts]
 
@@ -355,8 +299,8 @@ class BertTokenizer(Vocabulary):
         self, padding: Any, truncation: Any, max_length: int | None
     ) -> tuple[str | None, str | None, int | None]:
         """How to pad, how to truncate, and the length that either needs."""
-        pad = _choice("padding", padding, _PADDING)
-        strategy = _choice("truncation", truncation, _TRUNCATION)
+        pad = _option("padding", padding, _PADDING)
+        strategy = _option("truncation", truncation, _TRUNCATION)
         if max_length is None:
             if (strategy or pad == "max_length") and self.model_max_length < _NO_LIMIT:
                 return pad, strategy, self.model_max_length
@@ -386,12 +330,6 @@ class BertTokenizer(Vocabulary):
             )
         width = 0 if pad is None else longest if pad == "longest" else max_length or 0
         return width + -width % (multiple or 1)
-
-    def _places(self, text: str | Sequence[str]) -> list[Token]:
-        """The tokens of a text, or of one that is a list of words and keeps their numbers."""
-        if isinstance(text, str):
-            return self._tokens(text)
-        return [token._replace(word=number) for number, word in enumerate(text) for token in self._tokens(word)]
 
     def _encoding(self, parts: list[list[Token]], special: bool, width: int, side: str) -> Encoding:
         """One row, token by token."""
@@ -448,7 +386,7 @@ class BertTokenizer(Vocabulary):
             batch = {name: [values] for name, values in batch.items()}
         if return_attention_mask is not False:
             batch.setdefault("attention_mask", [[1] * len(row) for row in batch["input_ids"]])
-        side = _choice("padding_side", padding_side or self.padding_side, _SIDES)
+        side = _option("padding_side", padding_side or self.padding_side, _SIDES)
         pad, _, max_length = self._limits(padding, False, max_length)
         width = self._width(batch["input_ids"], pad, max_length, pad_to_multiple_of, verbose=False)
         fills = {"input_ids": self.pad_token_id, "token_type_ids": 0, "attention_mask": 0, "special_tokens_mask": 1}
@@ -469,7 +407,7 @@ class BertTokenizer(Vocabulary):
         return assemble(parts, [self.cls_token_id], [self.sep_token_id])
 
 
-def _choice(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
+def _option(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
     """What an option means, or a ValueError that lists what it can be."""
     try:
         return meanings[value]

@@ -1,123 +1,32 @@
-"""The tokens that a tokenizer knows: the vocabulary's pieces, and special and added tokens such as "[MASK]".
+"""The tokens that a tokenizer knows and their ids: the vocabulary's pieces, and added tokens.
 
-Added tokens are not spelled by pieces: they are looked up in the text before anything else is done to it.
+```
+vocab.txt   [PAD] [UNK] ... the ##s painting     ids 0 1 ... by line
+added       <name>                               the next id, for which the model's embeddings have to grow
+```
 """
 
 from __future__ import annotations
 
 import os
-import re
-import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minibert.files import read_text
-from minibert.tokenization.wordpiece import CONTINUED, WHITE_SPACE
+from minibert.tokenization.added import SPACES, AddedToken
+from minibert.tokenization.wordpiece import CONTINUED
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-_SPACE = WHITE_SPACE + "\x0b\x0c\x85"  # at a vocabulary line's end and beside added tokens; not str.strip()'s \x1c-\x1f
 _GAPS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
-
-
-@dataclass(frozen=True)
-class AddedToken:
-    """A token that is looked up in the text as it stands instead of being spelled by pieces.
-
-    Args:
-        content: the token itself.
-        single_word: only where no letter or digit touches it.
-        lstrip: take white space on its left with it.
-        rstrip: take white space on its right with it.
-        normalized: look for it in the normalised text; None does so unless it is special.
-        special: left out by `decode(..., skip_special_tokens=True)`.
-    """
-
-    content: str
-    single_word: bool = False
-    lstrip: bool = False
-    rstrip: bool = False
-    normalized: bool | None = None
-    special: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_given", self.normalized)
-        if self.normalized is None:
-            object.__setattr__(self, "normalized", not self.special)
-
-    def as_special(self) -> AddedToken:
-        """The same as a special token, looked for in the text as it stands unless somebody said otherwise."""
-        return replace(self, special=True, normalized=vars(self)["_given"])
-
-    def __str__(self) -> str:
-        return self.content
-
-    @classmethod
-    def of(cls, value: Any, *, special: bool = False) -> AddedToken:
-        """A token as people and files write it: a string, an object with its flags, or an `AddedToken`."""
-        if isinstance(value, AddedToken):
-            return value.as_special() if special else value
-        flags: Any = {"content": value} if isinstance(value, str) else value
-        if not isinstance(flags, Mapping) or not isinstance(flags.get("content"), str):
-            raise ValueError(f"A token is a string or an object with 'content', but got {value!r}.")
-        known = {field.name: flags[field.name] for field in fields(cls) if field.name in flags}
-        return cls(**{"special": special, **known})
-
-    def to_dict(self) -> dict[str, Any]:
-        """The token as files write it."""
-        return asdict(self)
-
-
-class TokenFinder:
-    """Finds tokens in a text: the leftmost, and of those that begin there the longest.
-
-    Args:
-        tokens: what to look for -> the token that it stands for.
-    """
-
-    def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
-        self.tokens = {text: token for text, token in tokens.items() if text}
-        longest_first = sorted(self.tokens, key=len, reverse=True)
-        self.pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")  # (?!) matches nowhere
-
-    def split(self, text: str) -> Iterator[tuple[int, int, AddedToken | None]]:
-        """The parts of a text as (start, end, token), token None for what lies between the tokens.
-
-        >>> finder = TokenFinder({"[X]": AddedToken("[X]", lstrip=True)})
-        >>> [(start, end, str(token)) for start, end, token in finder.split("a [X]b")]
-        [(0, 1, 'None'), (1, 5, '[X]'), (5, 6, 'None')]
-        """
-        done = 0
-        for match in self.pattern.finditer(text):
-            token = self.tokens[match[0]]
-            start, end = max(match.start(), done), match.end()
-            if token.single_word and (_in_word(text[:start][-1:]) or _in_word(text[end : end + 1])):
-                continue
-            if token.lstrip:
-                start = max(done, len(text[:start].rstrip(_SPACE)))
-            if token.rstrip:
-                end = len(text) - len(text[end:].lstrip(_SPACE))
-            if done < start:
-                yield done, start, None
-            yield start, end, token
-            done = end
-        if done < len(text):
-            yield done, len(text), None
-
-
-def _in_word(neighbour: str) -> bool:
-    """Whether a character (or none, at the text's ends) makes a longer word of the token beside it.
-
-    By Python's version of Unicode: the library's may know a few letters more.
-    """
-    category = unicodedata.category(neighbour) if neighbour else ""
-    return category[:1] in ("L", "M") or category in ("Nd", "Nl", "Pc") or neighbour in ("\u200c", "\u200d")
 
 
 class Vocabulary:
     """Tokens and their ids, both ways.
+
+    >>> Vocabulary(["[UNK]", "the", "##s"], {"unk_token": "[UNK]"}).convert_tokens_to_ids(["the", "none", "##s"])
+    [1, 0, 2]
 
     Args:
         vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
@@ -357,7 +266,7 @@ def _read(vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | No
             lines = read_text(vocab).removesuffix("\n").split("\n")
         except OSError as error:
             raise FileNotFoundError(f"Cannot read the vocabulary {vocab}: {error.strerror}.") from None
-        tokens = _numbered([line.rstrip(_SPACE) for line in lines], f"{vocab}")
+        tokens = _numbered([line.rstrip(SPACES) for line in lines], f"{vocab}")
     else:
         tokens = _numbered(list(vocab or ()), "given")
     if not any(tokens):

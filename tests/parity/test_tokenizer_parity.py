@@ -19,9 +19,9 @@ from conftest import shared_data
 from hypothesis import assume, given, settings, strategies as st
 from transformers import AddedToken as TheirToken, BertTokenizer as Theirs
 
+from minibert.tokenization.added import AddedToken
+from minibert.tokenization.basic import BasicTokenizer, split_words
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.tokenization.vocabulary import AddedToken
-from minibert.tokenization.wordpiece import WordPiece, split_words
 
 ADDED = [
     AddedToken("<name>", special=True),
@@ -87,7 +87,7 @@ def test_real_text(folder: str, name: str) -> None:
 
 def test_every_code_point(minilm: str) -> None:
     """Each character between letters, and among combining marks, as the tokenizers library normalises and splits it."""
-    ours = WordPiece({"[UNK]": 0})
+    ours = BasicTokenizer()
     normalizer, splitter = tokenizers.normalizers.BertNormalizer(), tokenizers.pre_tokenizers.BertPreTokenizer()
     seen = 0
     for first in range(0, sys.maxunicode + 1, 512):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import json
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -19,12 +21,14 @@ import torch
 from conftest import shared_data
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
-import minibert.tokenization.vocabulary
-import minibert.tokenization.wordpiece
-from minibert.tokenization.rows import BatchEncoding, cut
+import minibert.tokenization
+from minibert.tokenization.added import AddedToken
+from minibert.tokenization.basic import BasicTokenizer, split_words
+from minibert.tokenization.encoding import BatchEncoding
+from minibert.tokenization.pipeline import CHUNK, ChunkCache
+from minibert.tokenization.rows import plan_rows
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.tokenization.vocabulary import AddedToken
-from minibert.tokenization.wordpiece import CHUNK, ChunkCache, WordPiece, split_words
+from minibert.tokenization.wordpiece import WordPiece
 
 WORDS = [
     "[PAD]",
@@ -83,16 +87,19 @@ def test_golden_korean() -> None:
 # --- the steps
 
 
-@pytest.mark.parametrize("module", [minibert.tokenization.wordpiece, minibert.tokenization.vocabulary])
-def test_docstring_examples(module: Any) -> None:
-    result = doctest.testmod(module)
+LESSONS = sorted(path.stem for path in Path(minibert.tokenization.__path__[0]).glob("[!_]*.py"))
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_step_has_an_example(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(f"minibert.tokenization.{name}"))
     assert result.attempted and not result.failed
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 @example("Né\x00e\tİΣ 漢字\u3000e\u0301\u0323 \u0344\U0001171e")
 def test_normalised_text_knows_where_it_came_from(text: str) -> None:
-    normalised, positions = WordPiece({"[UNK]": 0}).normalise(text)
+    normalised, positions = BasicTokenizer().normalise(text)
     assert len(normalised) == len(positions)
     assert list(positions) == sorted(positions) and all(0 <= position < len(text) for position in positions)
     assert not any(unicodedata.category(char) == "Cc" for char in normalised)
@@ -105,8 +112,32 @@ def test_normalised_text_knows_where_it_came_from(text: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_nothing_looks_across_white_space(text: str) -> None:
     """What makes the memory of chunks right: a text's ids are those of its chunks."""
-    model = WordPiece({word: number for number, word in enumerate(WORDS)})
-    assert model.ids(text) == tuple(number for chunk in CHUNK.findall(text) for number in model.ids(chunk))
+    basic = BasicTokenizer()
+    assert basic.words(text) == [word for chunk in CHUNK.findall(text) for word in basic.words(chunk)]
+
+
+@given(st.text("aZ09 _-.,!~가힣漢é\t\x00"), st.booleans(), st.sampled_from([None, True, False]))
+def test_plain_text_is_split_as_any_text(text: str, lower: bool, accents: bool | None) -> None:
+    """The short way of plain text gives the words of the way that all of Unicode takes."""
+    basic = BasicTokenizer(lower, accents)
+    words = basic.words(text)
+    basic._plain = re.compile("(?!)")
+    basic._changes_letters = True
+    assert words == basic.words(text) and basic.words("") == []
+    normalised, _ = basic.normalise(text)
+    assert words == [normalised[start:end] for start, end in split_words(normalised)]
+
+
+@given(st.text("abc", max_size=12), st.sets(st.text("abc#", min_size=1, max_size=4), max_size=20))
+def test_pieces_are_the_longest_and_spell_the_word(word: str, tokens: set[str]) -> None:
+    vocabulary = dict.fromkeys(["[UNK]", "##", *tokens, *(f"##{token}" for token in tokens)], 0)
+    places = WordPiece(vocabulary).places(word)
+    if [piece for piece, _, _ in places] != ["[UNK]"]:
+        assert "".join(piece.removeprefix("##") for piece, _, _ in places) == word
+        for piece, start, end in places:
+            assert word[start:end] == piece.removeprefix("##") and piece.startswith("##") == (start > 0)
+            inside = "##" if start else ""
+            assert not any(inside + word[start:longer] in vocabulary for longer in range(end + 1, len(word) + 1))
 
 
 @given(st.text("paintges!, 漢é\u0301[]MASK\t\x0b\x85\u2028"))
@@ -149,7 +180,7 @@ def test_pickled_batches_leave_the_tokenizer_behind(tokenizer: BertTokenizer) ->
     batch = tokenizer(["I love Korea"])
     again = pickle.loads(pickle.dumps(batch))
     assert isinstance(again, BatchEncoding) and again == batch and len(pickle.dumps(batch)) < 400
-    with pytest.raises(ValueError, match="ask the original"):
+    with pytest.raises(ValueError, match="has no token origins; query the original batch"):
         again.word_ids()
     assert batch.word_ids() == pickle.loads(pickle.dumps(batch)).word_ids() == [None, 0, 1, 2, None]
 
@@ -204,7 +235,7 @@ def test_names_from_before_transformers_5(tokenizer: BertTokenizer) -> None:
 def test_overflow_covers_both_texts(lengths: list[tuple[int, int]], room: int, stride: int, side: str) -> None:
     columns = [list(column) for column in zip(*lengths, strict=True)]
     try:
-        rows = cut(columns, room, "longest_first", stride, side, overflow=True)
+        rows = plan_rows(columns, room, "longest_first", stride, side, overflow=True)
     except ValueError as error:
         assert "stride" in str(error)
         return
@@ -407,9 +438,9 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = BertTokenizer(WORDS)
     for number in range(35):
         assert tokenizer.encode(f"e{number} i")[-2] == I
-        assert 0 < len(tokenizer._ids_of_chunk) <= 10
+        assert 0 < len(tokenizer._pipeline.ids_of_chunk) <= 10
     tokenizer.encode("e" * (ChunkCache.MAX_CHUNK + 1))
-    assert max(map(len, tokenizer._ids_of_chunk)) <= ChunkCache.MAX_CHUNK
+    assert max(map(len, tokenizer._pipeline.ids_of_chunk)) <= ChunkCache.MAX_CHUNK
 
 
 def test_threads_share_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
