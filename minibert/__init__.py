@@ -26,7 +26,14 @@ __all__ = ["__version__", *_PUBLIC]
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'minibert' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    try:
+        value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    except (ImportError, AttributeError) as error:  # perhaps another package's file lies in the place of ours
+        from minibert.extras import other_package
+
+        if advice := other_package():
+            raise ImportError(f"minibert.{name} cannot be imported ({error}).{advice}") from error
+        raise
     globals()[name] = value  # found without this function from now on
     return value
 

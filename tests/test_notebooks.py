@@ -17,7 +17,7 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 @pytest.fixture(scope="module")
 def build() -> Any:
-    pytest.importorskip("nbclient", reason="needs nbclient: pip install 'minibert[notebooks]'")
+    pytest.importorskip("nbclient", reason="needs nbclient: extra [notebooks]")
     spec = importlib.util.spec_from_file_location("build_notebooks", FOLDER / "build.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -19,6 +19,7 @@ PACKAGE = CHECKOUT / "minibert"
 # reading path (config to heads) reads downwards without a jump back; `pretrained` stands before the model because
 # `from_pretrained` is a method of every model.
 ROOMS = [
+    "extras",
     "__init__",
     "files",
     "compatibility",

@@ -10,7 +10,7 @@
     torchrun --nproc-per-node 8 -m minibert finetune ...       # the same batch, shared out to eight processes
 
 Tables are tsv, csv or jsonl with named columns; `--columns` names them for a file without a header line. The best
-model of the run lies in OUTPUT/best, scores and losses in OUTPUT/log.jsonl. Needs `pip install 'minibert[train]'`.
+model of the run lies in OUTPUT/best, scores and losses in OUTPUT/log.jsonl. Needs the extra `[train]`.
 """
 
 from __future__ import annotations

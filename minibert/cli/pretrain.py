@@ -4,7 +4,7 @@
     torchrun --nproc-per-node 8 -m minibert pretrain ...       # the same batch, shared out to eight processes
     minibert pretrain ... --resume                             # goes on after any interruption
 
-The vocabulary is learned from the corpus (needs `pip install 'minibert[train]'`), unless `--vocab FOLDER` names one.
+The vocabulary is learned from the corpus (needs the extra `[train]`), unless `--vocab FOLDER` names one.
 """
 
 from __future__ import annotations

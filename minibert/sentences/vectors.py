@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from minibert.extras import need
+
 Vectors = NDArray[np.float32]
 Write = Callable[[Sequence[str], Vectors], None]
 
@@ -109,11 +111,10 @@ def numbers(vector: Vectors) -> list[str]:
 
 @contextmanager
 def _parquet(path: Path, dimension: int) -> Iterator[Write]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError("writing .parquet needs pyarrow: pip install 'minibert[parquet]'.") from None
+    need("pyarrow.parquet", "parquet", "Writing .parquet")
+    import pyarrow
+    import pyarrow.parquet
+
     schema = pyarrow.schema(
         [("text", pyarrow.string()), ("vector", pyarrow.list_(pyarrow.float32(), dimension))],
     )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from minibert.extras import need
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -109,12 +111,9 @@ def plot_pca(labels: Sequence[str], vectors: Tensor, groups: Sequence[int] | Non
 
 
 def _figure(width: float, height: float) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(
-            "plots are drawn by matplotlib, which is not installed: pip install 'minibert[plot]'."
-        ) from None
+    need("matplotlib", "plot", "Drawing")
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained")
 
 

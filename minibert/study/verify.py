@@ -5,7 +5,6 @@ The one module of this package that imports the reference (extra `[parity]`), an
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from torch import Tensor
 from minibert.auto import has_pooler, whole_class
 from minibert.checkpoint import read_tensors
 from minibert.config import BertConfig
+from minibert.extras import need
 from minibert.files import Source
 from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
@@ -150,12 +150,7 @@ def verify(name: str | os.PathLike[str] | Source, texts: Sequence[str] = TEXTS, 
 
 
 def _reference() -> Any:
-    try:
-        transformers = importlib.import_module("transformers")
-    except ImportError:
-        raise ImportError(
-            "verify compares with transformers, which is not installed: pip install 'minibert[parity]'."
-        ) from None
+    transformers = need("transformers", "parity", "Comparing with the reference")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return transformers

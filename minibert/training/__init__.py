@@ -10,5 +10,5 @@
     loop.py         the loop: optimiser, schedule, log, state
     metrics.py      accuracy, F1, correlations, entity F1, exact match
 
-The core never imports this package; what it needs beyond the core comes with `pip install 'minibert[train]'`.
+The core never imports this package; what it needs beyond the core comes with the extra `[train]`.
 """

@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from minibert.extras import need
 from minibert.files import replacing
 from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
@@ -344,8 +345,7 @@ def _set_random_state(device: torch.device, state: Tensor) -> None:
 
 @cache
 def _tensorboard(folder: str) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ImportError("TensorBoard is not installed: pip install 'minibert[tensorboard]'.") from None
+    need("tensorboard", "tensorboard", "A log for TensorBoard")
+    from torch.utils.tensorboard import SummaryWriter
+
     return SummaryWriter(folder)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import string
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
-
-def _need(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ImportError(f"Measuring needs {module.split('.')[0]}: pip install 'minibert[train]'.") from None
+from minibert.extras import need
 
 
 def check() -> None:
     """ImportError when a library that measures is not installed."""
     for module in ("scipy.stats", "sklearn.metrics", "seqeval.metrics"):
-        _need(module)
+        need(module, "train", "Measuring")
 
 
 def classification_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, float]:
     """Accuracy, and F1 averaged over the classes."""
-    metrics = _need("sklearn.metrics")
+    metrics = need("sklearn.metrics", "train", "Measuring")
     return {
         "accuracy": float(metrics.accuracy_score(labels, predictions)),
         "f1": float(metrics.f1_score(labels, predictions, average="macro")),
@@ -34,7 +27,7 @@ def classification_scores(labels: Sequence[int], predictions: Sequence[int]) -> 
 
 def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:
     """Pearson's and Spearman's correlation; 0 where labels or predictions are all the same."""
-    stats = _need("scipy.stats")
+    stats = need("scipy.stats", "train", "Measuring")
     if min(len(set(predictions)), len(set(labels))) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
     return {
@@ -45,7 +38,7 @@ def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> 
 
 def entity_scores(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
     """Precision, recall and F1 of whole entities, as the CoNLL-2003 task counts them (tags such as B-PER, I-PER, O)."""
-    metrics = _need("seqeval.metrics")
+    metrics = need("seqeval.metrics", "train", "Measuring")
     scores = {"f1": metrics.f1_score, "precision": metrics.precision_score, "recall": metrics.recall_score}
     return {name: float(score(list(labels), list(predictions), zero_division=0)) for name, score in scores.items()}
 

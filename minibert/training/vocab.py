@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from minibert.extras import need
 from minibert.files import replacing
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -34,12 +35,7 @@ def train_vocabulary(
     Raises:
         ImportError: `tokenizers` is not installed.
     """
-    try:
-        from tokenizers import BertWordPieceTokenizer
-    except ImportError:
-        raise ImportError("Learning a vocabulary needs tokenizers: pip install 'minibert[train]'.") from None
-
-    learner = BertWordPieceTokenizer(lowercase=lowercase)
+    learner = need("tokenizers", "train", "Learning a vocabulary").BertWordPieceTokenizer(lowercase=lowercase)
     texts = list(texts)
     letters = _letters(texts, learner, most=(vocab_size - len(SPECIAL_TOKENS)) // 2)
     learner.train_from_iterator(

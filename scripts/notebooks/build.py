@@ -1,6 +1,6 @@
 """Makes the notebooks: every `NAME.md` here becomes NAME.en.ipynb and NAME.ko.ipynb, executed, outputs included.
 
-    pip install 'minibert[notebooks]'
+    pip install -c constraints.txt '.[notebooks]'
     python scripts/notebooks/build.py [NAME ...]
 
 A source is a row of blocks, each opened by a line of its own: `:::en` and `:::ko` hold the same words in two

@@ -32,7 +32,7 @@ SECTIONS = ["text", "embeddings", "attention", "hidden", "pooler", "predictions"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'minibert[browser]'")
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [browser]")
     if CHROMIUM is None:
         pytest.skip("needs chromium: apt-get install chromium")
     with api.sync_playwright() as playwright:

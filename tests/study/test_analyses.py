@@ -160,7 +160,7 @@ def test_attention_has_gradients_under_every_implementation(attention: str) -> N
 
 
 def test_integrated_gradients_are_complete_and_those_of_captum() -> None:
-    captum = pytest.importorskip("captum.attr", reason="needs captum: pip install 'minibert[test]'")
+    captum = pytest.importorskip("captum.attr", reason="needs captum: extra [test]")
     model = minibert.BertForMaskedLM.from_pretrained("minibert-tiny")
     tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
     for text, word in [

@@ -1,0 +1,62 @@
+"""What comes with an extra: importing it, and the line that installs it where it is missing.
+
+On the package index the name `minibert` belongs to another project, so the distribution is called `minibert-torch`;
+the import and the command are called `minibert`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+DISTRIBUTION = "minibert-torch"
+
+
+def need(module: str, extra: str, purpose: str) -> Any:
+    """Imports a module that an extra brings.
+
+    Args:
+        module: its name, such as "pyarrow.parquet".
+        extra: which extra brings it.
+        purpose: what it is needed for, the beginning of a sentence: "Writing .parquet".
+
+    Raises:
+        ImportError: it is not installed; says how to install it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise ImportError(f"{purpose} needs {package}, which is not installed: {install_line(extra)}") from None
+
+
+def install_line(extra: str) -> str:
+    """The command that installs minibert with an extra: from the clone that it came from, else from the index."""
+    return f"pip install '{_clone() or DISTRIBUTION}[{extra}]'"
+
+
+def _clone() -> Path | None:
+    """The folder that this package is run or was installed from, where that still holds the project."""
+    folders = [Path(__file__).parents[1]]
+    try:
+        url = json.loads(importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")["url"]
+        folders.append(Path(unquote(urlsplit(url).path)))
+    except (importlib.metadata.PackageNotFoundError, KeyError, ValueError):  # not installed by pip, or from the index
+        pass
+    return next((folder for folder in folders if (folder / "pyproject.toml").is_file()), None)
+
+
+def other_package() -> str:
+    """A sentence where the other project called `minibert` is installed, whose files replace ours; else nothing."""
+    try:
+        version = importlib.metadata.version("minibert")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    return (
+        f" Another package called minibert ({version}) is installed in the same folder: "
+        f"pip uninstall minibert {DISTRIBUTION}, then install {DISTRIBUTION} again."
+    )

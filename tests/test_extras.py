@@ -1,0 +1,64 @@
+"""Extras: the line that installs one works where it is printed, and the other `minibert` is told apart."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CHECKOUT
+
+import minibert
+from minibert import extras
+
+
+def test_a_clone_installs_from_itself() -> None:
+    assert extras.install_line("train") == f"pip install '{CHECKOUT}[train]'"
+
+
+@pytest.mark.parametrize(("made_from", "expected"), [("a clone", "pip install '{clone}[train]'"), ("the index", "")])
+def test_an_installed_package_remembers_its_clone(
+    made_from: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "my clone"
+    clone.mkdir()
+    (clone / "pyproject.toml").touch()
+
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            return json.dumps({"url": clone.as_uri()}) if made_from == "a clone" else None
+
+    monkeypatch.setattr(extras, "__file__", str(tmp_path / "site-packages" / "minibert" / "extras.py"))
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed())
+    line = extras.install_line("train")
+    assert line == (expected.format(clone=clone) or "pip install 'minibert-torch[train]'")
+
+
+def test_every_extra_that_a_message_names_exists() -> None:
+    declared = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8").split("[project.optional-dependencies]")[1]
+    for path in sorted((CHECKOUT / "minibert").rglob("*.py")):
+        for call in path.read_text(encoding="utf-8").split("need(")[1:]:
+            arguments = call.split(")")[0].split('"')[1::2]
+            if path.name != "extras.py" and len(arguments) == 3:
+                assert f"\n{arguments[1]} = [" in declared, f"{path} names the extra {arguments[1]}"
+
+
+def test_the_other_package_is_named_where_a_name_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        return "0.2.2"
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setitem(minibert._PUBLIC, "BertModel", "minibert.modules_of_the_other")
+    monkeypatch.delitem(vars(minibert), "BertModel", raising=False)
+    with pytest.raises(ImportError, match=r"Another package called minibert \(0\.2\.2\) is installed"):
+        minibert.BertModel  # noqa: B018
+
+
+def test_without_the_other_package_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> Any:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert extras.other_package() == ""
