@@ -39,10 +39,13 @@ from minibert.predict import (
     fill_mask as fill_mask,
     find_entities as find_entities,
 )
-from minibert.sentences.corpus import encode_corpus as encode_corpus, encode_file as encode_file
 
 # texts to vectors
+from minibert.sentences.adapters import SentenceVectorizer as SentenceVectorizer
+from minibert.sentences.corpus import encode_corpus as encode_corpus, encode_file as encode_file
 from minibert.sentences.embedder import SentenceEmbedder as SentenceEmbedder
+from minibert.sentences.reading import open_corpus as open_corpus
+from minibert.sentences.rerank import CrossEncoder as CrossEncoder, rerank as rerank
 from minibert.sentences.search import nearest as nearest, similarity as similarity
 from minibert.study.trace import trace as trace
 

@@ -52,19 +52,31 @@ def classify(
     _require(model, BertForSequenceClassification)
     config = model.config
     rows, second = _as_list(texts), None if pairs is None else _as_list(pairs)
-    batch = tokenizer(rows, second, truncation=True, max_length=_limit(model, tokenizer))
-    found = _run(model, batch, [1] * len(rows), lambda ids, **inputs: model(ids, **inputs).logits)
     results = []
-    for logits in found:
+    for logits in classifier_logits(model, tokenizer, rows, second, _limit(model, tokenizer)):
         if config.problem_type == "multi_label_classification":
-            scores = logits[0].sigmoid()
+            scores = logits.sigmoid()
         elif config.problem_type == "regression" or config.num_labels == 1:
-            scores = logits[0]
+            scores = logits
         else:
-            scores = logits[0].softmax(-1)
+            scores = logits.softmax(-1)
         labels = [{"label": config.id2label[number], "score": score} for number, score in enumerate(scores.tolist())]
         results.append(sorted(labels, key=lambda label: -float(label["score"])))
     return results[0] if isinstance(texts, str) else results
+
+
+def classifier_logits(
+    model: BertForSequenceClassification,
+    tokenizer: BertTokenizer,
+    texts: Sequence[str],
+    pairs: Sequence[str] | None,
+    max_length: int,
+) -> Tensor:
+    """Logits of texts, or of pairs of texts, cut to `max_length` tokens: (N, labels) float32."""
+    second = None if pairs is None else list(pairs)
+    batch = tokenizer(list(texts), second, truncation=True, max_length=max_length)
+    found = _run(model, batch, [1] * len(texts), lambda ids, **inputs: model(ids, **inputs).logits)
+    return torch.cat(found) if found else torch.empty(0, model.config.num_labels)
 
 
 def fill_mask(

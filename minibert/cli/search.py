@@ -11,8 +11,8 @@ from minibert.cli.common import add_command, add_embedder_options, load_embedder
 from minibert.files import read_lines
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from minibert.sentences.reading import ShardedVectors
+    from minibert.sentences.vectors import Vectors
 
 
 def add(commands: Any) -> None:
@@ -22,9 +22,9 @@ def add(commands: Any) -> None:
     parser.add_argument("--corpus", required=True, metavar="FILE", help="texts, one a line (- for stdin)")
     parser.add_argument(
         "--vectors",
-        metavar="FILE",
-        help="their vectors, as `minibert embed --out FILE.npy` wrote them (with --prompt-name, if the model has a "
-        "prompt for documents)",
+        metavar="PATH",
+        help="their vectors: the file or folder that `minibert embed --out` or `--out-dir` wrote (with --prompt-name, "
+        "if the model has a prompt for documents)",
     )
     parser.add_argument("--top", type=int, default=5, help="lines to show (default: %(default)s)")
     add_embedder_options(parser)
@@ -32,23 +32,25 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    from minibert.sentences.embedder import DOCUMENT_PROMPTS
+    from minibert.sentences.reading import open_corpus
     from minibert.sentences.search import nearest
 
     embedder = load_embedder(options)
     texts = list(read_lines(options.corpus))
-    # asymmetric models put one prompt before a question and another before what may answer it
-    document = next((name for name in ("document", "passage", "corpus") if name in embedder.prompts), None)
+    vectors: Vectors | ShardedVectors
     if options.vectors:
-        vectors = _read_vectors(options.vectors)
+        vectors = open_corpus(options.vectors)
         if len(vectors) != len(texts):
             raise ValueError(
                 f"{options.vectors} holds {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."
             )
-        if document:
+        # asymmetric models put one prompt before a question and another before what may answer it
+        if document := next((name for name in DOCUMENT_PROMPTS if name in embedder.prompts), None):
             warnings.warn(f"the vectors should come from minibert embed --prompt-name {document}.", stacklevel=2)
     else:
-        vectors = embedder.encode(texts, prompt_name=document, show_progress=sys.stderr.isatty())
-    query = embedder.encode(options.query, prompt_name="query" if "query" in embedder.prompts else None)
+        vectors = embedder.encode_document(texts, show_progress=sys.stderr.isatty())
+    query = embedder.encode_query(options.query)
     rows, scores = nearest(query, vectors, options.top)
     found = [(int(row) + 1, float(score), texts[row]) for row, score in zip(rows[0], scores[0], strict=True)]
     if options.json:
@@ -56,16 +58,3 @@ def run(options: argparse.Namespace) -> None:
         return print_json({"query": options.query, "results": results})
     for line, score, text in found:
         print(f"{score:.4f}  {line:>6}  {text}")
-
-
-def _read_vectors(name: str) -> NDArray[np.float32]:
-    """The vectors (N, D) of an .npy file, memory-mapped."""
-    import numpy as np
-
-    try:
-        vectors: NDArray[np.float32] = np.load(name, mmap_mode="r")
-    except (ValueError, EOFError):
-        raise ValueError(f"{name} is not a whole .npy file; write one with minibert embed --out FILE.npy.") from None
-    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
-        raise ValueError(f"{name} should hold one row of numbers for each text, as minibert embed writes them.")
-    return vectors

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 
 import numpy as np
@@ -15,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from minibert.files import Source, split_source
-from minibert.inference.batching import BATCH_TOKENS, Progress, batches
-from minibert.inference.optimize import map_batches, optimize
+from minibert.inference.batching import BATCH_TOKENS, Progress
+from minibert.inference.optimize import optimize
 from minibert.model import BertModel
 from minibert.sentences.compat import FamiliarNames
-from minibert.sentences.folder import Normalize, Truncate, read_sentence_folder
-from minibert.sentences.model import SentenceModel
+from minibert.sentences.folder import read_sentence_folder
+from minibert.sentences.model import SentenceModel, check_finite
 from minibert.sentences.options import (
     ChunkOptions,
     EncodeOptions,
@@ -31,14 +32,20 @@ from minibert.sentences.options import (
     signature_of,
 )
 from minibert.sentences.pooling import Layers, resolve_layers
-from minibert.sentences.rows import Rows, merge_windows, rows_of, rows_of_pairs
-from minibert.sentences.texts import CHUNK_TEXTS, Pair, check_pairs, check_texts, iter_texts
+from minibert.sentences.rows import Rows, rows_of
+from minibert.sentences.saving import save_sentence_folder
+from minibert.sentences.serving import Batched
+from minibert.sentences.texts import CHUNK_TEXTS, Pair, check_inputs, check_texts, iter_texts
 from minibert.sentences.vectors import Vectors
 from minibert.sentences.words import WordVectors, merge_pieces
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+# what models call the prompt for texts that are searched; for the text that is searched for, all say "query"
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 class Encoded(NamedTuple):
@@ -160,32 +167,49 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
             model.config = model.config.replace(num_hidden_layers=max(numbers))
         if precision is not None:
             model = optimize(model, precision=precision)
-        steps = list(folder.steps)
-        while normalize is not None and steps and isinstance(steps[-1], Normalize):  # one before a Dense stays
-            steps.pop()
-        if truncate_dim := folder.truncate_dim if truncate_dim is None else truncate_dim:
-            steps.append(Truncate(truncate_dim))
-        if normalize:
-            steps.append(Normalize())
-        # a tokenizer that keeps capitals is made not to; its accents stay as they are
-        tokenizer = BertTokenizer.from_pretrained(folder.transformer)
-        if folder.lower_case and not tokenizer.do_lower_case:
-            lower: dict[str, Any] = {"do_lower_case": True, "strip_accents": bool(tokenizer.strip_accents)}
-            tokenizer = BertTokenizer.from_pretrained(folder.transformer, **lower)
         embedder = cls(
             model,
-            tokenizer,
+            folder.load_tokenizer(),
             pooling=pooling,
             layers=numbers,
             layer_weights=weights,
-            steps=steps,
+            steps=folder.final_steps(normalize, truncate_dim),
             max_length=folder.max_length if max_length is None else max_length,
             prompts=folder.prompts if prompts is None else prompts,
             default_prompt_name=default_prompt_name or folder.default_prompt_name,
             include_prompt=folder.include_prompt,
         )
         embedder.precision = precision
+        embedder.similarity_fn_name = folder.similarity_fn_name
         return embedder
+
+    def save_pretrained(self, path: str | os.PathLike[str]) -> None:
+        """Writes a folder that `from_pretrained` and sentence-transformers load.
+
+        An optimised model is saved with the weights that it computes with. A single layer below the last becomes the
+        last of a shorter model, and `pooling="pooler"` a `Dense` layer on [CLS].
+
+        Raises:
+            ValueError: layers or poolings that the format has no place for; nothing is written then.
+            OSError: a file cannot be written.
+        """
+        prompts = {"prompts": self.prompts, "default_prompt_name": self.default_prompt_name}
+        settings = {**prompts, "similarity_fn_name": self.similarity_fn_name}
+        save_sentence_folder(self, Path(path), self.tokenizer, self.max_length, self.include_prompt, settings)
+
+    def batched(self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024) -> Batched:
+        """Gathers the single texts of many threads or tasks into packed batches; the options are those of `Batched`."""
+
+        def tokenize(text: str, prompt: str | None, prompt_name: str | None) -> tuple[Rows, int]:
+            settings = self.chunk_options(prompt, prompt_name)
+            rows = self._rows(check_texts([text]), settings["prompt"], "truncate")
+            self._report_cut(len(rows.overlong), 1, "truncate")
+            return rows, self._skip(settings["prompt"])
+
+        def encode(texts: list[str], rows: Rows, skip: int) -> Vectors:
+            return check_finite(self.encode_rows(rows, skip, max_tokens), texts)
+
+        return Batched(tokenize, encode, max_wait_ms, max_tokens, max_pending)
 
     # a string is an iterable of strings, too, and the first signature that fits counts
     @overload
@@ -248,7 +272,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         settings = self.chunk_options(prompt, prompt_name, overflow, batch_tokens)
         overlong = 0
         if output.output_value == "token_embeddings":
-            rows = self._rows(every, settings["prompt"], "truncate")
+            rows = self._rows(check_inputs(every), settings["prompt"], "truncate")
             overlong, found = len(rows.overlong), self.token_states(rows, batch_tokens)
         else:
             vectors = np.empty((len(every), self.dimension), dtype=np.float32)
@@ -268,8 +292,8 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
 
     @signature_of(encode)
     def encode_document(self, texts: Any, **options: Any) -> Any:
-        """As `encode`, with the prompt that the model has for documents, passages or a corpus."""
-        return self.encode(texts, **self._with_prompt(options, "document", "passage", "corpus"))
+        """As `encode`, with the first of `DOCUMENT_PROMPTS` that the model has unless another is asked for."""
+        return self.encode(texts, **self._with_prompt(options, *DOCUMENT_PROMPTS))
 
     def encode_stream(
         self, texts: Iterable[str], *, chunk_size: int = CHUNK_TEXTS, **options: Unpack[ChunkOptions]
@@ -340,36 +364,20 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         """
         if not texts:
             return Encoded(np.empty((0, self.dimension), dtype=np.float32), 0, 0)
-        copies = Counter(texts)  # of each text, which is encoded once
-        rows = self._rows(list(copies), prompt, overflow)
-        lengths = [len(row) for row in rows.ids]
-        skip = 0 if self.include_prompt or not prompt else self._head(prompt)
-        # texts that are done with a row: those of a text's first window
-        done = [count for own, n in zip(rows.windows, copies.values(), strict=True) for count in (n, *[0] * (own - 1))]
-        pooled = torch.empty(len(lengths), self.width)
+        copies = Counter(check_inputs(texts))  # of each text, which is encoded once
+        unique, counts = list(copies), list(copies.values())
+        rows = self._rows(unique, prompt, overflow)
+        done = rows.texts_done(counts)
 
-        def run(batch: list[int]) -> Tensor:
-            with torch.inference_mode():
-                return self.pooled(*rows.packed(batch, self.device), skip).cpu()
+        def report(batch: list[int]) -> None:
+            if progress is not None:
+                progress.add(sum(done[row] for row in batch), sum(len(rows.ids[row]) for row in batch))
 
-        with self.in_eval_mode():
-            todo = list(batches(lengths, batch_tokens))
-            for batch, part in zip(todo, map_batches(self.model, run, todo), strict=True):
-                pooled[batch] = part
-                if progress is not None:
-                    progress.add(sum(done[index] for index in batch), sum(lengths[index] for index in batch))
-            with torch.inference_mode():
-                if len(lengths) > len(copies):
-                    pooled = merge_windows(pooled, lengths, rows.windows)
-                vectors = self.steps(pooled.to(self.device)).cpu().numpy()
-        if not (finite := np.isfinite(vectors).all(axis=1)).all():
-            text = list(copies)[int(finite.argmin())]
-            raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
-        if len(copies) < len(texts):
-            place = {text: number for number, text in enumerate(copies)}
+        vectors = check_finite(self.encode_rows(rows, self._skip(prompt), batch_tokens, report), unique)
+        if len(unique) < len(texts):
+            place = {text: number for number, text in enumerate(unique)}
             vectors = vectors[[place[text] for text in texts]]
-        cut = list(copies.values())
-        return Encoded(vectors, sum(lengths), sum(cut[number] for number in rows.overlong))
+        return Encoded(vectors, sum(map(len, rows.ids)), sum(counts[number] for number in rows.overlong))
 
     @overload
     def words(  # type: ignore[overload-overlap]
@@ -399,7 +407,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         every = check_texts([texts] if isinstance(texts, str) else texts)
         if not every:
             return []
-        rows = rows_of(self.tokenizer, every, self.max_length, "truncate", 1)
+        rows = self._rows(every, "", "truncate")
         self._report_cut(len(rows.overlong), len(every), "truncate", advice="words past it have no vector.")
         encodings = self.tokenizer(every, truncation=True, max_length=self.max_length).encodings
         states = self.token_states(rows, batch_tokens)
@@ -431,12 +439,10 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         """Tokens that begin every window: [CLS] and the prompt's."""
         return len(self.tokenizer(prompt, verbose=False)["input_ids"]) - 1
 
+    def _skip(self, prompt: str) -> int:
+        """Tokens at the start of every row that pooling leaves out."""
+        return 0 if self.include_prompt or not prompt else self._head(prompt)
+
     def _rows(self, texts: Sequence[Any], prompt: str, overflow: str) -> Rows:
-        """Rows of texts, or of pairs if the first is one."""
-        if not texts or not isinstance(texts[0], tuple | list):
-            with_prompt = [prompt + text for text in check_texts(texts)] if prompt else check_texts(texts)
-            return rows_of(self.tokenizer, with_prompt, self.max_length, overflow, self._head(prompt))
-        if overflow == "mean":
-            raise ValueError('overflow="mean" is for single texts; a pair is cut.')
-        pairs = [(prompt + first, second) for first, second in check_pairs(texts)]
-        return rows_of_pairs(self.tokenizer, pairs, self.max_length)
+        """Rows of texts or pairs that have been checked."""
+        return rows_of(self.tokenizer, texts, prompt, self.max_length, overflow, self._head(prompt))

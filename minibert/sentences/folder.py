@@ -23,9 +23,10 @@ from torch import Tensor, nn
 
 from minibert.checkpoint import read_tensors
 from minibert.files import Source, load_json, read_json
+from minibert.tokenization.tokenizer import BertTokenizer
 
 # in the order in which sentence-transformers puts them side by side
-_POOLING_FLAGS = {
+POOLING_FLAGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -33,8 +34,8 @@ _POOLING_FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-_POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
-_ACTIVATIONS: dict[str, type[nn.Module]] = {
+POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
+ACTIVATIONS: dict[str, type[nn.Module]] = {
     "Identity": nn.Identity,
     "Tanh": nn.Tanh,
     "ReLU": nn.ReLU,
@@ -42,6 +43,7 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "SiLU": nn.SiLU,
     "Sigmoid": nn.Sigmoid,
 }
+MODULES = "sentence_transformers.models"  # where modules lay in the first versions, and every version finds them
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 
 
@@ -51,7 +53,7 @@ class Dense(nn.Module):
     def __init__(self, in_features: int, out_features: int, bias: bool, activation: str) -> None:
         super().__init__()
         self.linear = nn.Linear(in_features, out_features, bias=bias)
-        self.activation = _ACTIVATIONS[activation]()
+        self.activation = ACTIVATIONS[activation]()
 
     def forward(self, vectors: Tensor) -> Tensor:
         """(batch, in_features) to (batch, out_features)."""
@@ -97,6 +99,7 @@ class SentenceFolder:
         lower_case: make texts lower case, whatever the tokenizer does.
         prompts: text to put before every text, by name.
         default_prompt_name: the prompt that is used when none is asked for.
+        similarity_fn_name: one of `minibert.sentences.search.METRICS`.
     """
 
     transformer: Source
@@ -108,6 +111,26 @@ class SentenceFolder:
     lower_case: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt_name: str | None = None
+    similarity_fn_name: str = "cosine"
+
+    def load_tokenizer(self) -> BertTokenizer:
+        """The tokenizer; one that keeps capitals is made not to where the folder asks for it, its accents stay."""
+        tokenizer = BertTokenizer.from_pretrained(self.transformer)
+        if self.lower_case and not tokenizer.do_lower_case:
+            lower: dict[str, Any] = {"do_lower_case": True, "strip_accents": bool(tokenizer.strip_accents)}
+            tokenizer = BertTokenizer.from_pretrained(self.transformer, **lower)
+        return tokenizer
+
+    def final_steps(self, normalize: bool | None = None, truncate_dim: int | None = None) -> list[nn.Module]:
+        """The steps with other choices than the folder's, as in `SentenceEmbedder.from_pretrained`."""
+        steps = list(self.steps)
+        while normalize is not None and steps and isinstance(steps[-1], Normalize):  # one before a Dense stays
+            steps.pop()
+        if truncate_dim := self.truncate_dim if truncate_dim is None else truncate_dim:
+            steps.append(Truncate(truncate_dim))
+        if normalize:
+            steps.append(Normalize())
+        return steps
 
 
 def read_sentence_folder(source: Source) -> SentenceFolder:
@@ -121,7 +144,7 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
     path = source.file("modules.json")
     if path is None:
         return found
-    modules = _read_modules(path)
+    modules = read_modules(path)
     kinds = [kind for kind, _ in modules]
     if kinds[:2] != ["Transformer", "Pooling"] or {"Transformer", "Pooling"}.intersection(kinds[2:]):
         order = ", ".join(kinds)
@@ -143,6 +166,7 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
         found.prompts = {name: _get(config, prompts, name, str, "") for name in prompts}
         found.default_prompt_name = _get(config, content, "default_prompt_name", str, None)
         found.truncate_dim = _get(config, content, "truncate_dim", int, None)
+        found.similarity_fn_name = _get(config, content, "similarity_fn_name", str, "cosine")
     return found
 
 
@@ -157,7 +181,7 @@ def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: 
     return value
 
 
-def _read_modules(path: Path) -> list[tuple[str, str]]:
+def read_modules(path: Path) -> list[tuple[str, str]]:
     """The class name of each module, and its folder with a slash at the end ("" for the model's own folder)."""
     content = load_json(path)
     if not isinstance(content, list) or not all(isinstance(module, dict) for module in content):
@@ -185,12 +209,12 @@ def _read_transformer(source: Source, folder: str, found: SentenceFolder) -> Non
 
 def _read_pooling(path: Path, found: SentenceFolder) -> None:
     config = read_json(path)
-    modes = config.get("pooling_mode") or [mode for flag, mode in _POOLING_FLAGS.items() if config.get(flag)] or "mean"
+    modes = config.get("pooling_mode") or [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)] or "mean"
     modes = modes if isinstance(modes, list) else [modes]
     for mode in modes:
-        if not isinstance(mode, str) or mode not in _POOLINGS:
-            raise ValueError(f"{path} asks for pooling {mode!r}; minibert has {', '.join(_POOLINGS)}.")
-    found.pooling = [_POOLINGS[mode] for mode in modes]
+        if not isinstance(mode, str) or mode not in POOLINGS:
+            raise ValueError(f"{path} asks for pooling {mode!r}; minibert has {', '.join(POOLINGS)}.")
+    found.pooling = [POOLINGS[mode] for mode in modes]
     found.include_prompt = _get(path, config, "include_prompt", bool, True)
 
 
@@ -200,10 +224,7 @@ def _read_dense(source: Source, folder: str) -> Dense:
     _refuse_token_level(path, config)
     if config.get("use_residual"):
         raise ValueError(f"{path} asks for a Dense with use_residual, which minibert does not have.")
-    name = _get(path, config, "activation_function", str, "torch.nn.Tanh")
-    package, _, activation = name.rpartition(".")
-    if activation not in _ACTIVATIONS or package.split(".")[0] != "torch":
-        raise ValueError(f"{path} asks for activation {name!r}; minibert has {', '.join(_ACTIVATIONS)} of torch.nn.")
+    activation = activation_name(path, _get(path, config, "activation_function", str, "torch.nn.Tanh"))
     inputs, outputs = (_get(path, config, size, int, 0) for size in ("in_features", "out_features"))
     with torch.device("meta"):  # the numbers come from the file
         dense = Dense(inputs, outputs, _get(path, config, "bias", bool, True), activation)
@@ -214,6 +235,14 @@ def _read_dense(source: Source, folder: str) -> Dense:
         raise ValueError(f"{path.parent} should hold the tensors {expected}, not {received}.")
     dense.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
     return dense
+
+
+def activation_name(path: Path | str, name: object) -> str:
+    """Which of `ACTIVATIONS` a file means by a dotted path; ValueError for any other."""
+    package, _, activation = name.rpartition(".") if isinstance(name, str) else ("", "", "")
+    if activation not in ACTIVATIONS or package.split(".")[0] != "torch":
+        raise ValueError(f"{path} asks for activation {name!r}; minibert has {', '.join(ACTIVATIONS)} of torch.nn.")
+    return activation
 
 
 def _refuse_token_level(path: Path, config: Mapping[str, Any]) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from minibert.inference.batching import batches
+from minibert.inference.optimize import map_batches
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.sentences.folder import Dense, Truncate
 from minibert.sentences.pooling import POOLINGS, Layers, combine_layers, pool, resolve_layers
-from minibert.sentences.rows import Rows
+from minibert.sentences.rows import Rows, merge_windows
+from minibert.sentences.vectors import Vectors
 
 
 class SentenceModel(nn.Module):
@@ -98,6 +101,35 @@ class SentenceModel(nn.Module):
         features, pooler_output = self._features(input_ids, layout, token_type_ids)
         return pool(features, layout.lengths, self.pooling, skip=skip, pooler_output=pooler_output)
 
+    def encode_rows(
+        self, rows: Rows, skip: int, batch_tokens: int, report: Callable[[list[int]], None] | None = None
+    ) -> Vectors:
+        """Vectors of texts (texts, dimension), without gradients; those of a text's windows are merged.
+
+        Args:
+            rows: of all texts; sorted by length and packed here.
+            skip: as in `forward`.
+            batch_tokens: tokens of one pass through the model.
+            report: is told the numbers of the rows that are done.
+        """
+        lengths = [len(row) for row in rows.ids]
+        pooled = torch.empty(len(lengths), self.width)
+
+        def run(batch: list[int]) -> Tensor:
+            with torch.inference_mode():
+                return self.pooled(*rows.packed(batch, self.device), skip).cpu()
+
+        with self.in_eval_mode(), torch.inference_mode():
+            todo = list(batches(lengths, batch_tokens))
+            for batch, part in zip(todo, map_batches(self.model, run, todo), strict=True):
+                pooled[batch] = part
+                if report is not None:
+                    report(batch)
+            if len(lengths) > len(rows.windows):
+                pooled = merge_windows(pooled, lengths, rows.windows)
+            vectors: Vectors = self.steps(pooled.to(self.device)).cpu().numpy()
+        return vectors
+
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:
         """Features of the tokens of each row, (tokens, D), without pooling and steps."""
         found: dict[int, Tensor] = {}
@@ -134,3 +166,11 @@ class SentenceModel(nn.Module):
         finally:
             if training:
                 self.model.train()
+
+
+def check_finite(vectors: Vectors, texts: Sequence[object]) -> Vectors:
+    """The vectors (N, D) of some texts; ValueError naming a text whose vector is not finite."""
+    if not (finite := np.isfinite(vectors).all(axis=1)).all():
+        text = texts[int(finite.argmin())]
+        raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
+    return vectors

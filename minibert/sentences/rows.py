@@ -32,6 +32,10 @@ class Rows(NamedTuple):
     windows: list[int]
     overlong: list[int]
 
+    def texts_done(self, copies: Sequence[int]) -> list[int]:
+        """How many texts count as done with each row: a text's `copies` with its first row, none with the others."""
+        return [0 if number else n for n, own in zip(copies, self.windows, strict=True) for number in range(own)]
+
     def packed(self, batch: Sequence[int], device: torch.device) -> tuple[Tensor, PackedLayout, Tensor | None]:
         """Some of the rows in one, (tokens,); where each begins and ends; and their token types, (tokens,)."""
         ids, types = (
@@ -44,17 +48,31 @@ class Rows(NamedTuple):
         return ids, PackedLayout([len(self.ids[index]) for index in batch]), types
 
 
-def rows_of(tokenizer: BertTokenizer, texts: Sequence[str], limit: int, overflow: str, head: int) -> Rows:
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Rows of single texts as those of all of them."""
+    return Rows([row for part in parts for row in part.ids], None, [len(part.ids) for part in parts], [])
+
+
+def rows_of(tokenizer: BertTokenizer, texts: Sequence[Any], prompt: str, limit: int, overflow: str, head: int) -> Rows:
     """Rows of at most `limit` tokens.
 
     Args:
         tokenizer: what makes them.
-        texts: each with its prompt.
+        texts: texts, or pairs of texts.
+        prompt: put before every text, and before the first text of every pair.
         limit: tokens of a row, [CLS] and [SEP] included.
         overflow: "truncate" or "mean", as in `SentenceEmbedder.encode`.
         head: tokens that begin every window: [CLS] and the prompt's.
+
+    Raises:
+        ValueError: windows of pairs.
     """
-    ids: list[list[int]] = tokenizer(list(texts), return_token_type_ids=False, **_LISTS)["input_ids"]
+    if texts and isinstance(texts[0], tuple):
+        if overflow == "mean":
+            raise ValueError('overflow="mean" is for single texts; pairs can only be cut.')
+        return _rows_of_pairs(tokenizer, [(prompt + first, second) for first, second in texts], limit)
+    with_prompt = [prompt + text for text in texts] if prompt else list(texts)
+    ids: list[list[int]] = tokenizer(with_prompt, return_token_type_ids=False, **_LISTS)["input_ids"]
     overlong = [number for number, row in enumerate(ids) if len(row) > limit]
     if overflow == "mean":
         windows = [split_row(row, limit, head) for row in ids]
@@ -64,7 +82,7 @@ def rows_of(tokenizer: BertTokenizer, texts: Sequence[str], limit: int, overflow
     return Rows(ids, None, [1] * len(ids), overlong)
 
 
-def rows_of_pairs(tokenizer: BertTokenizer, pairs: Sequence[Pair], limit: int) -> Rows:
+def _rows_of_pairs(tokenizer: BertTokenizer, pairs: Sequence[Pair], limit: int) -> Rows:
     """A row for each pair, of which the longer text is cut."""
     first, second = (list(texts) for texts in zip(*pairs, strict=True))
     whole = tokenizer(first, second, return_token_type_ids=False, **_LISTS)["input_ids"]

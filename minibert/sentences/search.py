@@ -13,6 +13,8 @@ from torch import Tensor
 
 # corpus vectors that are compared at a time: few enough for the scores of 1,000 queries to take 32 MB
 BLOCK_ROWS = 8192
+# more than two ways to add up the product of two vectors of length 1 in float32 ever differ by
+ROUNDING = 1e-5
 
 # similarity of every two rows, (n, D) and (m, D) to (n, m), the larger the more alike
 METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -75,7 +77,7 @@ def nearest(queries: Any, corpus: Any, top: int = 5) -> tuple[NDArray[np.int64],
     scores, rows = wanted.new_empty(len(wanted), 0), torch.empty(len(wanted), 0, dtype=torch.long)
     for start in range(0, len(corpus), BLOCK_ROWS):  # the best so far compete with those of the next block
         block, _ = _comparable(corpus[start : start + BLOCK_ROWS], wanted, "cosine")
-        found, numbers = _top(wanted @ F.normalize(block, dim=1).T, top)
+        found, numbers = _best(wanted, F.normalize(block, dim=1), top)
         scores, rows = torch.cat([scores, found], dim=1), torch.cat([rows, numbers + start], dim=1)
         # of equal scores the first stays: those of earlier blocks stand before those of later ones
         best = scores.argsort(dim=1, descending=True, stable=True)[:, :top]
@@ -83,24 +85,32 @@ def nearest(queries: Any, corpus: Any, top: int = 5) -> tuple[NDArray[np.int64],
     return rows.numpy(), scores.numpy()
 
 
-def _top(scores: Tensor, top: int) -> tuple[Tensor, Tensor]:
-    """The `top` largest of each row and their columns, largest first, equals in the order of the columns.
+def _best(queries: Tensor, block: Tensor, top: int) -> tuple[Tensor, Tensor]:
+    """The `top` largest products of each query with the rows of a block, and the rows; equals in the block's order.
 
-    torch.topk takes any of several equal numbers. Equals among the chosen are put in order here; where the last one
-    that is chosen equals the first one that is not, the row is sorted whole.
+    A matrix product rounds the same two vectors differently in another place of the matrix, and topk takes any of
+    several equals. So the product only finds candidates; those are multiplied again one by one, and sorted.
     """
-    values, columns = scores.topk(min(top + 1, scores.shape[1]), dim=1)
-    columns, order = columns.sort(dim=1)
-    values = values.gather(1, order)
-    values, order = values.sort(dim=1, descending=True, stable=True)
-    columns = columns.gather(1, order)
+    products = queries @ block.T
+    values, columns = products.topk(min(top + 1, len(block)), dim=1)
+    columns = columns.sort(dim=1).values
+    scores = _products(queries, block, columns)
+    best = scores.argsort(dim=1, descending=True, stable=True)[:, :top]
+    scores, columns = scores.gather(1, best), columns.gather(1, best)
     if values.shape[1] > top:
-        for row in (values[:, top - 1] == values[:, top]).nonzero()[:, 0].tolist():
-            # only what may be among the best: large rows of equals are rare, but must not take long either
-            few = (scores[row] >= values[row, top - 1]).nonzero()[:, 0]
-            best = few[scores[row, few].argsort(descending=True, stable=True)[:top]]
-            values[row, :top], columns[row, :top] = scores[row, best], best
-    return values[:, :top], columns[:, :top]
+        for row in (values[:, top - 1] - values[:, top] < ROUNDING).nonzero()[:, 0].tolist():  # one too many for all
+            candidates = (products[row] > values[row, top - 1] - ROUNDING).nonzero()[:, 0]
+            exact = _products(queries[row : row + 1], block, candidates[None])[0]
+            best = exact.argsort(descending=True, stable=True)[:top]
+            scores[row], columns[row] = exact[best], candidates[best]
+    return scores, columns
+
+
+def _products(queries: Tensor, block: Tensor, columns: Tensor) -> Tensor:
+    """Of each query with the rows of a block that `columns` (n, k) names: (n, k)."""
+    at_once = max(1, 2**20 // (columns.shape[1] * block.shape[1] + 1))  # 4 MB
+    parts = zip(torch.split(queries, at_once), torch.split(columns, at_once), strict=True)
+    return torch.cat([(some[:, None] * block[rows]).sum(dim=2) for some, rows in parts])
 
 
 def _comparable(a: Any, b: Any, metric: str) -> tuple[Tensor, Tensor]:

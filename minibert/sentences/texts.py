@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 Pair = tuple[str, str]  # goes through the model as [CLS] a a [SEP] b b [SEP]
 
@@ -26,7 +27,7 @@ def check_texts(texts: Sequence[str]) -> list[str]:
     """The texts in a list; ValueError for what is not a string."""
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ValueError(f"texts should be strings, but number {index} is {text!r}.")
+            raise ValueError(f"texts should be strings, but number {index} is {text!r:.60}.")
     return list(texts)
 
 
@@ -35,6 +36,11 @@ def check_pairs(pairs: Sequence[object]) -> list[Pair]:
     checked = []
     for index, pair in enumerate(pairs):
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
-            raise ValueError(f"texts should all be pairs of strings, as the first is, but number {index} is {pair!r}.")
+            raise ValueError(f"pairs should be two strings each, but number {index} is {pair!r:.60}.")
         checked.append((pair[0], pair[1]))
     return checked
+
+
+def check_inputs(texts: Sequence[Any]) -> list[Any]:
+    """Pairs if the first is one, else texts."""
+    return check_pairs(texts) if texts and isinstance(texts[0], tuple | list) else check_texts(texts)

@@ -1,16 +1,25 @@
-"""Comparing vectors: cosines and other metrics, and the nearest of a corpus."""
+"""Comparing vectors: cosines and other metrics, the nearest of a corpus, and corpora that lie in files."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
+from tiny_folder import WORDS, tiny_folder
 
-from minibert.sentences.search import nearest, similarity
+from minibert import SentenceEmbedder, encode_corpus, encode_file, nearest, open_corpus, similarity
+from minibert.cli import main
+from minibert.sentences.search import METRICS, pairwise_similarity
+
+TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS[:3]]
 
 
-class TestSearch:
-    def test_similarity_is_the_cosine(self) -> None:
+class TestSimilarity:
+    def test_it_is_the_cosine(self) -> None:
         a, b = np.random.default_rng(0).normal(size=(2, 4, 8))
         expected = [[x @ y / np.linalg.norm(x) / np.linalg.norm(y) for y in b] for x in a]
         np.testing.assert_allclose(similarity(a, b), expected, atol=1e-6)
@@ -18,10 +27,27 @@ class TestSearch:
         assert similarity(np.zeros(8), b).tolist() == [[0.0] * 4]
         with pytest.raises(ValueError, match="should be equally long, but have 8 and 7 numbers"):
             similarity(a, b[:, :7])
+        with pytest.raises(ValueError, match="metric should be one of cosine, dot, .*, not 'cos'"):
+            similarity(a, b, "cos")
 
+    @pytest.mark.parametrize("metric", METRICS)
+    def test_against_sentence_transformers(self, metric: str) -> None:
+        functions = pytest.importorskip("sentence_transformers").SimilarityFunction
+        a, b = np.random.default_rng(0).normal(size=(2, 4, 8)).astype(np.float32)
+        expected = functions.to_similarity_fn(metric)(a, b)
+        np.testing.assert_allclose(similarity(a, b, metric), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            similarity(torch.from_numpy(a), list(torch.from_numpy(b)), metric), expected, atol=1e-6
+        )
+        pairwise = functions.to_similarity_pairwise_fn(metric)(a, b)
+        np.testing.assert_allclose(pairwise_similarity(a, b, metric), pairwise, atol=1e-6)
+        np.testing.assert_allclose(pairwise, expected.diag(), atol=1e-6)
+
+
+class TestNearest:
     @settings(max_examples=30, deadline=None)
     @given(rows=st.integers(0, 40), top=st.integers(1, 50), block=st.integers(1, 15))
-    def test_nearest_looks_at_everything(self, rows: int, top: int, block: int) -> None:
+    def test_it_looks_at_everything(self, rows: int, top: int, block: int) -> None:
         numbers = np.random.default_rng(rows)
         corpus = np.eye(3, dtype=np.float32)[numbers.integers(0, 3, size=rows)]  # with many equals
         queries = numbers.normal(size=(2, 3))
@@ -31,8 +57,71 @@ class TestSearch:
         cosines = similarity(queries, corpus)
         expected = np.argsort(-cosines, axis=1, kind="stable")[:, :top]
         assert np.array_equal(found, expected)
-        assert np.array_equal(scores, np.take_along_axis(cosines, expected, axis=1))
+        np.testing.assert_allclose(scores, np.take_along_axis(cosines, expected, axis=1), atol=1e-6)
+
+    def test_equals_of_many_blocks(self) -> None:
+        """Equal vectors of a long corpus stand in its order, in whichever block and wherever in it they lie."""
+        random = np.random.default_rng(0)
+        corpus = random.normal(size=(20_003, 48)).astype(np.float32)
+        places = [0, 7, 8191, 8192, 16383, 16390, 20_001, 20_002]
+        corpus[places] = corpus[0]
+        found, scores = nearest(corpus[0], corpus, 5)
+        assert found[0].tolist() == places[:5]
+        np.testing.assert_allclose(scores[0], 1, atol=1e-6)
 
     def test_top_of_nothing(self) -> None:
         with pytest.raises(ValueError, match="top should be 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
+        assert nearest([[1.0]], np.empty((0, 1)))[0].shape == (1, 0)
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEmbedder:
+    return SentenceEmbedder.from_pretrained(tiny_folder(tmp_path_factory.mktemp("tiny")), precision=None)
+
+
+class TestCorpora:
+    @pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet"])
+    def test_files_and_folders(self, embedder: SentenceEmbedder, tmp_path: Path, file_format: str) -> None:
+        expected = embedder.encode(TEXTS)
+        encode_file(embedder, TEXTS, tmp_path / f"vectors.{file_format}")
+        encode_corpus(embedder, TEXTS, tmp_path / "shards", file_format=file_format, shard_size=7)
+        for name in (f"vectors.{file_format}", "shards"):
+            corpus = open_corpus(tmp_path / name)
+            assert (corpus.shape, corpus.dtype, len(corpus)) == ((30, 32), np.float32, 30)
+            np.testing.assert_allclose(np.asarray(corpus), expected, atol=1e-6)
+            for rows in (slice(0, 0), slice(5, 8), slice(6, 22), slice(25, 99), slice(-3, None)):
+                np.testing.assert_allclose(corpus[rows], expected[rows], atol=1e-6)
+            np.testing.assert_allclose(corpus[-1], expected[-1], atol=1e-6)
+            found, _ = nearest(expected[[3, 29]], corpus, 2)
+            assert found[:, 0].tolist() == [3, 29]
+
+    def test_one_block_in_memory(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        encode_corpus(embedder, TEXTS, tmp_path, shard_size=7)
+        part = open_corpus(tmp_path)[8:12]
+        assert isinstance(part.base, np.memmap) or isinstance(part, np.memmap)
+
+    def test_mistakes(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        encode_corpus(embedder, TEXTS, tmp_path / "shards", shard_size=7)
+        corpus: Any = open_corpus(tmp_path / "shards")
+        with pytest.raises(ValueError, match="neighbouring rows"):
+            corpus[::2]
+        (tmp_path / "shards" / "index.json").unlink()
+        with pytest.raises(ValueError, match="holds no index.json: run minibert embed --out-dir again"):
+            open_corpus(tmp_path / "shards")
+        with pytest.raises(ValueError, match="should be a folder of shards, or end in .npy, .safetensors"):
+            open_corpus(tmp_path / "x.txt")
+        for name in ("x.npy", "x.safetensors", "x.jsonl", "x.parquet"):
+            (tmp_path / name).write_bytes(b"\x93")
+            with pytest.raises(ValueError, match=f"{name} is not a whole .{name[2:]} file"):
+                open_corpus(tmp_path / name)
+
+    def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "lines.txt").write_text("\n".join(TEXTS) + "\n")
+        model = str(tiny_folder(tmp_path / "bert"))
+        arguments = ["--model", model, "--file", str(tmp_path / "lines.txt")]
+        assert main(["embed", *arguments, "--out-dir", str(tmp_path / "shards"), "--shard-size", "8"]) == 0
+        capsys.readouterr()
+        vectors = ["--vectors", str(tmp_path / "shards"), "--corpus", str(tmp_path / "lines.txt")]
+        assert main(["search", TEXTS[20], "--model", model, *vectors, "--top", "1"]) == 0
+        assert capsys.readouterr().out.split() == ["1.0000", "21", *TEXTS[20].split()]

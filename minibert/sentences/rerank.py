@@ -1,0 +1,164 @@
+"""Cross-encoders: a query and a document go through BERT together, and a classifier scores the pair.
+
+Slower than comparing vectors, and better: score the hundred nearest of a search again, and show the best ten.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from minibert.config import BertConfig
+from minibert.files import Source, read_json
+from minibert.heads import BertForSequenceClassification
+from minibert.inference.optimize import optimize
+from minibert.predict import classifier_logits
+from minibert.sentences.folder import ACTIVATIONS, activation_name, read_modules
+from minibert.sentences.texts import Pair, check_pairs
+from minibert.tokenization.tokenizer import BertTokenizer
+
+
+class Ranked(TypedDict):
+    """A document, its number among those that were given, and its score."""
+
+    corpus_id: int
+    score: float
+    text: str
+
+
+class CrossEncoder:
+    """A sequence classifier over pairs of texts, its tokenizer, and what becomes of its logits.
+
+    ```python
+    reranker = CrossEncoder.from_pretrained("cross-encoder/ms-marco-MiniLM-L6-v2")
+    reranker.rank("How tall do trees grow?", documents, top_k=3)
+    ```
+
+    Args:
+        model: the classifier.
+        tokenizer: its tokenizer.
+        activation: what the logits go through; None: a sigmoid for one label, nothing for several.
+        max_length: tokens of the longest pair; None: what the tokenizer and the positions allow.
+    """
+
+    def __init__(
+        self,
+        model: BertForSequenceClassification,
+        tokenizer: BertTokenizer,
+        activation: nn.Module | None = None,
+        max_length: int | None = None,
+    ) -> None:
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.activation = activation or (nn.Sigmoid() if model.config.num_labels == 1 else nn.Identity())
+        longest = tokenizer.model_max_length if max_length is None else max_length
+        self.max_length = min(longest, model.config.max_position_embeddings)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        precision: str | None = "fp32",
+        max_length: int | None = None,
+        device: torch.device | str | None = None,
+        **options: Any,
+    ) -> CrossEncoder:
+        """Loads a cross-encoder's folder with the activation that it names, as sentence-transformers does.
+
+        Args:
+            name: folder or Hub id.
+            precision: as in `minibert.optimize`; None runs the model unchanged.
+            max_length: as in the class; None: what the folder says.
+            device: where to run; None: the CPU.
+            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.files.Source`.
+
+        Raises:
+            FileNotFoundError: no such checkpoint, or a file of it is missing.
+            ValueError: a damaged file, or an activation or module that minibert does not have, named.
+        """
+        source = Source(name, **options)
+        model = BertForSequenceClassification.from_pretrained(source, device=device, dtype=torch.float32)
+        _refuse_modules(source)
+        activation = _activation(source, model.config)
+        if max_length is None and (path := source.file("sentence_bert_config.json")):
+            max_length = read_json(path).get("max_seq_length")
+        if precision is not None:
+            model = optimize(model, precision=precision)
+        return cls(model, BertTokenizer.from_pretrained(source), activation, max_length)
+
+    def predict(self, pairs: Sequence[Pair] | Pair) -> NDArray[np.float32]:
+        """Scores of pairs of texts.
+
+        Args:
+            pairs: pairs, of which the longer text is cut where both are too long; or a single one.
+
+        Returns:
+            (N,) for a model with one label, (N, labels) for several; without the first axis for a single pair.
+
+        Raises:
+            ValueError: something that is not a pair of strings.
+        """
+        single = bool(pairs) and isinstance(pairs[0], str)
+        rows = check_pairs([pairs] if single else pairs)
+        first, second = [pair[0] for pair in rows], [pair[1] for pair in rows]
+        scores = self.activation(classifier_logits(self.model, self.tokenizer, first, second, self.max_length))
+        found: NDArray[np.float32] = (scores[:, 0] if scores.shape[1] == 1 else scores).numpy()
+        return found[0] if single else found
+
+    def rank(self, query: str, documents: Sequence[str], top_k: int | None = None) -> list[Ranked]:
+        """Documents by how well they answer a query, best first, equals in the order of the documents.
+
+        Args:
+            query: goes first in each pair.
+            documents: go second.
+            top_k: how many; None: all.
+
+        Raises:
+            ValueError: a model with several labels, or something that is not a text.
+        """
+        if self.model.config.num_labels != 1:
+            raise ValueError(f"ranking needs a model with one label; this one has {self.model.config.num_labels}.")
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k should be 1 or more, not {top_k}.")
+        scores = self.predict([(query, document) for document in documents])
+        best = np.argsort(-scores, kind="stable")[:top_k].tolist()
+        return [Ranked(corpus_id=i, score=float(scores[i]), text=documents[i]) for i in best]
+
+
+def rerank(
+    model: BertForSequenceClassification,
+    tokenizer: BertTokenizer,
+    query: str,
+    documents: Sequence[str],
+    top: int | None = None,
+) -> list[Ranked]:
+    """`CrossEncoder(model, tokenizer).rank(query, documents, top)`: scores are the sigmoid of the model's logit."""
+    return CrossEncoder(model, tokenizer).rank(query, documents, top)
+
+
+def _refuse_modules(source: Source) -> None:
+    """ValueError for a folder with more in it than a classifier."""
+    if path := source.file("modules.json"):
+        kinds = [kind for kind, _ in read_modules(path)]
+        if kinds != ["Transformer"]:
+            raise ValueError(f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}.")
+
+
+def _activation(source: Source, config: BertConfig) -> nn.Module | None:
+    """The activation that a folder names, in the places where the versions of sentence-transformers look for it."""
+    places: list[tuple[str, Any]] = []
+    if path := source.file("config_sentence_transformers.json"):
+        content = read_json(path)
+        places.append((path.name, content.get("activation_fn")))
+        if content.get("default_prompt_name"):
+            raise ValueError(f"{path} asks for a prompt before every query; minibert's cross-encoders have none.")
+    places.append(("config.json", dict(config.extra.get("sentence_transformers") or {}).get("activation_fn")))
+    places.append(("config.json", config.extra.get("sbert_ce_default_activation_function")))
+    name = next((pair for pair in places if pair[1] is not None), None)
+    return None if name is None else ACTIVATIONS[activation_name(f"{source}/{name[0]}", name[1])]()

@@ -1,0 +1,153 @@
+"""Writing a sentence-transformers folder; `folder` says what is in one, and reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from minibert.checkpoint import write_tensors
+from minibert.files import replacing, write_json
+from minibert.model import BertModel
+from minibert.sentences.folder import MODULES, POOLING_FLAGS, POOLINGS, Dense, Truncate
+from minibert.sentences.model import SentenceModel
+from minibert.tokenization.tokenizer import BertTokenizer
+
+_CARD = """---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+tags:
+- sentence-transformers
+- sentence-similarity
+- feature-extraction
+- minibert
+---
+
+# A sentence embedder
+
+Turns texts of up to {max_length} tokens into vectors of {dimension} numbers ({similarity}); pooling: {pooling}.
+
+```python
+from minibert import SentenceEmbedder  # or: from sentence_transformers import SentenceTransformer
+
+embedder = SentenceEmbedder.from_pretrained("path/of/this/folder")  # or: SentenceTransformer(...)
+vectors = embedder.encode(["I love Korea", "Paris"])
+```
+"""
+
+
+def save_sentence_folder(
+    model: SentenceModel,
+    path: Path,
+    tokenizer: BertTokenizer,
+    max_length: int,
+    include_prompt: bool,
+    settings: dict[str, Any],
+) -> None:
+    """Writes everything that a `SentenceEmbedder` is made of; see its `save_pretrained`.
+
+    Args:
+        model: poolings and steps, and the BERT.
+        path: the folder, which is made.
+        tokenizer: its tokenizer.
+        max_length: tokens of the longest text.
+        include_prompt: whether prompts take part in pooling.
+        settings: prompts, default_prompt_name and similarity_fn_name, as the format calls them.
+    """
+    bert, pooling, steps = _portable(model)
+    # the format has a truncation at the end apart from the modules
+    truncate_dim = steps.pop().dimension if steps and isinstance(steps[-1], Truncate) else None
+    steps = list(_without_truncate(steps, model.width))
+    kinds = ["Transformer", "Pooling", *(type(step).__name__ for step in steps)]
+    folders = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
+    modules = [
+        {"idx": number, "name": str(number), "path": folder, "type": f"{MODULES}.{kind}"}
+        for number, (kind, folder) in enumerate(zip(kinds, folders, strict=True))
+    ]
+    path.mkdir(parents=True, exist_ok=True)
+    # this first: without it, what a kill leaves behind would be loaded as a plain BERT; with it, it is refused
+    write_json(path / "modules.json", modules)
+    write_json(path / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": False})
+    if truncate_dim is not None:
+        settings = {**settings, "truncate_dim": truncate_dim}
+    write_json(path / "config_sentence_transformers.json", settings)
+    for folder in folders[1:]:
+        (path / folder).mkdir(exist_ok=True)
+    pooled = {**_pooling_config(pooling, bert.config.hidden_size), "include_prompt": include_prompt}
+    write_json(path / folders[1] / "config.json", pooled)
+    for folder, step in zip(folders[2:], steps, strict=True):
+        if isinstance(step, Dense):
+            _write_dense(step, path / folder)
+    tokenizer.save_pretrained(path)
+    bert.save_pretrained(path)
+    with replacing(path / "README.md") as temporary:
+        dimension = truncate_dim or model.dimension
+        names = {"similarity": settings["similarity_fn_name"], "pooling": ", ".join(pooling)}
+        card = _CARD.format(max_length=max_length, dimension=dimension, **names)
+        temporary.write_text(card, encoding="utf-8")
+
+
+def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Module]]:
+    """The BERT, the poolings and the steps as the format has them: the last layer, and no pooler.
+
+    Raises:
+        ValueError: that cannot be.
+    """
+    steps, pooling, weights = list(model.steps), model.pooling, model.model.state_dict()
+    if len(model.layers) > 1 or model.layer_weights not in (None, [1.0]):
+        raise ValueError(
+            f"a sentence-transformers folder has the vectors of one layer; this embedder combines {model.layers}."
+        )
+    if pooling == ["pooler"]:
+        hidden = model.model.config.hidden_size
+        with torch.device("meta"):
+            dense = Dense(hidden, hidden, True, "Tanh")
+        names = {"linear.weight": "pooler.dense.weight", "linear.bias": "pooler.dense.bias"}
+        dense.load_state_dict({name: weights[own] for name, own in names.items()}, assign=True)
+        steps, pooling = [dense, *steps], ["cls"]
+        depth = model.model.config.num_hidden_layers  # the pooler's
+    elif "pooler" in pooling:
+        raise ValueError(f"a sentence-transformers folder has no pooler beside other poolings; this one: {pooling}.")
+    else:
+        depth = model.layers[0]
+    with torch.device("meta"):
+        bert = BertModel(model.model.config.replace(num_hidden_layers=depth), add_pooling_layer=False)
+    bert.load_state_dict({name: weights[name] for name in bert.state_dict()}, assign=True)
+    return bert, pooling, steps
+
+
+def _without_truncate(steps: Iterable[nn.Module], width: int) -> Iterable[nn.Module]:
+    """The steps; a truncation that others follow is a matrix product, for the format has none there."""
+    for step in steps:
+        if isinstance(step, Truncate):
+            kept = min(width, step.dimension)
+            identity = Dense(width, kept, False, "Identity").requires_grad_(False)
+            identity.linear.weight.copy_(torch.eye(kept, width))
+            step = identity
+        width = step.linear.out_features if isinstance(step, Dense) else width
+        yield step
+
+
+def _pooling_config(pooling: Sequence[str], hidden: int) -> dict[str, Any]:
+    flags = {flag: POOLINGS.get(mode) in pooling for flag, mode in POOLING_FLAGS.items()}
+    in_order = [POOLINGS[mode] for flag, mode in POOLING_FLAGS.items() if flags[flag]]
+    if in_order == list(pooling):  # every version reads this
+        return {"word_embedding_dimension": hidden, **flags}
+    modes = {ours: theirs for theirs, ours in POOLINGS.items()}
+    return {"embedding_dimension": hidden, "pooling_mode": [modes[name] for name in pooling]}
+
+
+def _write_dense(dense: Dense, folder: Path) -> None:
+    linear, activation = dense.linear, type(dense.activation)
+    config = {
+        "in_features": linear.in_features,
+        "out_features": linear.out_features,
+        "bias": linear.bias is not None,
+        "activation_function": f"{activation.__module__}.{activation.__name__}",
+    }
+    write_json(folder / "config.json", config)
+    tensors = {name: tensor.detach().contiguous() for name, tensor in dense.state_dict().items()}
+    write_tensors(folder / "model.safetensors", tensors)

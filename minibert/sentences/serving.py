@@ -1,0 +1,155 @@
+"""Requests from many threads, gathered into packed batches.
+
+    with embedder.batched() as batched:
+        batched.encode("one text")              # in any thread; waits for its vector
+        batched.submit("one text")              # a concurrent.futures.Future
+        await batched.aencode("one text")       # in asyncio
+
+A single text keeps a processor half idle, and 16 threads with a text each are in each other's way. Here callers only
+tokenise; one thread runs the model on all texts that have arrived while it was busy with those before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from minibert.sentences.options import Vector
+from minibert.sentences.rows import Rows, joined
+from minibert.sentences.vectors import Vectors
+
+
+class BusyError(RuntimeError):
+    """More requests are waiting than may; ask again later."""
+
+
+class _Request(NamedTuple):
+    text: str
+    rows: Rows
+    skip: int
+    future: Future[Vector]
+
+    @property
+    def tokens(self) -> int:
+        return sum(map(len, self.rows.ids))
+
+
+class Batched:
+    """Encodes single texts of many callers together; made by `SentenceEmbedder.batched`.
+
+    Args:
+        tokenize: makes the rows of a text with a prompt, and says how many tokens pooling leaves out.
+        encode: makes the vectors (N, D) of rows of that kind.
+        max_wait_ms: how long the first text waits for others when the model has nothing to do.
+        max_tokens: tokens of one batch; a longer text goes alone.
+        max_pending: texts that may wait.
+    """
+
+    def __init__(
+        self,
+        tokenize: Callable[..., tuple[Rows, int]],
+        encode: Callable[[list[str], Rows, int], Vectors],
+        max_wait_ms: float,
+        max_tokens: int,
+        max_pending: int,
+    ) -> None:
+        if max_wait_ms < 0 or max_tokens < 1 or max_pending < 1:
+            raise ValueError("max_wait_ms should be 0 or more, max_tokens and max_pending 1 or more.")
+        self._tokenize, self._encode = tokenize, encode
+        self._max_wait, self._max_tokens, self._max_pending = max_wait_ms / 1000, max_tokens, max_pending
+        self._waiting: deque[_Request] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="minibert-batched", daemon=True)
+        self._thread.start()
+
+    def submit(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Future[Vector]:
+        """The vector (D,) of a text, to come; cancelling the future takes the text out of the queue.
+
+        Raises:
+            ValueError: not a string, or a prompt that is not there; other texts are not concerned.
+            BusyError: `max_pending` texts are waiting.
+            RuntimeError: it has been closed.
+        """
+        rows, skip = self._tokenize(text, prompt, prompt_name)
+        request = _Request(text, rows, skip, Future())
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("this Batched is closed: call embedder.batched() for another one.")
+            if len(self._waiting) >= self._max_pending:
+                raise BusyError(f"{self._max_pending} texts are waiting; ask again later.")
+            self._waiting.append(request)
+            self._changed.notify()
+        return request.future
+
+    def encode(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Vector:
+        """The vector (D,) of a text; errors as `submit`, or that this text's vector is not finite."""
+        return self.submit(text, prompt=prompt, prompt_name=prompt_name).result()
+
+    async def aencode(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Vector:
+        """`encode` to be awaited."""
+        return await asyncio.wrap_future(self.submit(text, prompt=prompt, prompt_name=prompt_name))
+
+    @property
+    def pending(self) -> int:
+        """Texts that are waiting."""
+        return len(self._waiting)
+
+    def close(self) -> None:
+        """Takes no more texts, and returns when those that wait have their vectors."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def __enter__(self) -> Batched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _work(self) -> None:
+        while batch := self._next_batch():
+            running = [request for request in batch if request.future.set_running_or_notify_cancel()]
+            try:
+                self._answer(running)
+            except BaseException:  # one of them: each alone, so that the others have their answers
+                for request in running:
+                    try:
+                        self._answer([request])
+                    except BaseException as error:
+                        request.future.set_exception(error)
+
+    def _next_batch(self) -> list[_Request]:
+        """The texts that go together next: in the order of their arrival, with one prompt; none at the end."""
+        with self._changed:
+            while not self._waiting:
+                if self._closed:
+                    return []
+                self._changed.wait()
+                until = time.monotonic() + self._max_wait  # the model had nothing to do
+                while not self._closed and self._tokens() < self._max_tokens and (left := until - time.monotonic()) > 0:
+                    self._changed.wait(left)
+            batch = [self._waiting.popleft()]
+            tokens = batch[0].tokens
+            while self._waiting and self._waiting[0].skip == batch[0].skip:
+                tokens += self._waiting[0].tokens
+                if tokens > self._max_tokens:
+                    break
+                batch.append(self._waiting.popleft())
+            return batch
+
+    def _tokens(self) -> int:
+        return sum(request.tokens for request in self._waiting)
+
+    def _answer(self, requests: list[_Request]) -> None:
+        if requests:
+            rows = joined([request.rows for request in requests])
+            vectors = self._encode([request.text for request in requests], rows, requests[0].skip)
+            for request, vector in zip(requests, vectors, strict=True):
+                request.future.set_result(vector.copy())  # on its own, so that one does not keep all of the batch

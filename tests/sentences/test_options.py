@@ -1,0 +1,196 @@
+"""`encode` as everyone calls it: the names of sentence-transformers, pairs, types, and mistakes that are explained."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_folder import sentence_folder, tiny_folder
+
+from minibert import SentenceEmbedder
+from minibert.layouts import PackedLayout
+
+TEXTS = ["hello world", "how tall do trees grow in korea?", "", "hello world"]
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEmbedder:
+    return SentenceEmbedder.from_pretrained(tiny_folder(tmp_path_factory.mktemp("tiny")), precision=None)
+
+
+class TestResults:
+    def test_kinds(self, embedder: SentenceEmbedder) -> None:
+        vectors = embedder.encode(TEXTS)
+        tensor = embedder.encode(TEXTS, convert_to_tensor=True)
+        assert isinstance(tensor, torch.Tensor) and np.array_equal(tensor.numpy(), vectors)
+        several = embedder.encode(TEXTS, convert_to_numpy=False)
+        assert isinstance(several, list) and torch.equal(torch.stack(several), tensor)
+        assert torch.equal(embedder.encode(TEXTS[1], convert_to_tensor=True), tensor[1])
+
+    def test_normalized_and_truncated(self, embedder: SentenceEmbedder) -> None:
+        vectors = embedder.encode(TEXTS, truncate_dim=10, normalize_embeddings=True)
+        expected = embedder.encode(TEXTS)[:, :10]
+        np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
+
+    def test_bits(self, embedder: SentenceEmbedder) -> None:
+        expected = np.packbits(embedder.encode(TEXTS) > 0, axis=1)
+        unsigned = embedder.encode(TEXTS, precision="ubinary")
+        assert unsigned.dtype == np.uint8 and np.array_equal(unsigned, expected)
+        signed = embedder.encode(TEXTS, precision="binary")
+        assert signed.dtype == np.int8 and np.array_equal(signed.astype(int), expected.astype(int) - 128)
+
+    def test_token_embeddings(self, embedder: SentenceEmbedder) -> None:
+        states = embedder.encode(TEXTS, output_value="token_embeddings")
+        np.testing.assert_allclose([s.mean(0).tolist() for s in states], embedder.encode(TEXTS), atol=1e-6)
+
+    def test_what_has_no_effect(self, embedder: SentenceEmbedder) -> None:
+        vectors = embedder.encode(TEXTS, batch_size=2, show_progress_bar=False, device="cpu")
+        assert np.array_equal(vectors, embedder.encode(TEXTS))
+
+    def test_equal_texts_are_encoded_once(self, embedder: SentenceEmbedder) -> None:
+        settings = embedder.chunk_options()
+        once, twice = (embedder.encode_chunk(texts, **settings) for texts in (TEXTS[:3], TEXTS))
+        assert once.tokens == twice.tokens
+        assert np.array_equal(twice.vectors[3], once.vectors[0])
+
+
+class TestPairs:
+    PAIRS = [("hello world", "trees grow"), ("how tall?", ""), ("x", "hello " * 80)]
+
+    def test_against_the_model(self, embedder: SentenceEmbedder) -> None:
+        with pytest.warns(UserWarning, match="1 of 3 texts have more than 64 tokens"):
+            vectors = embedder.encode(self.PAIRS)
+        for pair, vector in zip(self.PAIRS, vectors, strict=True):
+            batch = embedder.tokenizer(*pair, return_tensors="pt", truncation=True, max_length=64)
+            with torch.inference_mode():
+                expected = embedder.model(**batch).last_hidden_state[0].mean(0)
+            np.testing.assert_allclose(vector, expected.numpy(), atol=1e-6)
+
+    def test_mistakes(self, embedder: SentenceEmbedder) -> None:
+        with pytest.raises(ValueError, match="pairs should be two strings each, but number 1 is 'hello'"):
+            embedder.encode([("a", "b"), "hello"])
+        with pytest.raises(ValueError, match='overflow="mean" is for single texts'):
+            embedder.encode(self.PAIRS, overflow="mean")
+        with pytest.raises(ValueError, match="texts should be strings, but number 1 is \\['a', 'b'\\]"):
+            embedder.encode(["hello", ["a", "b"]])  # type: ignore[list-item]
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("option", "message"),
+        [
+            ("batchsize", "encode has no option 'batchsize'; did you mean 'batch_size'"),
+            ("normalise_embeddings", "did you mean 'normalize_embeddings'"),
+            ("promt", "did you mean 'prompt'"),
+            ("xyz", "encode has no option 'xyz'; it has normalize_embeddings, "),
+        ],
+    )
+    def test_nearest_name(self, embedder: SentenceEmbedder, option: str, message: str) -> None:
+        with pytest.raises(TypeError, match=message):
+            embedder.encode(["hello"], **{option: 1})  # type: ignore[call-overload]
+
+    def test_in_a_stream(self, embedder: SentenceEmbedder) -> None:
+        with pytest.raises(TypeError, match="encoding in chunks has no option 'batch_token'; did you mean 'batch_tok"):
+            list(embedder.encode_stream(["hello"], batch_token=1))  # type: ignore[call-arg]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"batch_size": 0}, "batch_size should be 1 or more, not 0"),
+            ({"truncate_dim": 0}, "truncate_dim should be 1 or more, not 0"),
+            ({"precision": "int8"}, r"precision is that of the result, .*from_pretrained.* is that of"),
+            ({"output_value": None}, 'output_value should be "sentence_embedding" or'),
+        ],
+    )
+    def test_impossible_values(self, embedder: SentenceEmbedder, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            embedder.encode(["hello"], **options)
+
+    def test_types(self, tmp_path: Path) -> None:
+        """mypy knows what comes back, and an option that is mistyped."""
+        pytest.importorskip("mypy")
+        code = """
+from minibert import SentenceEmbedder
+def use(embedder: SentenceEmbedder) -> None:
+    reveal_type(embedder.encode("a"))
+    reveal_type(embedder.encode(["a"], normalize_embeddings=True, overflow="mean"))
+    reveal_type(embedder.encode_query(["a"], convert_to_tensor=True))
+    reveal_type(embedder.words("a"))
+    embedder.encode(["a"], batchsize=1)
+    embedder.encode_document("a", overflow="drop")
+"""
+        (tmp_path / "use.py").write_text(code)
+        command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "use.py"]
+        root = str(Path(__file__).resolve().parents[2])
+        run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={"MYPYPATH": root, "PATH": ""})
+        revealed = [line.split("Revealed type is ")[1] for line in run.stdout.splitlines() if "Revealed" in line]
+        assert [r.count("int") for r in revealed[:2]] == [1, 2], run.stdout  # (D,) and (N, D)
+        assert "Tensor" in revealed[2] and "WordVectors" in revealed[3]
+        errors = [line for line in run.stdout.splitlines() if "error" in line and "No overload variant" in line]
+        assert len(errors) == 2, run.stdout
+
+
+class TestPrompts:
+    def test_query_and_document(self, tmp_path: Path) -> None:
+        prompts = {"prompts": {"query": "query: ", "passage": "how? "}}
+        sentence_folder(tmp_path, ("Pooling", {}), config_sentence_transformers=prompts)
+        embedder = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+        assert np.array_equal(embedder.encode_query("hello"), embedder.encode("hello", prompt="query: "))
+        assert np.array_equal(embedder.encode_document("hello"), embedder.encode("hello", prompt_name="passage"))
+        assert np.array_equal(embedder.encode_query("hello", prompt="x "), embedder.encode("hello", prompt="x "))
+        tensor = embedder.encode_query(["hello"], convert_to_tensor=True)
+        assert isinstance(tensor, torch.Tensor)
+
+    def test_without_prompts(self, embedder: SentenceEmbedder) -> None:
+        assert np.array_equal(embedder.encode_query("hello"), embedder.encode("hello"))
+        assert np.array_equal(embedder.encode_document("hello"), embedder.encode("hello"))
+
+
+class TestModule:
+    """An embedder is an nn.Module: what PyTorch's users do with one works."""
+
+    def test_parameters_and_hooks(self, embedder: SentenceEmbedder) -> None:
+        assert {name.split(".")[0] for name, _ in embedder.named_parameters()} == {"model"}
+        seen = []
+        handle = embedder.model.embeddings.register_forward_hook(lambda *_: seen.append(1))
+        embedder.encode("hello")
+        handle.remove()
+        assert seen == [1] and not embedder.training
+
+    def test_gradients(self, tmp_path: Path) -> None:
+        embedder = SentenceEmbedder.from_pretrained(tiny_folder(tmp_path), precision=None)
+        rows = embedder.tokenizer(TEXTS, return_token_type_ids=False)["input_ids"]
+        ids = torch.tensor([number for row in rows for number in row])
+        vectors = embedder(ids, PackedLayout([len(row) for row in rows]))
+        np.testing.assert_allclose(vectors.detach().numpy(), embedder.encode(TEXTS), atol=1e-6)
+        vectors.sum().backward()
+        assert embedder.model.embeddings.word_embeddings.weight.grad is not None
+
+    def test_evaluation_in_training(self, tmp_path: Path) -> None:
+        embedder = SentenceEmbedder.from_pretrained(tiny_folder(tmp_path), precision=None)
+        expected = embedder.encode(TEXTS)
+        embedder.train()
+        assert np.array_equal(embedder.encode(TEXTS), expected)  # no dropout
+        assert embedder.training and embedder.model.training
+
+    def test_where_it_is(self, embedder: SentenceEmbedder) -> None:
+        assert embedder.to("cpu") is embedder and embedder.device == torch.device("cpu")
+        fast = SentenceEmbedder(embedder.model, embedder.tokenizer)
+        assert fast.get_sentence_embedding_dimension() == fast.get_embedding_dimension() == fast.dimension == 32
+        fast.max_seq_length = 20
+        assert fast.max_length == fast.get_max_seq_length() == 20
+        assert fast.tokenize(["hello " * 30])["input_ids"].shape == (1, 20)
+
+
+class TestSimilarity:
+    def test_by_name(self, embedder: SentenceEmbedder) -> None:
+        a, b = embedder.encode(TEXTS), embedder.encode(TEXTS[:2])
+        cosines = embedder.similarity(a, torch.from_numpy(b))
+        assert isinstance(cosines, torch.Tensor) and cosines.shape == (4, 2)
+        assert cosines[0, 0].item() == pytest.approx(1, abs=1e-6)
+        np.testing.assert_allclose(embedder.similarity_pairwise(a[:2], b), cosines.diag(), atol=1e-6)

@@ -1,0 +1,104 @@
+"""Cross-encoders against sentence-transformers' CrossEncoder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+from tiny_folder import VOCABULARY, tiny_folder
+
+from minibert import BertForSequenceClassification, BertTokenizer, CrossEncoder, rerank
+
+QUERY = "how tall do trees grow?"
+DOCUMENTS = ["trees grow in korea.", "hello world", "", "hello world", "tall trees " * 60, "in korea"]
+PAIRS = [(QUERY, document) for document in DOCUMENTS]
+
+
+def classifier(folder: Path, labels: int, **config: Any) -> Path:
+    """A folder of a sequence classifier, as one finds them on the Hub."""
+    tiny_folder(folder)
+    torch.manual_seed(3)
+    sizes = {"vocab_size": len(VOCABULARY), "id2label": {n: f"LABEL_{n}" for n in range(labels)}}
+    model = BertForSequenceClassification(tiny_config(**sizes, **config))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    model.save_pretrained(folder)
+    return folder
+
+
+class TestAgainstSentenceTransformers:
+    @pytest.mark.parametrize("labels", [1, 3])
+    @pytest.mark.parametrize("activation", [None, torch.nn.Identity(), torch.nn.Tanh(), torch.nn.Sigmoid()])
+    def test_folders_that_it_saves(self, tmp_path: Path, labels: int, activation: Any) -> None:
+        sentence_transformers = pytest.importorskip("sentence_transformers")
+        folder = str(classifier(tmp_path / "bert", labels))
+        theirs = sentence_transformers.CrossEncoder(folder, activation_fn=activation, device="cpu")
+        theirs.save_pretrained(str(tmp_path / "saved"))
+        expected = theirs.predict(PAIRS)
+        for precision in (None, "fp32"):
+            ours = CrossEncoder.from_pretrained(tmp_path / "saved", precision=precision)
+            np.testing.assert_allclose(ours.predict(PAIRS), expected, rtol=0, atol=1e-6)
+        assert np.shape(ours.predict(PAIRS[0])) == expected[0].shape
+        if labels == 1:
+            ranked = theirs.rank(QUERY, DOCUMENTS, top_k=3, return_documents=True)
+            for mine, other in zip(ours.rank(QUERY, DOCUMENTS, top_k=3), ranked, strict=True):
+                assert (mine["corpus_id"], mine["text"]) == (other["corpus_id"], other["text"])
+                assert mine["score"] == pytest.approx(float(other["score"]), abs=1e-6)
+
+    @pytest.mark.parametrize(
+        "field",
+        [
+            {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}},
+            {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"},
+            {},
+        ],
+    )
+    def test_folders_of_older_versions(self, tmp_path: Path, field: dict[str, Any]) -> None:
+        sentence_transformers = pytest.importorskip("sentence_transformers")
+        config = json.loads((classifier(tmp_path, 1) / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps({**config, **field}))
+        expected = sentence_transformers.CrossEncoder(str(tmp_path), device="cpu").predict(PAIRS)
+        np.testing.assert_allclose(CrossEncoder.from_pretrained(tmp_path).predict(PAIRS), expected, rtol=0, atol=1e-6)
+
+
+class TestRerank:
+    @pytest.fixture
+    def parts(self, tmp_path: Path) -> tuple[BertForSequenceClassification, BertTokenizer]:
+        classifier(tmp_path, 1)
+        return BertForSequenceClassification.from_pretrained(tmp_path), BertTokenizer.from_pretrained(tmp_path)
+
+    def test_order(self, parts: tuple[BertForSequenceClassification, BertTokenizer]) -> None:
+        scores = CrossEncoder(*parts).predict(PAIRS)
+        ranked = rerank(*parts, QUERY, DOCUMENTS)
+        assert [r["corpus_id"] for r in ranked] == np.argsort(-scores, kind="stable").tolist()
+        assert [r["score"] for r in ranked] == sorted(scores.tolist(), reverse=True)
+        assert rerank(*parts, QUERY, DOCUMENTS, top=2) == ranked[:2]
+        assert rerank(*parts, QUERY, []) == []
+
+    def test_mistakes(self, parts: tuple[BertForSequenceClassification, BertTokenizer], tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="top_k should be 1 or more, not 0"):
+            rerank(*parts, QUERY, DOCUMENTS, top=0)
+        with pytest.raises(ValueError, match="pairs should be two strings each, but number 0 is .* None"):
+            rerank(*parts, QUERY, [None])  # type: ignore[list-item]
+        with pytest.raises(ValueError, match="ranking needs a model with one label; this one has 2"):
+            CrossEncoder.from_pretrained(classifier(tmp_path / "two", 2)).rank(QUERY, DOCUMENTS)
+
+    def test_what_minibert_does_not_have(self, tmp_path: Path) -> None:
+        folder = classifier(tmp_path, 1)
+        settings = folder / "config_sentence_transformers.json"
+        settings.write_text(json.dumps({"activation_fn": "os.system"}))
+        with pytest.raises(ValueError, match="config_sentence_transformers.json asks for activation 'os.system'"):
+            CrossEncoder.from_pretrained(folder)
+        settings.write_text(json.dumps({"default_prompt_name": "query"}))
+        with pytest.raises(ValueError, match="asks for a prompt before every query"):
+            CrossEncoder.from_pretrained(folder)
+        modules = [{"path": "", "type": f"sentence_transformers.models.{kind}"} for kind in ("Transformer", "Dense")]
+        (folder / "modules.json").write_text(json.dumps(modules))
+        with pytest.raises(ValueError, match="should list a Transformer alone"):
+            CrossEncoder.from_pretrained(folder)

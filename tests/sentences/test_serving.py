@@ -1,0 +1,117 @@
+"""Single requests of many threads, gathered into batches."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_folder import VOCABULARY, WORDS, sentence_folder
+
+from minibert import SentenceEmbedder
+from minibert.sentences.serving import BusyError
+
+TEXTS = [" ".join([first, second] * (1 + number)) for number, first in enumerate(WORDS) for second in WORDS[:4]]
+
+
+@pytest.fixture
+def embedder(tmp_path: Path) -> SentenceEmbedder:
+    prompts = {"prompts": {"query": "query: "}}
+    sentence_folder(tmp_path, ("Pooling", {"include_prompt": False}), config_sentence_transformers=prompts)
+    return SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+
+
+@pytest.fixture
+def calls(embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many rows each pass through the model had; the first one waits until the test lets it go."""
+    sizes: list[int] = []
+    encode_rows = embedder.encode_rows
+
+    def counted(rows: object, *arguments: object) -> object:
+        sizes.append(len(rows.ids))  # type: ignore[attr-defined]
+        return encode_rows(rows, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(embedder, "encode_rows", counted)
+    yield sizes
+
+
+class TestVectors:
+    def test_of_many_threads(self, embedder: SentenceEmbedder, calls: list[int]) -> None:
+        with embedder.batched() as batched, ThreadPoolExecutor(16) as threads:
+            vectors = list(threads.map(batched.encode, TEXTS))
+        assert sum(calls) == len(TEXTS)
+        np.testing.assert_allclose(vectors, embedder.encode(TEXTS), atol=1e-6)
+
+    def test_with_prompts_beside_each_other(self, embedder: SentenceEmbedder) -> None:
+        with embedder.batched() as batched:
+            futures = [batched.submit(text, prompt_name=name) for text in TEXTS for name in (None, "query")]
+            vectors = np.array([future.result() for future in futures])
+        np.testing.assert_allclose(vectors[::2], embedder.encode(TEXTS), atol=1e-6)
+        np.testing.assert_allclose(vectors[1::2], embedder.encode(TEXTS, prompt_name="query"), atol=1e-6)
+
+    def test_awaited(self, embedder: SentenceEmbedder) -> None:
+        async def all_of_them() -> list[np.ndarray]:
+            return await asyncio.gather(*(batched.aencode(text) for text in TEXTS))
+
+        with embedder.batched() as batched:
+            np.testing.assert_allclose(asyncio.run(all_of_them()), embedder.encode(TEXTS), atol=1e-6)
+
+    def test_batches_keep_to_their_tokens(self, embedder: SentenceEmbedder, calls: list[int]) -> None:
+        with embedder.batched(max_wait_ms=1000, max_tokens=9) as batched:
+            futures = [batched.submit(text) for text in ["hello"] * 7 + ["hello " * 20]]  # 3 tokens each, and 22
+            [future.result() for future in futures]
+        assert calls == [3, 3, 1, 1]
+
+
+class TestTrouble:
+    def test_a_bad_text_fails_alone(self, embedder: SentenceEmbedder) -> None:
+        with torch.no_grad():
+            embedder.model.embeddings.word_embeddings.weight[VOCABULARY.index("trees")] = torch.nan
+        with embedder.batched(max_wait_ms=1000, max_tokens=11) as batched:
+            futures = [batched.submit(text) for text in ("hello", "tall trees", "world", "x")]
+            with pytest.raises(ValueError, match="texts should be strings, but number 0 is 3"):
+                batched.submit(3)  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="The vector of 'tall trees' is not finite"):
+                futures[1].result()
+            for future, text in ((futures[0], "hello"), (futures[2], "world"), (futures[3], "x")):
+                np.testing.assert_allclose(future.result(), embedder.encode(text), atol=1e-6)
+
+    def test_a_long_text_is_reported(self, embedder: SentenceEmbedder) -> None:
+        with embedder.batched() as batched, pytest.warns(UserWarning, match="1 of 1 texts have more than 64 tokens"):
+            batched.encode("hello " * 80)
+
+    def test_back_pressure(self, embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+        go_on, encode_rows = threading.Event(), embedder.encode_rows
+
+        def waiting(*arguments: object) -> object:
+            go_on.wait(20)
+            return encode_rows(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(embedder, "encode_rows", waiting)
+        with embedder.batched(max_wait_ms=0, max_pending=2) as batched:
+            first = batched.submit("hello")
+            while batched.pending:
+                time.sleep(0.001)
+            second, third = batched.submit("world"), batched.submit("x")
+            with pytest.raises(BusyError, match="2 texts are waiting; ask again later"):
+                batched.submit("trees")
+            assert second.cancel()
+            go_on.set()
+            assert first.result().shape == third.result().shape == (32,)
+
+    def test_closing_answers_what_waits(self, embedder: SentenceEmbedder) -> None:
+        batched = embedder.batched(max_wait_ms=10_000)
+        futures = [batched.submit(text) for text in TEXTS]
+        batched.close()
+        batched.close()
+        assert all(future.done() for future in futures)
+        with pytest.raises(RuntimeError, match="this Batched is closed"):
+            batched.submit("hello")
+        with pytest.raises(ValueError, match="max_wait_ms should be 0 or more"):
+            embedder.batched(max_wait_ms=-1)
