@@ -8,6 +8,7 @@
     finetuning.py   tables, CoNLL and SQuAD files -> a fine-tuned model
     processes.py    the processes of a run, and what each of them holds of the model
     loop.py         the loop: optimiser, schedule, log, state
+    speedups.py     operators that are faster on a CPU than torch's own, while a step lasts
     metrics.py      accuracy, F1, correlations, entity F1, exact match
 
 The core never imports this package; what it needs beyond the core comes with the extra `[train]`.

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
 from minibert.training.data import Batch, Example
+from minibert.training.speedups import word_loss
 
 SENTENCE = "sentence"
 """Name of the label that is a sentence's number: its row among the teacher's vectors."""
@@ -95,12 +96,11 @@ class TaughtPretraining:
         inputs = {name: batch[name] for name in ("input_ids", "token_type_ids", "layout")}
         asked = batch["labels"] != IGNORED
         outputs = model(**inputs, positions=asked, output_hidden_states=True)
-        words = F.cross_entropy(outputs.prediction_logits, batch["labels"][asked], reduction="sum")
+        soft, share = None, 0.0
         if self.word_teacher is not None:
             with torch.no_grad():
-                soft = self.word_teacher(**inputs, positions=asked).logits.softmax(-1)
-            taught = F.cross_entropy(outputs.prediction_logits, soft, reduction="sum")
-            words = (1 - self.soft_share) * words + self.soft_share * taught
+                soft, share = self.word_teacher(**inputs, positions=asked).logits.softmax(-1), self.soft_share
+        words = word_loss(outputs.prediction_logits, batch["labels"][asked], soft, share)
         pairs = F.cross_entropy(outputs.seq_relationship_logits, batch["next_sentence_label"], reduction="sum")
         return {
             "labels": self.word_weight * words,

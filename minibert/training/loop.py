@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from minibert.pretrained import PreTrainedModel
 from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import Parallel, Processes
+from minibert.training.speedups import faster_operators
 
 Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 """For a batch the summed loss of each kind of label, by the label's name in the examples."""
@@ -173,7 +175,7 @@ class Trainer:
             parts += [(ordered[:1], 0.0)] * (max(self.processes.gather(len(parts))) - len(parts))
         loss = torch.zeros((), device=self.processes.device)
         for number, (part, weight) in enumerate(parts):
-            with self._parallel.exchanging(number == len(parts) - 1):
+            with self._parallel.exchanging(number == len(parts) - 1), self._operators():
                 share = self._loss(part, batch) * weight
                 (share * size).backward()  # type: ignore[no-untyped-call]  # the exchange takes the mean over processes
             loss += share.detach()
@@ -194,6 +196,9 @@ class Trainer:
             "tokens": tokens,
             "tokens_per_second": round(tokens / seconds),
         }
+
+    def _operators(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.options.exact else faster_operators(self.processes.device)
 
     def _loss(self, part: Sequence[Example], batch: Sequence[Example]) -> Tensor:
         """The share of `part` in the mean loss of `batch`."""
@@ -257,7 +262,7 @@ class Trainer:
             raise FileNotFoundError(f"{path} does not exist, so there is nothing to resume: start without --resume.")
         state = torch.load(path, map_location="cpu", weights_only=True)
         for name, now in self._about.items():
-            if (before := state["about"][name]) != now:
+            if (before := state["about"].get(name, now)) != now:
                 raise ValueError(f"{path} is of a run with {name} {before}, not {now}: resume with the same.")
         self._parallel.load(state, self.optimizer)
         self.schedule.load_state_dict(state["schedule"])
@@ -323,7 +328,17 @@ def check_new(folder: str | os.PathLike[str]) -> None:
 
 
 # what a run cannot change half-way: the order of the data, and what every step does
-_DECISIVE = ("batch_size", "learning_rate", "warmup", "weight_decay", "max_grad_norm", "packed", "seed", "pool")
+_DECISIVE = (
+    "batch_size",
+    "learning_rate",
+    "warmup",
+    "weight_decay",
+    "max_grad_norm",
+    "packed",
+    "exact",
+    "seed",
+    "pool",
+)
 _POSITION = ("step", "epoch", "batch_in_epoch", "best", "evaluations_since_best")
 
 

@@ -26,6 +26,7 @@ class TrainingOptions:
         tokens_per_forward: most tokens that one forward takes; None: the whole batch.
         packed: sequences in a row without padding; False pads, as `BertForQuestionAnswering` needs.
         bf16: compute in bfloat16 where that is safe (autocast).
+        exact: compute as a plain loop does, bit for bit, and not with faster products and dropout.
         sharded: share weights and optimiser state out to the processes too (FSDP2).
         seed: of the order of the data.
         pool: batches that are sorted by length together before they are cut; 1 leaves the order random.
@@ -46,6 +47,7 @@ class TrainingOptions:
     tokens_per_forward: int | None = 16384
     packed: bool = True
     bf16: bool = False
+    exact: bool = False
     sharded: bool = False
     seed: int = 0
     pool: int = 50

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from minibert.files import read_text
 from minibert.losses import IGNORED
 from minibert.training.data import Batch, Example
+from minibert.training.speedups import word_loss
 
 Ids = npt.NDArray[np.int64]
 Document = Sequence[Ids]
@@ -254,7 +255,7 @@ def pretraining_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "next_sentence_label")}
     asked = batch["labels"] != IGNORED
     words, *rest = model(**inputs, positions=asked, return_dict=False)
-    losses = {"labels": F.cross_entropy(words, batch["labels"][asked], reduction="sum")}
+    losses = {"labels": word_loss(words, batch["labels"][asked])}
     if "next_sentence_label" in batch:
         pairs, labels = rest[0], batch["next_sentence_label"]
         losses["next_sentence_label"] = F.cross_entropy(pairs, labels, reduction="sum")

@@ -21,7 +21,7 @@ from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer, count_labels, linear_schedule, make_optimizer
 from minibert.training.options import TrainingOptions
 
-OPTIONS = TrainingOptions(steps=50, batch_size=8, learning_rate=1e-3, packed=False)
+OPTIONS = TrainingOptions(steps=50, batch_size=8, learning_rate=1e-3, packed=False, exact=True)
 losses_of = SequenceTask().losses
 
 

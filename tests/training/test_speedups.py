@@ -1,0 +1,138 @@
+"""Operators of a training step against torch's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import tiny_config
+from test_loop import OPTIONS, assert_same_weights, classification_examples, losses_of
+from torch import Tensor, nn
+
+from minibert import BertForSequenceClassification
+from minibert.training import speedups
+from minibert.training.data import Examples
+from minibert.training.loop import Trainer
+from minibert.training.speedups import attention, dropout, faster_operators, onednn_is_faster, word_loss
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_drops_its_share_and_scales_the_rest(p: float, dtype: torch.dtype) -> None:
+    x = torch.full((333, 301), 2.0, dtype=dtype, requires_grad=True)
+    y = dropout(x, p)
+    y.sum().backward()
+
+    dropped = (y == 0).float()
+    assert dropped.mean().item() == pytest.approx(p, abs=0.01)
+    assert dropped.mean(0).std() < 0.04 and dropped.mean(1).std() < 0.04  # no row or column is favoured
+    kept = torch.full_like(y[y != 0], 2 / (1 - p) if p < 1 else 0)
+    torch.testing.assert_close(y[y != 0], kept, rtol=1e-2 if dtype == torch.bfloat16 else 1e-4, atol=0)
+    assert x.grad is not None and torch.equal(x.grad, y.detach() / 2)
+
+
+def test_dropout_follows_the_seed_and_is_none_in_eval_mode() -> None:
+    x = torch.randn(50, 7)
+    torch.manual_seed(5)
+    first = dropout(x, 0.3)
+    torch.manual_seed(5)
+    assert torch.equal(dropout(x, 0.3), first) and not torch.equal(dropout(x, 0.3), first)
+    assert dropout(x, 0.3, training=False) is x and dropout(x, 0.0) is x
+
+
+def test_dropout_of_memory_in_another_order() -> None:
+    x = torch.ones(4, 6).t()
+    assert set(dropout(x, 0.5).unique().tolist()) <= {0.0, 2.0} and dropout(x, 0.5).shape == (6, 4)
+
+
+def test_attention_is_that_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speedups, "dropout", lambda x, p: x)
+    query, key, value = (torch.randn(3, 2, 17, 8) for _ in range(3))
+    received = attention(query, key, value, attn_mask=None, dropout_p=0.1, scale=8**-0.5)
+    torch.testing.assert_close(received, F.scaled_dot_product_attention(query, key, value))
+
+
+@pytest.mark.parametrize("options", [{"dropout_p": 0.0}, {"attn_mask": torch.eye(5).bool()}])
+def test_attention_leaves_what_torch_does_well_to_torch(options: dict[str, object]) -> None:
+    query, key, value = (torch.randn(3, 2, 5, 8) for _ in range(3))
+    expected = F.scaled_dot_product_attention(query, key, value, scale=0.5, **options)  # type: ignore[arg-type]
+    torch.testing.assert_close(attention(query, key, value, scale=0.5, **options), expected)
+
+
+@pytest.mark.parametrize("soft_share", [None, 0.0, 0.3])
+def test_word_loss_and_its_gradients(soft_share: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speedups, "LOGITS_AT_ONCE", 4 * 50)  # three parts, the last one shorter
+    states, labels = torch.randn(10, 8), torch.randint(50, (10,))
+    soft = None if soft_share is None else torch.randn(10, 50).softmax(-1)
+    share = soft_share or 0.0
+    torch.manual_seed(0)
+    plain, ours = nn.Linear(8, 50), nn.Linear(8, 50)
+    ours.load_state_dict(plain.state_dict())
+
+    logits = plain(states)
+    expected = (1 - share) * F.cross_entropy(logits, labels, reduction="sum")
+    if soft is not None:
+        expected = expected + share * F.cross_entropy(logits, soft, reduction="sum")
+    received = word_loss(ours(states), labels, soft, share)
+    (expected / 7).backward()
+    (received / 7).backward()
+
+    torch.testing.assert_close(received, expected)
+    torch.testing.assert_close(ours.weight.grad, plain.weight.grad)
+    torch.testing.assert_close(ours.bias.grad, plain.bias.grad)
+
+
+def test_word_loss_of_bfloat16_logits() -> None:
+    logits, labels = torch.randn(10, 50).bfloat16(), torch.randint(50, (10,))
+    expected = F.cross_entropy(logits.float(), labels, reduction="sum")
+    torch.testing.assert_close(word_loss(logits, labels), expected)
+    assert logits.dtype == torch.bfloat16
+
+
+def products(x: Tensor, weight: Tensor) -> list[Tensor]:
+    """A linear layer's product, and those of its gradients."""
+    x, weight = x.clone().requires_grad_(), weight.clone().requires_grad_()
+    y = F.linear(x, weight)
+    y.backward(torch.ones_like(y))
+    assert x.grad is not None and weight.grad is not None
+    return [y.detach(), x.grad, weight.grad]
+
+
+@pytest.mark.parametrize(("tokens", "inputs", "outputs"), [(1, 16, 16), (77, 384, 1536), (300, 1536, 384)])
+def test_products_stay_as_exact_as_float32(tokens: int, inputs: int, outputs: int) -> None:
+    x, weight = torch.randn(tokens, inputs), torch.randn(outputs, inputs)
+    with faster_operators(CPU):
+        received = products(x, weight)
+    for ours, exact in zip(received, products(x.double(), weight.double()), strict=True):
+        assert (ours - exact).norm() / exact.norm() < 2e-6
+
+
+def test_torch_is_as_before_afterwards() -> None:
+    matmul = getattr(torch.backends.mkldnn, "matmul", None)  # torch 2.9 and later
+    before = getattr(matmul, "fp32_precision", None)
+    with pytest.raises(RuntimeError, match="interrupted"), faster_operators(CPU):
+        assert not onednn_is_faster() or getattr(matmul, "fp32_precision", None) == "bf16"
+        raise RuntimeError("interrupted")
+    assert getattr(matmul, "fp32_precision", None) == before
+    torch.manual_seed(0)
+    first = F.dropout(torch.ones(100))
+    torch.manual_seed(0)
+    with faster_operators(torch.device("meta")):  # any device but the CPU
+        assert torch.equal(F.dropout(torch.ones(100)), first)
+
+
+def test_a_step_without_dropout_equals_the_exact_one(tmp_path: Path) -> None:
+    config = tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    weights = []
+    for exact in (True, False):
+        torch.manual_seed(0)
+        model = BertForSequenceClassification(config)
+        options = replace(OPTIONS, steps=5, packed=True, exact=exact)
+        Trainer(model, Examples(classification_examples()), losses_of, tmp_path / str(exact), options).run()
+        weights.append(dict(model.state_dict()))
+    assert_same_weights(*weights, tolerance=1e-5)
