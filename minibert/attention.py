@@ -76,18 +76,12 @@ class BertSelfAttention(nn.Module):
         self.value = nn.Linear(config.hidden_size, config.hidden_size)
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
 
-    def project(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(..., hidden) to three times (..., heads, head_size)."""
-        heads = (self.num_attention_heads, -1)
-        return (
-            self.query(hidden_states).unflatten(-1, heads),
-            self.key(hidden_states).unflatten(-1, heads),
-            self.value(hidden_states).unflatten(-1, heads),
-        )
-
     def forward(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> tuple[Tensor, Tensor | None]:
         """(..., hidden) to the context (..., hidden) and the probabilities, if `attend` gives any."""
-        query, key, value = self.project(hidden_states)
+        heads = (self.num_attention_heads, -1)
+        query = self.query(hidden_states).unflatten(-1, heads)  # (..., heads, head_size)
+        key = self.key(hidden_states).unflatten(-1, heads)
+        value = self.value(hidden_states).unflatten(-1, heads)
         return attend(query, key, value, layout, self.dropout.p if self.training else 0.0)
 
 

@@ -40,12 +40,6 @@ class Layout(Protocol):
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """The hidden state of each sequence's first token, [CLS]: (batch, hidden)."""
 
-    def split(self, tokens: torch.Size, parts: int) -> tuple[list[Layout], list[int]]:
-        """Layouts of the same sequences in at most `parts` parts of about as many tokens, and their sizes.
-
-        The sizes are what `Tensor.split` takes to cut tokens of this shape accordingly.
-        """
-
 
 class PaddedLayout:
     """Sequences of one length, `(batch, seq, hidden)`, with a mask that hides the padding.
@@ -98,13 +92,6 @@ class PaddedLayout:
         """(batch, seq, hidden) to (batch, hidden)."""
         return hidden_states[:, 0]
 
-    def split(self, tokens: torch.Size, parts: int) -> tuple[list[Layout], list[int]]:
-        """As `Layout.split`; sizes are rows of the batch."""
-        sizes = [len(rows) for rows in torch.arange(tokens[0]).tensor_split(parts) if len(rows)]
-        if self.mask is None or len(self.mask) == 1:
-            return [PaddedLayout(self.mask) for _ in sizes], sizes
-        return [PaddedLayout(mask) for mask in torch.split(self.mask, sizes)], sizes
-
 
 class PackedLayout:
     """Sequences one after the other, `(tokens, hidden)`: no padding, so no wasted work and no mask.
@@ -155,16 +142,6 @@ class PackedLayout:
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """(tokens, hidden) to (batch, hidden)."""
         return hidden_states[self._starts.to(hidden_states.device)]
-
-    def split(self, tokens: torch.Size, parts: int) -> tuple[list[Layout], list[int]]:
-        """As `Layout.split`; sizes are tokens, and a sequence belongs to the part that has its middle."""
-        cuts: list[list[int]] = [[] for _ in range(parts)]
-        start = 0
-        for length in self.lengths:
-            cuts[(2 * start + length) * parts // (2 * tokens[0])].append(length)
-            start += length
-        cuts = [lengths for lengths in cuts if lengths]
-        return [PackedLayout(lengths) for lengths in cuts], [sum(lengths) for lengths in cuts]
 
 
 def _hides(attention_mask: Tensor, is_added: bool) -> bool:

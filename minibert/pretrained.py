@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -212,16 +212,6 @@ class PreTrainedModel(nn.Module):
     def dtype(self) -> torch.dtype:
         """Type of the parameters."""
         return next(self.parameters()).dtype
-
-    def train(self: Model, mode: bool = True) -> Model:
-        """As `nn.Module.train`; an optimised model refuses to be trained."""
-        self.base_model.encoder.train(mode)  # first, so that a refusal leaves everything as it was
-        return super().train(mode)
-
-    def _apply(self: Model, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Model:
-        self.base_model.encoder._apply(fn)  # `.to`, `.half` and the like come through here; first, as in `train`
-        applied: Model = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return applied
 
     def num_parameters(self) -> int:
         """Number of trainable numbers, shared tensors counted once."""

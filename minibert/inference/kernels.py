@@ -13,6 +13,7 @@ tried it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+PRECISIONS = ("fp32", "bf16", "int8")
+# without one of these instruction sets the precision is slower than float32, which is used instead
+NEEDED_FEATURES = {"bf16": {"avx512_bf16", "amx_bf16", "bf16"}, "int8": {"avx512_vnni", "avx_vnni", "amx_int8"}}
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -39,11 +44,11 @@ class Kernel:
         self.activation = activation
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """(..., inputs) to (..., outputs); the residual has the shape of the result."""
-        y = self.product(x)
+        """(..., inputs) to (..., outputs); the residual has the shape of the result, and gives it its type."""
+        y = self.product(x.to(self.bias.dtype))
         if self.activation is not None:
             y = self.activation(y)
-        return y if residual is None else y.add_(residual)
+        return y if residual is None else y.to(residual.dtype).add_(residual)
 
     def product(self, x: Tensor) -> Tensor:
         """X W^T + bias in new memory, and the activation if `self.activation` is None where one was given."""
@@ -112,7 +117,8 @@ class OneDnnKernel(Kernel):
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """As `Kernel.__call__`."""
-        if residual is not None and self._fused == "none" and self.activation is None:
+        same_type = residual is not None and residual.dtype == x.dtype == self.bias.dtype
+        if same_type and self._fused == "none" and self.activation is None:
             return self._product_and_sum(x, residual, self._packed, self.bias, "add")  # type: ignore[no-any-return]
         return super().__call__(x, residual)
 
@@ -206,3 +212,44 @@ def processor_features() -> frozenset[str]:
         return frozenset(cpuinfo.read_text().split())
     known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 and later
     return frozenset([*str(known.get("cpu_name", "")).split(), *(name for name, has in known.items() if has is True)])
+
+
+def has_instructions(precision: str) -> bool:
+    """Whether this processor has instructions for "bf16" or "int8"."""
+    return not NEEDED_FEATURES[precision].isdisjoint(processor_features())
+
+
+def choose_kernel(precision: str, device: torch.device) -> tuple[type[Kernel], torch.dtype]:
+    """The kernel and the type of the weights that serve a precision best on this machine; says what it cannot do."""
+    on_cpu = device.type == "cpu"
+    if precision == "int8" and not on_cpu:
+        _warn_once(f"int8 runs on the CPU only: on {device.type} optimize uses bf16.")
+        precision = "bf16"
+    if on_cpu and precision != "fp32" and not has_instructions(precision):
+        needed = ", ".join(sorted(NEEDED_FEATURES[precision]))
+        _warn_once(
+            f"This processor has no {precision} instructions ({needed}): optimize uses fp32, which is faster here."
+        )
+        precision = "fp32"
+    if precision == "int8" and runs_here(Int8Kernel):
+        return Int8Kernel, torch.float32
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    kernel = float_kernel(dtype) if on_cpu else PlainKernel
+    if on_cpu and (precision == "int8" or kernel is PlainKernel):
+        _warn_once(
+            f"torch {torch.__version__} lacks operators that optimize needs for {precision} here: it uses others."
+        )
+    return kernel, dtype
+
+
+def float_kernel(dtype: torch.dtype) -> type[Kernel]:
+    """The quickest kernel on this processor."""
+    intel = processor_features() & {"GenuineIntel", "Intel"}
+    if dtype == torch.float32 and intel and runs_here(MklKernel):
+        return MklKernel
+    return OneDnnKernel if runs_here(OneDnnKernel, dtype) else PlainKernel
+
+
+@cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, stacklevel=5)

