@@ -9,6 +9,7 @@ words       the probabilities of a hidden word come to be the teacher's (Hinton 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
 from minibert.training.data import Batch, Example
@@ -66,29 +68,55 @@ def sentence_loss(vectors: Tensor, wanted: Tensor, similarity_weight: float = 20
     return (direction + similarity_weight * similarity).sum()
 
 
+@dataclass(frozen=True)
+class TokenTeacher:
+    """A model with the student's vocabulary whose last hidden states are shown to the student, mapped to its size.
+
+    Attributes:
+        model: the teacher.
+        weight: (student's hidden, teacher's hidden).
+        bias: (student's hidden,).
+    """
+
+    model: nn.Module
+    weight: Tensor
+    bias: Tensor
+
+    @torch.no_grad()
+    def __call__(self, input_ids: Tensor, layout: PackedLayout) -> Tensor:
+        """What the student's states should be like, (tokens, student's hidden)."""
+        states = self.model(input_ids=input_ids, layout=layout).last_hidden_state
+        return F.linear(states.float(), self.weight, self.bias)
+
+
 class TaughtPretraining:
     """The losses of pre-training and of teachers, for a `Trainer` with a `BertForPreTraining` and packed batches.
 
     Args:
         sentence_vectors: the teacher's, (sentences, hidden); may be memory-mapped. They need not be of length 1.
         word_teacher: a model with the same vocabulary that scores hidden words; None: hidden words alone teach.
+        token_teacher: shows every state of the taught sentences; None: nobody does.
         word_weight: of the loss of hidden words.
         soft_share: of the teacher's probabilities in that loss; the rest is that of the hidden words themselves.
         pair_weight: of next-sentence prediction.
         sentence_weight: of `sentence_loss`.
+        token_weight: of 1 - cosine of the states to those of `token_teacher`, the mean over a sentence.
     """
 
     def __init__(
         self,
         sentence_vectors: np.ndarray[Any, Any],
         word_teacher: nn.Module | None = None,
+        token_teacher: TokenTeacher | None = None,
         *,
         word_weight: float = 1.0,
         soft_share: float = 0.5,
         pair_weight: float = 1.0,
         sentence_weight: float = 1.0,
+        token_weight: float = 1.0,
     ) -> None:
         self.sentence_vectors, self.word_teacher, self.soft_share = sentence_vectors, word_teacher, soft_share
+        self.token_teacher, self.token_weight = token_teacher, token_weight
         self.word_weight, self.pair_weight, self.sentence_weight = word_weight, pair_weight, sentence_weight
 
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -105,13 +133,22 @@ class TaughtPretraining:
         return {
             "labels": self.word_weight * words,
             "next_sentence_label": self.pair_weight * pairs,
-            SENTENCE: self.sentence_weight * self._sentences(outputs.hidden_states[-1], batch),
+            SENTENCE: self._sentences(outputs.hidden_states[-1].float(), batch),
         }
 
     def _sentences(self, states: Tensor, batch: Batch) -> Tensor:
         numbers = batch[SENTENCE]
         taught = numbers != IGNORED
         lengths = torch.tensor(batch["layout"].lengths, device=states.device)
-        pooled = torch.segment_reduce(states.float(), "mean", lengths=lengths)[taught]
+        pooled = torch.segment_reduce(states, "mean", lengths=lengths)[taught]
         rows = self.sentence_vectors[numbers[taught].cpu().numpy()].astype(np.float32)
-        return sentence_loss(pooled, F.normalize(torch.from_numpy(rows).to(states.device), dim=-1))
+        loss = self.sentence_weight * sentence_loss(
+            pooled, F.normalize(torch.from_numpy(rows).to(states.device), dim=-1)
+        )
+        if self.token_teacher is not None and taught.any():
+            tokens = taught.repeat_interleave(lengths)  # those of taught sentences
+            lengths = lengths[taught]
+            wanted = self.token_teacher(batch["input_ids"][tokens], PackedLayout(lengths.tolist()))
+            apart = 1 - F.cosine_similarity(states[tokens], wanted, dim=-1)
+            loss = loss + self.token_weight * torch.segment_reduce(apart, "mean", lengths=lengths).sum()
+        return loss

@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from conftest import tiny_config
 
-from minibert import BertForMaskedLM, BertForPreTraining, BertTokenizer
+from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer
 from minibert.losses import IGNORED
 from minibert.training.corpora import Mixture, TokenCache
 from minibert.training.data import Examples, pack
-from minibert.training.distillation import SENTENCE, TaughtPretraining, TaughtSentences, sentence_loss
+from minibert.training.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher, sentence_loss
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import pretraining_losses
@@ -76,6 +76,26 @@ def test_a_sentence_is_the_mean_of_its_states_and_words_learn_from_their_teacher
     theirs = teacher(**inputs, positions=asked).logits.softmax(-1)
     hard = -ours[torch.arange(len(ours)), batch["labels"][asked]].sum()
     torch.testing.assert_close(found["labels"], 0.75 * hard - 0.25 * (theirs * ours).sum(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_states_of_a_sentence_learn_from_the_teachers_states() -> None:
+    torch.manual_seed(0)
+    model, teacher = BertForPreTraining(tiny_config()).eval(), BertModel(tiny_config(hidden_size=48)).eval()
+    weight, bias = torch.randn(32, 48), torch.randn(32)
+    vectors = RNG.normal(size=(6, 32)).astype(np.float32)
+    batch = pack(list(Mixture([Examples(PAIRS), Examples(SENTENCES)], **LABELS).epoch(0)))
+    without = TaughtPretraining(vectors)(model, batch)
+    found = TaughtPretraining(vectors, token_teacher=TokenTeacher(teacher, weight, bias), token_weight=3.0)(
+        model, batch
+    )
+    apart = 0.0
+    for example in SENTENCES:
+        ids = torch.from_numpy(example["input_ids"])[None]
+        ours = model.bert(input_ids=ids).last_hidden_state[0]
+        theirs = teacher(input_ids=ids).last_hidden_state[0] @ weight.T + bias
+        apart += float((1 - F.cosine_similarity(ours, theirs, dim=-1)).mean().detach())
+    assert (found[SENTENCE] - without[SENTENCE]).item() == pytest.approx(3 * apart, rel=1e-3)
+    torch.testing.assert_close(found["labels"], without["labels"])
 
 
 def test_a_student_comes_to_give_the_teachers_vectors(tmp_path: Path) -> None:

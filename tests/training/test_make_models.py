@@ -1,0 +1,193 @@
+"""The recipe of the bundled models, part by part, on what is small."""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import CHECKOUT, tiny_config
+
+from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer
+from minibert.training.data import pack
+from minibert.training.pretraining import single_texts
+
+sys.path.append(str(CHECKOUT / "scripts"))
+
+from recipe import measures, student, texts  # noqa: E402
+from recipe.e5 import E5File, E5Tokenizer  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_documents_are_held_back_whole_and_sentences_end_where_they_should(tmp_path: Path) -> None:
+    with lzma.open(tmp_path / "text.xz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(f"Document {n}.\nIts end.\n" for n in range(2000)))
+    found = list(texts.documents(tmp_path / "text.xz"))
+    assert found[7] == ["Document 7.", "Its end."]
+    held_back = sum(map(texts.is_held_back, found))
+    assert 0 < held_back < 30
+    english = ['He came at 3.30 p.m. to us. "Why?" she asked. It rained.']
+    assert texts.sentences(english, "en") == ["He came at 3.30 p.m. to us.", '"Why?" she asked.', "It rained."]
+    assert texts.sentences(["비가 온다. 3.5도이다. 춥다!"], "ko") == ["비가 온다. 3.5도이다.", "춥다!"]
+
+
+def test_a_prompt_is_known_again_with_any_word_in_its_gap() -> None:
+    prompts = texts.Prompts(["The cat sat on the [MASK].", "[MASK] is blue."])
+    assert "The cat sat on the moon!" in prompts
+    assert "sky is blue" in prompts
+    assert "The cat sat on the old moon." not in prompts
+    assert "The dog sat on the mat." not in prompts
+
+
+def test_the_hundred_prompts_can_be_answered() -> None:
+    found = measures.read_prompts(CHECKOUT / "scripts" / "recipe" / "everyday.tsv")
+    vocabulary = BertTokenizer.from_pretrained("minibert-tiny").get_vocab().keys()
+    assert len({text for text, _ in found}) == 100
+    for text, words in found:
+        assert text.count("[MASK]") == 1, text
+        assert vocabulary & set(words), text
+
+
+def test_hidden_words_are_counted_one_by_one() -> None:
+    config = tiny_config(max_position_embeddings=128)
+    model = BertForPreTraining(config).eval()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *[f"word{n}" for n in range(94)]]
+
+    class Tokenizer:
+        all_special_ids = (0, 1, 2, 3, 4)
+        cls_token_id, sep_token_id, mask_token_id = 2, 3, 4
+
+    rng = np.random.default_rng(1)
+    documents = [[rng.integers(1, len(words), 50) for _ in range(8)] for _ in range(3)]
+    found = measures.masked_words(model, Tokenizer(), documents)
+
+    rng = np.random.default_rng(7)
+    windows = [text for text, _, _ in single_texts(documents, 126, rng)]
+    right, asked = 0, []
+    for number in rng.permutation(len(windows)):
+        ids = np.concatenate([[2], windows[number], [3]])
+        for_hiding = (rng.random(len(ids)) < 0.15) & (ids > 4)
+        seen = torch.from_numpy(np.where(for_hiding, 4, ids))[None]
+        with torch.no_grad():
+            predicted = model(input_ids=seen).prediction_logits[0].argmax(-1).numpy()
+        right += int((predicted == ids)[for_hiding].sum())
+        asked += ids[for_hiding].tolist()
+    assert found["pieces"] == len(asked)
+    assert found["accuracy"] == pytest.approx(right / len(asked))
+    assert found["most_frequent"] == pytest.approx(np.bincount(asked).max() / len(asked))
+
+
+def test_a_sentence_finds_the_text_of_its_own_row() -> None:
+    vectors = torch.eye(4)
+    assert measures.found_across(vectors, vectors, ["a", "b", "c", "d"]) == 1.0
+    assert measures.found_across(vectors, vectors[[1, 0, 2, 3]], ["a", "b", "c", "d"]) == 0.5
+    assert measures.found_across(vectors, vectors[[1, 0, 2, 3]], ["a", "a", "c", "d"]) == 1.0  # said twice
+
+
+def batch_of(count: int = 60) -> Any:
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(5, 99, 20) for _ in range(count)]
+    return pack([{"input_ids": row, "token_type_ids": np.zeros_like(row)} for row in rows])
+
+
+def test_a_projection_keeps_what_the_teacher_says() -> None:
+    """A teacher whose states need fewer numbers than it has is followed closely; a random student is not."""
+    torch.manual_seed(0)
+    teacher = BertForMaskedLM(tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)).eval()
+    with torch.no_grad():
+        teacher.bert.embeddings.word_embeddings.weight.mul_(20)
+        teacher.bert.embeddings.word_embeddings.weight[:, 16:] *= 0.1
+    config = tiny_config(hidden_size=24, num_attention_heads=3, intermediate_size=48)
+    batch = batch_of()
+    small, directions, kept = student.project(teacher, config, batch)
+    assert 0.9 < kept <= 1.0
+    torch.testing.assert_close(directions.T @ directions, torch.eye(24), atol=1e-5, rtol=0)
+
+    def agreement(model: BertForPreTraining) -> float:
+        inputs = {name: batch[name] for name in ("input_ids", "layout")}
+        asked = torch.ones(len(batch["input_ids"]), dtype=torch.bool)
+        with torch.no_grad():
+            ours = model.eval()(**inputs, positions=asked).prediction_logits.flatten()
+            theirs = teacher(**inputs, positions=asked).logits.flatten()
+        return float(torch.corrcoef(torch.stack([ours, theirs]))[0, 1])
+
+    assert agreement(small) > 0.8
+    assert abs(agreement(BertForPreTraining(config))) < 0.3
+
+
+def test_an_open_gelu_passes_everything_on() -> None:
+    torch.manual_seed(0)
+    head = BertForMaskedLM(tiny_config()).cls.predictions.transform
+    states = torch.randn(500, 32)
+    student.open_gelu(head, states)
+    with torch.no_grad():
+        passed = head(states)
+    assert float(torch.corrcoef(torch.stack([passed.flatten(), states.flatten()]))[0, 1]) > 0.95
+
+
+def e5_file(path: Path) -> dict[str, torch.Tensor]:
+    """Writes a small model as e5-small-q4.bin is laid out; returns its weights as they are read again."""
+    config = tiny_config(vocab_size=12, pad_token_id=1)
+    tensors = {n: t for n, t in BertModel(config, add_pooling_layer=False).state_dict().items()}
+    short = {"attention.self.query": "q", "attention.self.key": "k", "attention.self.value": "v"}
+    short |= {"attention.output.dense": "ao", "attention.output.LayerNorm": "aln"}
+    short |= {"intermediate.dense": "fi", "output.dense": "fo", "output.LayerNorm": "oln"}
+    embeddings = {"word_embeddings.weight": "word", "position_embeddings.weight": "pos"}
+    embeddings |= {"token_type_embeddings.weight": "type", "LayerNorm.weight": "ln.w", "LayerNorm.bias": "ln.b"}
+    entries, data = [], b""
+    for name, tensor in tensors.items():
+        if name.startswith("embeddings."):
+            code = f"emb.{embeddings[name.removeprefix('embeddings.')]}"
+        else:
+            _, _, layer, rest = name.split(".", 3)
+            part, kind = rest.rsplit(".", 1)
+            code = f"l{layer}.{short[part]}.{kind[0]}"
+        if tensor.dim() == 2:
+            blocks = torch.randint(0, 16, (tensor.numel() // 32, 32))
+            scales = torch.rand(len(blocks), 1).half()
+            tensors[name] = ((blocks - 8) * scales.float()).view(tensor.shape)
+            halves = (blocks[:, :16] | blocks[:, 16:] << 4).to(torch.uint8).numpy()
+            raw = b"".join(s.tobytes() + h.tobytes() for s, h in zip(scales.numpy(), halves, strict=True))
+        else:
+            raw = tensor.numpy().tobytes()
+        directory = struct.pack("<BIQQ", tensor.dim() == 2, tensor.numel(), len(data), len(raw))
+        entries.append((struct.pack("<H", len(code)) + code.encode(), directory, raw))
+        data += raw
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁query", ":", "▁the", "▁cat", "cat", "s", "▁한국"]
+    blob = "".join(pieces).encode()
+    offsets = np.cumsum([0, *[len(piece.encode()) for piece in pieces]]).astype("<u4")
+    head = b"E5S1" + struct.pack("<I7ifi", 1, 32, 2, 4, 64, 12, 64, 2, 1e-12, 32)
+    head += struct.pack("<5iQ", len(pieces), 0, 2, 1, 3, len(blob)) + offsets.tobytes()
+    head += np.array([0.0] * 4 + [-9.0] + [-2.0] * 7, "<f4").tobytes() + blob
+    head += struct.pack("<iI", 1, 9) + struct.pack("<IBI", ord("Ｃ"), 1, ord("c"))  # a wide C becomes c
+    size = len(head) + 4 + sum(len(code) + len(place) for code, place, _ in entries)
+    head += struct.pack("<i", len(entries))
+    for code, place, _ in entries:
+        kind, count, offset, length = struct.unpack("<BIQQ", place)
+        head += code + struct.pack("<BIQQ", kind, count, size + offset, length)
+    path.write_bytes(head + data)
+    return tensors
+
+
+def test_e5_is_read_as_it_was_written(tmp_path: Path) -> None:
+    tensors = e5_file(tmp_path / "e5.bin")
+    file = E5File.read(tmp_path / "e5.bin")
+    assert file.tensors.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(file.tensors[name], tensor), name
+    file.save(tmp_path / "e5")
+    model = BertModel.from_pretrained(tmp_path / "e5", add_pooling_layer=False)
+    assert torch.equal(model.encoder.layer[1].output.dense.weight, tensors["encoder.layer.1.output.dense.weight"])
+
+    tokenizer = E5Tokenizer(file)
+    assert tokenizer(["the  Ｃats", "한국"]) == [[0, 5, 6, 7, 8, 10, 2], [0, 5, 6, 11, 2]]
+    assert tokenizer.pieces(["cats"], inside_word=True) == [[9, 10]]
+    (tmp_path / "other.bin").write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(ValueError, match="does not begin like"):
+        E5File.read(tmp_path / "other.bin")
