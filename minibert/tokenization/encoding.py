@@ -17,6 +17,13 @@ class CharSpan(NamedTuple):
     end: int
 
 
+class TokenSpan(NamedTuple):
+    """A place in a row, `[start, end)` in tokens."""
+
+    start: int
+    end: int
+
+
 @dataclass(frozen=True)
 class Encoding:
     """One row of a batch, token by token; all lists are (seq).
@@ -77,6 +84,23 @@ class BatchEncoding(dict[str, Any]):
             raise ValueError("A batch from pad() or a pickle has no token origins; query the original batch.")
         return self._encodings
 
+    @property
+    def data(self) -> dict[str, Any]:
+        """The rows by name; this batch itself."""
+        return self
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether it is known where tokens came from."""
+        return self._encodings is not None
+
+    @property
+    def n_sequences(self) -> int | None:
+        """1 for texts, 2 for pairs of texts; None where that is not known."""
+        if not self.is_fast or not self.encodings:
+            return None
+        return 1 + max([number or 0 for number in self.encodings[0].sequence_ids], default=0)
+
     def tokens(self, row: int = 0) -> list[str]:
         """The tokens of a row as strings."""
         return self.encodings[row].tokens
@@ -89,20 +113,53 @@ class BatchEncoding(dict[str, Any]):
         """For each token of a row 0 or 1 for the text that it lies in; None for what was added to the text."""
         return self.encodings[row].sequence_ids
 
+    # Each of the following can be called without the row's number when it is 0, as (token), (word) or (char).
+
+    def token_to_sequence(self, row_or_token: int, token: int | None = None) -> int | None:
+        """0 or 1 for the text that a token lies in; None if it was added."""
+        row, token = _row_and(row_or_token, token)
+        return self.encodings[row].sequence_ids[token]
+
+    def token_to_word(self, row_or_token: int, token: int | None = None) -> int | None:
+        """The number of a token's word in its text; None if it was added."""
+        row, token = _row_and(row_or_token, token)
+        return self.encodings[row].word_ids[token]
+
     def token_to_chars(self, row_or_token: int, token: int | None = None) -> CharSpan | None:
-        """Where a token lies in its text, `[start, end)`; None if added. Called with (row, token) or (token)."""
-        row, token = (0, row_or_token) if token is None else (row_or_token, token)
+        """Where a token lies in its text, `[start, end)`; None if it was added."""
+        row, token = _row_and(row_or_token, token)
         encoding = self.encodings[row]
         return None if encoding.sequence_ids[token] is None else CharSpan(*encoding.offsets[token])
 
+    def word_to_tokens(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> TokenSpan | None:
+        """The tokens of a word of text 0 or 1, `[start, end)`; None where it has none."""
+        row, word = _row_and(row_or_word, word)
+        encoding = self.encodings[row]
+        places = zip(encoding.word_ids, encoding.sequence_ids, strict=True)
+        found = [token for token, place in enumerate(places) if place == (word, sequence_index)]
+        return TokenSpan(found[0], found[-1] + 1) if found else None
+
+    def word_to_chars(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> CharSpan | None:
+        """Where a word lies in text 0 or 1, `[start, end)`; None where it has no token."""
+        row, word = _row_and(row_or_word, word)
+        span = self.word_to_tokens(row, word, sequence_index)
+        offsets = self.encodings[row].offsets
+        return CharSpan(offsets[span.start][0], offsets[span.end - 1][1]) if span else None
+
     def char_to_token(self, row_or_char: int, char: int | None = None, sequence_index: int = 0) -> int | None:
-        """The token at a character of text 0 or 1, None where there is none. Called with (row, char) or (char)."""
-        row, char = (0, row_or_char) if char is None else (row_or_char, char)
+        """The token at a character of text 0 or 1; None where there is none."""
+        row, char = _row_and(row_or_char, char)
         encoding = self.encodings[row]
         for token, (start, end) in enumerate(encoding.offsets):
             if start <= char < end and encoding.sequence_ids[token] == sequence_index:
                 return token
         return None
+
+    def char_to_word(self, row_or_char: int, char: int | None = None, sequence_index: int = 0) -> int | None:
+        """The number of the word at a character of text 0 or 1; None where there is none."""
+        row, char = _row_and(row_or_char, char)
+        token = self.char_to_token(row, char, sequence_index)
+        return None if token is None else self.encodings[row].word_ids[token]
 
     def to(self, device: Any, *, non_blocking: bool = False) -> BatchEncoding:
         """Moves the tensors to `device`, in place; returns this batch."""
@@ -111,8 +168,12 @@ class BatchEncoding(dict[str, Any]):
                 self[name] = value.to(device, non_blocking=non_blocking)
         return self
 
-    def convert_to_tensors(self, tensor_type: str | None = None) -> BatchEncoding:
+    def convert_to_tensors(self, tensor_type: str | None = None, prepend_batch_axis: bool = False) -> BatchEncoding:
         """Makes tensors ("pt") or arrays ("np") of the lists, in place; returns this batch.
+
+        Args:
+            tensor_type: "pt", "np", or None for lists.
+            prepend_batch_axis: make a batch of a single row.
 
         Raises:
             ValueError: rows of different lengths, what is no number, or another `tensor_type`.
@@ -121,9 +182,14 @@ class BatchEncoding(dict[str, Any]):
             raise ValueError(f"return_tensors is {tensor_type!r}; it can be 'pt' (PyTorch), 'np' (NumPy) or None.")
         for name, value in self.items():
             if tensor_type and isinstance(value, list):
-                array = _array(name, value)
+                array = _array(name, [value] if prepend_batch_axis else value)
                 self[name] = array if tensor_type == "np" else torch.from_numpy(array)
         return self
+
+
+def _row_and(row_or_place: int, place: int | None) -> tuple[int, int]:
+    """Row and place of a call with (row, place), or with (place) alone, which means the first row."""
+    return (0, row_or_place) if place is None else (row_or_place, place)
 
 
 def _array(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from minibert.files import Source, read_json, replacing, write_json
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.vocabulary import NAMED, Vocabulary, listed
+from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, listed
 
 OPTIONS = (
     "do_lower_case",
@@ -47,7 +47,7 @@ def read_source(source: Source) -> dict[str, Any]:
         settings = read_file(vocab_file)
     else:
         raise FileNotFoundError(f"{source} holds neither tokenizer.json nor vocab.txt; is it a BERT checkpoint?")
-    settings |= {key: config[key] for key in (*OPTIONS, *NAMED) if config.get(key) is not None}
+    settings |= {key: config[key] for key in (*OPTIONS, "model_input_names", *ALL_NAMED) if config.get(key) is not None}
     extra = _extra(config)
     if (decoder := config.get("added_tokens_decoder")) is not None:
         if not isinstance(decoder, Mapping) or not all(number.isdecimal() for number in decoder):
@@ -55,9 +55,9 @@ def read_source(source: Source) -> dict[str, Any]:
         added = {int(number): AddedToken.of(token) for number, token in decoder.items()}
     else:  # before it there were two more files
         legacy = _json(source, "special_tokens_map.json")
-        settings |= {key: legacy[key] for key in NAMED if legacy.get(key)}
+        settings |= {key: legacy[key] for key in ALL_NAMED if legacy.get(key)}
         extra += _extra(legacy)
-        special = {AddedToken.of(token).content for token in (*extra, *(settings.get(key, "") for key in NAMED))}
+        special = {AddedToken.of(token).content for token in (*extra, *(settings.get(key, "") for key in ALL_NAMED))}
         older = _json(source, "added_tokens.json")
         _check_ids(older.values(), "added_tokens.json")
         added = {number: AddedToken(token, special=token in special) for token, number in older.items()}
@@ -112,7 +112,8 @@ def _json(source: Source, filename: str) -> dict[str, Any]:
 
 def _extra(content: Mapping[str, Any]) -> list[Any]:
     """Special tokens without a role of their own, under the present or the former name; a list or named."""
-    return listed(content.get("extra_special_tokens") or content.get("additional_special_tokens") or [])
+    tokens = content.get("extra_special_tokens") or content.get("additional_special_tokens") or []
+    return listed("extra_special_tokens", tokens)
 
 
 def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
@@ -130,7 +131,7 @@ def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> t
         special["extra_special_tokens"] = vocabulary.extra_special_tokens
     contents = {
         "tokenizer_config.json": {
-            **{key: options[key] for key in OPTIONS},
+            **options,
             **special,
             "added_tokens_decoder": {str(number): token.to_dict() for number, token in added.items()},
             "tokenizer_class": "BertTokenizer",
@@ -138,13 +139,18 @@ def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> t
         "special_tokens_map.json": special,
         "tokenizer.json": _tokenizer_json(vocabulary, options),
     }
-    lines = {number: token for token, number in vocabulary.base_vocab.items()}
-    with replacing(folder / "vocab.txt") as temporary:
-        text = "".join(f"{lines.get(number, '')}\n" for number in range(max(lines) + 1))
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+    write_vocabulary(vocabulary, folder / "vocab.txt")
     for filename, content in contents.items():
         write_json(folder / filename, content)
     return tuple(str(folder / filename) for filename in ("vocab.txt", *contents))
+
+
+def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
+    """Writes a vocab.txt file: a token a line, in the order of their ids."""
+    lines = {number: token for token, number in vocabulary.base_vocab.items()}
+    with replacing(path) as temporary:
+        text = "".join(f"{lines.get(number, '')}\n" for number in range(max(lines) + 1))
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _tokenizer_json(vocabulary: Vocabulary, options: Mapping[str, Any]) -> dict[str, Any]:

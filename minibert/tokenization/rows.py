@@ -9,12 +9,61 @@ two texts    [CLS] a a [SEP] b b [SEP]      type ids 0 0 0 0 1 1 1
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 RowContent = tuple[int, tuple[slice, ...]]  # the number of the row's sample, and what it holds of each of its texts
+
+
+_PADDING: dict[Any, Any] = {False: None, "do_not_pad": None, True: "longest", "longest": "longest"}
+_PADDING["max_length"] = "max_length"
+_TRUNCATION: dict[Any, Any] = {None: None, False: None, "do_not_truncate": None, True: "longest_first"}
+_TRUNCATION |= {name: name for name in ("longest_first", "only_first", "only_second")}
+SIDES = {"right": "right", "left": "left"}
+
+
+def option(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
+    """What the value of an option means; ValueError that lists what it can be."""
+    try:
+        return meanings[value]
+    except (KeyError, TypeError):
+        raise ValueError(f"{argument} is {value!r}; it can be {', '.join(map(repr, meanings))}.") from None
+
+
+def check_count(argument: str, value: Any, minimum: int = 0) -> None:
+    """ValueError for what is no whole number of at least `minimum`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{argument} is {value!r}; it should be a whole number of at least {minimum}.")
+
+
+def limits(
+    padding: Any, truncation: Any, max_length: int | None, model_max_length: int | None
+) -> tuple[str | None, str | None, int | None]:
+    """How to pad, how to truncate, and the length that either needs.
+
+    >>> limits(True, None, None, 512), limits("max_length", True, None, 512)
+    (('longest', None, None), ('max_length', 'longest_first', 512))
+    """
+    pad = option("padding", padding, _PADDING)
+    strategy = option("truncation", truncation, _TRUNCATION)
+    if max_length is None:
+        if (strategy or pad == "max_length") and model_max_length is not None:
+            return pad, strategy, model_max_length
+        return (None if pad == "max_length" else pad), None, None
+    check_count("max_length", max_length)
+    if truncation is None and padding is False:
+        return pad, "longest_first", max_length
+    if strategy is None and pad == "longest":
+        warnings.warn(
+            "max_length has no effect with padding=True and no truncation; pass truncation=True to truncate texts, "
+            "or padding='max_length' to fill them up.",
+            stacklevel=3,
+        )
+    return pad, strategy, max_length
 
 
 def columns_of(text: Any, text_pair: Any, words: bool) -> tuple[list[Any], bool]:

@@ -20,29 +20,29 @@ from minibert.files import Source, split_source
 from minibert.tokenization import files
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
+from minibert.tokenization.compatibility import TokenizerProtocol, encode_with_targets, without_effect
 from minibert.tokenization.encoding import BatchEncoding, Encoding
 from minibert.tokenization.pipeline import Pipeline, Token
 from minibert.tokenization.rows import (
+    SIDES,
     RowContent,
     assemble,
+    check_count,
     collector_paused,
     columns_of,
+    limits,
+    option,
     pad_rows,
     plan_rows,
     type_ids,
 )
-from minibert.tokenization.vocabulary import NAMED, Vocabulary, to_list
+from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, listed, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
 _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
-_PADDING: dict[Any, Any] = {False: None, "do_not_pad": None, True: "longest", "longest": "longest"}
-_PADDING["max_length"] = "max_length"
-_TRUNCATION: dict[Any, Any] = {None: None, False: None, "do_not_truncate": None, True: "longest_first"}
-_TRUNCATION |= {name: name for name in ("longest_first", "only_first", "only_second")}
-_SIDES = {"right": "right", "left": "left"}
 
 
-class BertTokenizer(Vocabulary):
+class BertTokenizer(TokenizerProtocol):
     """Text to token ids and back, as `transformers.BertTokenizer` does it.
 
     Safe to share between threads and to pickle (data loader workers).
@@ -58,21 +58,22 @@ class BertTokenizer(Vocabulary):
         strip_accents: drop accents, which takes Hangul apart; None does so when lower-casing.
         tokenize_chinese_chars: make every ideograph a word.
         extra_special_tokens: further special tokens; those that the vocabulary lacks get the next ids.
-        added_tokens: id -> token for added tokens that are known from files.
+        added_tokens: id -> token for added tokens that are known from files; also called `added_tokens_decoder`.
         model_max_length: tokens that the model takes.
         padding_side: "right" or "left".
         truncation_side: "right" or "left", the side that is cut off.
         clean_up_tokenization_spaces: let `decode` close the gaps in English "do n't".
         name_or_path: where it came from, for messages.
-        special_tokens: `unk_token`, `sep_token`, `pad_token`, `cls_token`, `mask_token` where they are not [UNK]...
+        model_input_names: what a batch holds if nothing else is asked for.
+        options: `unk_token`, `sep_token`, `pad_token`, `cls_token`, `mask_token` where they are not [UNK]...;
+            `bos_token` and `eos_token`; and keywords of the reference as `compatibility.py` lists them.
 
     Raises:
         FileNotFoundError: no such vocabulary file.
         ValueError: an empty vocabulary, one without `unk_token`, a file that is not UTF-8, or an unknown argument.
     """
 
-    model_input_names = ("input_ids", "token_type_ids", "attention_mask")
-    is_fast = True  # as transformers says that offsets and word numbers are to be had
+    model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
 
     def __init__(
         self,
@@ -89,11 +90,16 @@ class BertTokenizer(Vocabulary):
         truncation_side: str = "right",
         clean_up_tokenization_spaces: bool = False,
         name_or_path: str = "",
-        **special_tokens: Any,
+        model_input_names: Sequence[str] | None = None,
+        **options: Any,
     ) -> None:
-        if unknown := special_tokens.keys() - set(NAMED):
-            raise ValueError(f"BertTokenizer has no argument {', '.join(sorted(unknown))}.")
-        named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | special_tokens
+        options = without_effect(options)
+        added_tokens = options.pop("added_tokens_decoder", None) or added_tokens
+        for name in sorted(options.keys() - set(ALL_NAMED)):
+            if callable(getattr(self, name, None)):
+                raise AttributeError(f"{name} is a method of BertTokenizer and no argument.")
+            raise ValueError(f"BertTokenizer has no argument {name}.")
+        named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | options
         vocab = vocab_file if vocab is None else vocab
         super().__init__(vocab, named, extra_special_tokens, added_tokens, name_or_path)
         self.do_lower_case = do_lower_case
@@ -106,10 +112,12 @@ class BertTokenizer(Vocabulary):
         if not isinstance(length, int | float) or not length >= 0:
             raise ValueError(f"model_max_length should be a number of tokens, not {length!r}.")
         self.model_max_length = int(min(length, _NO_LIMIT))
-        self.padding_side = _option("padding_side", padding_side, _SIDES)
-        self.truncation_side = _option("truncation_side", truncation_side, _SIDES)
+        self.padding_side = option("padding_side", padding_side, SIDES)
+        self.truncation_side = option("truncation_side", truncation_side, SIDES)
         self.clean_up_tokenization_spaces = clean_up_tokenization_spaces
         self.name_or_path = name_or_path
+        if model_input_names is not None:
+            self.model_input_names = listed("model_input_names", model_input_names)
         self._warned_of_length = False
         self._prepare()
         self._warn_of_case()
@@ -117,28 +125,32 @@ class BertTokenizer(Vocabulary):
     @classmethod
     def from_pretrained(
         cls,
-        name: str | os.PathLike[str] | Source,
-        *,
-        use_fast: bool = True,
+        pretrained_model_name_or_path: str | os.PathLike[str] | Source,
         **options: Any,
     ) -> BertTokenizer:
         """Loads a tokenizer.
 
         Args:
-            name: a folder, a bundled model, a Hub id, a `Source`, or one vocab.txt or tokenizer.json file.
-            use_fast: without effect; there is one implementation.
-            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `Source`; anything else is an
-                argument of the constructor that goes before what the files say (`do_lower_case=False`).
+            pretrained_model_name_or_path: a folder, a bundled model, a Hub id, a `Source`, or one vocab.txt or
+                tokenizer.json file.
+            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `Source`; `subfolder`, in which the
+                files lie; anything else is an argument of the constructor that goes before what the files say
+                (`do_lower_case=False`).
 
         Raises:
             FileNotFoundError: nothing of that name, or no vocabulary in it.
             ValueError: files that are broken or for another kind of tokenizer.
         """
+        name = pretrained_model_name_or_path
+        overrides = without_effect(options)
+        subfolder = overrides.pop("subfolder", None) or ""
         if not isinstance(name, Source) and Path(name).is_file():
-            settings, overrides = files.read_file(Path(name)), options
+            settings = files.read_file(Path(name))
         else:
-            source, overrides = split_source(name, options)
-            settings = files.read_source(source)
+            source, overrides = split_source(name, overrides)
+            settings = files.read_source(source.inside(subfolder))
+        if tokenizer_file := overrides.pop("tokenizer_file", None):
+            settings |= files.read_file(Path(tokenizer_file))
         if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
             overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
         return cls(**{**settings, "name_or_path": str(name), **overrides})
@@ -149,7 +161,12 @@ class BertTokenizer(Vocabulary):
         Returns:
             Their paths. This class, `transformers` and `tokenizers` load them.
         """
-        return files.write(self, {name: getattr(self, name) for name in files.OPTIONS}, Path(folder))
+        return files.write(self, self._options(), Path(folder))
+
+    def _options(self) -> dict[str, Any]:
+        """What can be chosen beside the vocabulary; names of what a batch holds only where they were."""
+        chosen = [name for name in ("model_input_names",) if name in vars(self)]
+        return {name: getattr(self, name) for name in (*files.OPTIONS, *chosen)}
 
     def _prepare(self) -> None:
         """Puts together what follows from the rest and is not pickled."""
@@ -186,8 +203,10 @@ class BertTokenizer(Vocabulary):
 
     def __call__(
         self,
-        text: Any,
+        text: Any = None,
         text_pair: Any = None,
+        text_target: Any = None,
+        text_pair_target: Any = None,
         add_special_tokens: bool = True,
         padding: bool | str = False,
         truncation: bool | str | None = None,
@@ -204,12 +223,16 @@ class BertTokenizer(Vocabulary):
         return_offsets_mapping: bool = False,
         return_length: bool = False,
         verbose: bool = True,
+        max_target_length: int | None = None,
+        split_special_tokens: bool = False,
     ) -> BatchEncoding:
         """Encodes a text, a pair of texts, or a batch of either.
 
         Args:
             text: a text, a list of texts, or a list of pairs of texts.
             text_pair: the second text or texts; an empty one has its `[SEP]` all the same.
+            text_target: a text or texts whose ids become `labels`.
+            text_pair_target: the second of these.
             add_special_tokens: put `[CLS]` before and `[SEP]` after texts.
             padding: True or "longest" fills up to the longest row of the batch, "max_length" to that, False nothing.
             truncation: True or "longest_first" truncates the longer text, "only_first" or "only_second" that one, False
@@ -228,6 +251,8 @@ class BertTokenizer(Vocabulary):
             return_offsets_mapping: also where each token lies in its text, `[start, end)`.
             return_length: also the length of each row.
             verbose: warn of a row longer than `model_max_length`, once.
+            max_target_length: `max_length` of target texts where it is another.
+            split_special_tokens: only False; special tokens in a text stand for themselves.
 
         Returns:
             `input_ids`, `token_type_ids`, `attention_mask` and what was asked for, (batch, seq); lists for a single
@@ -236,15 +261,19 @@ class BertTokenizer(Vocabulary):
         Raises:
             ValueError: what is no text, an impossible option, or a limit that cannot be kept.
         """
+        if text_target is not None:
+            return encode_with_targets(**locals())
+        without_effect({"split_special_tokens": split_special_tokens})
         columns, batched = columns_of(text, text_pair, is_split_into_words)
-        pad, strategy, max_length = self._limits(padding, truncation, max_length)
-        side = _option("padding_side", padding_side or self.padding_side, _SIDES)
+        pad, strategy, max_length = limits(padding, truncation, max_length, self._model_limit())
+        side = option("padding_side", padding_side or self.padding_side, SIDES)
         begin, end = ([self.cls_token_id], [self.sep_token_id]) if add_special_tokens else ([], [])
         layout: list[RowContent] | None = None
         with collector_paused():
             encode = self._pipeline.ids_of_words if is_split_into_words else self._pipeline.ids
             ids = [encode(texts) for texts in columns]
             if strategy and max_length is not None:
+                check_count("stride", stride)
                 room = max_length - len(begin) - len(end) * len(ids)
                 if room < 0:
                     raise ValueError(f"max_length is {max_length}, but the special tokens take {max_length - room}.")
@@ -256,10 +285,10 @@ class BertTokenizer(Vocabulary):
             rows = [assemble(parts, begin, end) for parts in zip(*ids, strict=True)]
             width = self._width(rows, pad, max_length, pad_to_multiple_of, verbose)
             data: dict[str, Any] = {"input_ids": pad_rows(rows, self.pad_token_id, width, side)}
-            if return_token_type_ids is not False:
+            if self._returns("token_type_ids", return_token_type_ids):
                 types = [type_ids(parts, len(begin)) for parts in zip(*ids, strict=True)]
-                data["token_type_ids"] = pad_rows(types, 0, width, side)
-            if return_attention_mask is not False:
+                data["token_type_ids"] = pad_rows(types, self.pad_token_type_id, width, side)
+            if self._returns("attention_mask", return_attention_mask):
                 data["attention_mask"] = pad_rows([[1] * len(row) for row in rows], 0, width, side)
 
         def encodings() -> list[Encoding]:
@@ -295,32 +324,20 @@ class BertTokenizer(Vocabulary):
         tokens: list[str] = self.convert_ids_to_tokens(self.encode(text, pair, add_special_tokens=add_special_tokens))
         return tokens
 
-    def _limits(
-        self, padding: Any, truncation: Any, max_length: int | None
-    ) -> tuple[str | None, str | None, int | None]:
-        """How to pad, how to truncate, and the length that either needs."""
-        pad = _option("padding", padding, _PADDING)
-        strategy = _option("truncation", truncation, _TRUNCATION)
-        if max_length is None:
-            if (strategy or pad == "max_length") and self.model_max_length < _NO_LIMIT:
-                return pad, strategy, self.model_max_length
-            return (None if pad == "max_length" else pad), None, None
-        if max_length < 0:
-            raise ValueError(f"max_length is {max_length}; it is a number of tokens.")
-        if truncation is None and padding is False:
-            return pad, "longest_first", max_length
-        if strategy is None and pad == "longest":
-            warnings.warn(
-                "max_length has no effect with padding=True and no truncation; pass truncation=True to cut texts, "
-                "or padding='max_length' to fill them up.",
-                stacklevel=3,
-            )
-        return pad, strategy, max_length
+    def _returns(self, name: str, asked: bool | None) -> bool:
+        return name in self.model_input_names if asked is None else asked
+
+    def _model_limit(self) -> int | None:
+        return self.model_max_length if self.model_max_length < _NO_LIMIT else None
 
     def _width(
         self, rows: list[list[int]], pad: str | None, max_length: int | None, multiple: int | None, verbose: bool
     ) -> int:
         """The length to fill rows up to; 0 for none."""
+        if pad and self.pad_token is None:
+            raise ValueError("There is no token to pad with; set tokenizer.pad_token.")
+        if multiple is not None:
+            check_count("pad_to_multiple_of", multiple, minimum=1)
         longest = max(map(len, rows), default=0)
         if verbose and max_length is None and longest > self.model_max_length and not self._warned_of_length:
             self._warned_of_length = True
@@ -340,7 +357,7 @@ class BertTokenizer(Vocabulary):
         ids = [token.id for token in row]
         return Encoding(
             ids=ids,
-            type_ids=pad_rows([type_ids(parts, len(begin))], 0, width, side)[0],
+            type_ids=pad_rows([type_ids(parts, len(begin))], self.pad_token_type_id, width, side)[0],
             tokens=self.convert_ids_to_tokens(ids),
             offsets=[(token.start, token.end) for token in row],
             word_ids=[None if token.word < 0 else token.word for token in row],
@@ -384,32 +401,14 @@ class BertTokenizer(Vocabulary):
         single = bool(batch["input_ids"]) and not isinstance(batch["input_ids"][0], list)
         if single:
             batch = {name: [values] for name, values in batch.items()}
-        if return_attention_mask is not False:
+        if self._returns("attention_mask", return_attention_mask):
             batch.setdefault("attention_mask", [[1] * len(row) for row in batch["input_ids"]])
-        side = _option("padding_side", padding_side or self.padding_side, _SIDES)
-        pad, _, max_length = self._limits(padding, False, max_length)
+        side = option("padding_side", padding_side or self.padding_side, SIDES)
+        pad, _, max_length = limits(padding, False, max_length, self._model_limit())
         width = self._width(batch["input_ids"], pad, max_length, pad_to_multiple_of, verbose=False)
-        fills = {"input_ids": self.pad_token_id, "token_type_ids": 0, "attention_mask": 0, "special_tokens_mask": 1}
+        fills: dict[str, Any] = {"input_ids": self.pad_token_id, "token_type_ids": self.pad_token_type_id}
+        fills |= {"attention_mask": 0, "special_tokens_mask": 1, "offset_mapping": (0, 0)}
         batch |= {name: pad_rows(batch[name], fill, width, side) for name, fill in fills.items() if name in batch}
         if single:
             batch = {name: values[0] for name, values in batch.items()}
         return BatchEncoding(batch).convert_to_tensors(return_tensors)
-
-    def num_special_tokens_to_add(self, pair: bool = False) -> int:
-        """How many special tokens a row holds: [CLS], and a [SEP] for each text."""
-        return 3 if pair else 2
-
-    def build_inputs_with_special_tokens(
-        self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
-    ) -> list[int]:
-        """`[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`."""
-        parts = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
-        return assemble(parts, [self.cls_token_id], [self.sep_token_id])
-
-
-def _option(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
-    """What an option means, or a ValueError that lists what it can be."""
-    try:
-        return meanings[value]
-    except (KeyError, TypeError):
-        raise ValueError(f"{argument} is {value!r}; it can be {', '.join(map(repr, meanings))}.") from None

@@ -19,7 +19,21 @@ from minibert.tokenization.added import SPACES, AddedToken
 from minibert.tokenization.wordpiece import CONTINUED
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+ALL_NAMED = ("bos_token", "eos_token", *NAMED)  # BERT has no use for the first two, but they can be set
 _GAPS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+
+
+def _id_of(name: str) -> property:
+    """The id of the special token of that name, None where there is none; assigning an id chooses its token."""
+
+    def get(vocabulary: Vocabulary) -> int | None:
+        token = getattr(vocabulary, name)
+        return None if token is None else vocabulary.convert_tokens_to_ids(token)
+
+    def choose(vocabulary: Vocabulary, number: int | None) -> None:
+        setattr(vocabulary, name, None if number is None else vocabulary.convert_ids_to_tokens(number))
+
+    return property(get, choose)
 
 
 class Vocabulary:
@@ -30,7 +44,8 @@ class Vocabulary:
 
     Args:
         vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
-        special_tokens: the tokens called `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token`.
+        special_tokens: the tokens called `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token`, and
+            `bos_token` and `eos_token` if there shall be any.
         extra_special_tokens: further special tokens.
         added_tokens: id -> token for added tokens that are known from files.
         name: where it came from, for messages.
@@ -45,6 +60,8 @@ class Vocabulary:
     pad_token: str
     cls_token: str
     mask_token: str
+    bos_token: str | None = None
+    eos_token: str | None = None
 
     def __init__(
         self,
@@ -62,11 +79,13 @@ class Vocabulary:
 
         for number, token in sorted((added_tokens or {}).items()):
             self._add(token, number)
-        named = {key: AddedToken.of(value, special=True) for key, value in special_tokens.items()}
+        given = {key: special_tokens.get(key) for key in ALL_NAMED}
+        named = {key: AddedToken.of(value, special=True) for key, value in given.items() if value is not None}
         if empty := [key for key, token in named.items() if not token.content]:
             raise ValueError(f"{empty[0]} is empty; it should be a token of the vocabulary.")
-        extra = [AddedToken.of(value, special=True) for value in listed(extra_special_tokens)]
-        missing = [token.content for token in named.values() if token.content not in self.get_vocab()]
+        extra = [AddedToken.of(value, special=True) for value in listed("extra_special_tokens", extra_special_tokens)]
+        known = self.get_vocab()
+        missing = [named[key].content for key in NAMED if key in named and named[key].content not in known]
         for token in (*named.values(), *extra):  # the flags that files gave a token stay
             self._add(self._added.get(token.content, token).as_special())
         vars(self).update({key: token.content for key, token in named.items()})
@@ -105,7 +124,13 @@ class Vocabulary:
     @property
     def special_tokens_map(self) -> dict[str, str]:
         """The special tokens by name."""
-        return {name: getattr(self, name) for name in NAMED}
+        named = {name: getattr(self, name) for name in ALL_NAMED}
+        return {name: token for name, token in named.items() if token is not None}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ALL_NAMED and value is not None:
+            value = AddedToken.of(value).content
+        super().__setattr__(name, value)
 
     @property
     def all_special_tokens(self) -> list[str]:
@@ -114,11 +139,13 @@ class Vocabulary:
 
     # their ids
     all_special_ids = property(lambda self: self.convert_tokens_to_ids(self.all_special_tokens))
-    unk_token_id = property(lambda self: self.convert_tokens_to_ids(self.unk_token))
-    sep_token_id = property(lambda self: self.convert_tokens_to_ids(self.sep_token))
-    pad_token_id = property(lambda self: self.convert_tokens_to_ids(self.pad_token))
-    cls_token_id = property(lambda self: self.convert_tokens_to_ids(self.cls_token))
-    mask_token_id = property(lambda self: self.convert_tokens_to_ids(self.mask_token))
+    unk_token_id = _id_of("unk_token")
+    sep_token_id = _id_of("sep_token")
+    pad_token_id = _id_of("pad_token")
+    cls_token_id = _id_of("cls_token")
+    mask_token_id = _id_of("mask_token")
+    bos_token_id = _id_of("bos_token")
+    eos_token_id = _id_of("eos_token")
 
     def add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
         """Makes tokens be found in texts as they stand; those the vocabulary lacks get the next ids.
@@ -135,11 +162,14 @@ class Vocabulary:
         tokens = [new_tokens] if isinstance(new_tokens, str | AddedToken) else new_tokens
         return sum([self._add(AddedToken.of(token, special=special_tokens)) for token in tokens])
 
-    def add_special_tokens(self, special_tokens_dict: Mapping[str, Any]) -> int:
+    def add_special_tokens(
+        self, special_tokens_dict: Mapping[str, Any], replace_extra_special_tokens: bool = True
+    ) -> int:
         """Sets special tokens by name, adding those the vocabulary lacks.
 
         Args:
             special_tokens_dict: such as `{"mask_token": "<mask>", "extra_special_tokens": ["<name>"]}`.
+            replace_extra_special_tokens: False keeps the extra ones that there are.
 
         Returns:
             How many of them were not added tokens before.
@@ -147,13 +177,16 @@ class Vocabulary:
         added = 0
         for name, value in special_tokens_dict.items():
             if name in ("extra_special_tokens", "additional_special_tokens"):
-                tokens = listed(value)
-                self.extra_special_tokens = [str(token) for token in tokens]
-            elif name in NAMED:
+                tokens = listed(name, value)
+                before = [] if replace_extra_special_tokens and tokens else self.extra_special_tokens
+                self.extra_special_tokens = list(dict.fromkeys([*before, *map(str, tokens)]))
+            elif name in ALL_NAMED:
                 tokens = [value]
                 setattr(self, name, str(value))
             else:
-                raise ValueError(f"{name!r} is no special token; they are {', '.join(NAMED)} and extra_special_tokens.")
+                raise ValueError(
+                    f"{name!r} is no special token; they are {', '.join(ALL_NAMED)} and extra_special_tokens."
+                )
             added += self.add_tokens(tokens, special_tokens=True)
         return added
 
@@ -240,14 +273,14 @@ def _close_gaps(text: str) -> str:
     return text
 
 
-def listed(tokens: Any) -> list[Any]:
-    """Several tokens, of a list or by name.
+def listed(what: str, tokens: Any) -> list[Any]:
+    """Several tokens or names, of a list or by name.
 
     Raises:
         ValueError: a single one, whose letters would be taken for tokens.
     """
     if not isinstance(tokens, Iterable) or isinstance(tokens, str | bytes):
-        raise ValueError(f"Extra special tokens should be a list of tokens, not {tokens!r}.")
+        raise ValueError(f"{what} should be a list, not {tokens!r}.")
     return list(tokens.values() if isinstance(tokens, Mapping) else tokens)
 
 

@@ -1,15 +1,13 @@
-"""A WordPiece vocabulary from text, by the `tokenizers` library (Schuster and Nakajima 2012)."""
+"""A vocabulary file from text; how it is learned stands in `minibert.tokenization.learning`."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from minibert.extras import need
 from minibert.files import replacing
+from minibert.tokenization.learning import learn_vocabulary
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -27,7 +25,7 @@ def train_vocabulary(
     Args:
         texts: sentences or documents.
         folder: made when it does not exist.
-        vocab_size: most word pieces, special tokens counted.
+        vocab_size: upper limit of the vocabulary's size, special tokens counted.
         lowercase: lower-case the text and strip its accents first; leave it off for Korean, whose syllables
             that would take apart.
         min_frequency: a piece must be found so often.
@@ -35,35 +33,9 @@ def train_vocabulary(
     Raises:
         ImportError: `tokenizers` is not installed.
     """
-    learner = need("tokenizers", "train", "Learning a vocabulary").BertWordPieceTokenizer(lowercase=lowercase)
-    texts = list(texts)
-    letters = _letters(texts, learner, most=(vocab_size - len(SPECIAL_TOKENS)) // 2)
-    learner.train_from_iterator(
-        texts,
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
-        # with ids of their own letters break ties always in the same way: the same texts give the same vocabulary
-        special_tokens=[*SPECIAL_TOKENS, *letters],
-        limit_alphabet=len({letter[-1] for letter in letters}),
-        show_progress=False,
-    )
-    words = sorted(learner.get_vocab().items(), key=lambda word_and_id: word_and_id[1])
+    words = learn_vocabulary(texts, vocab_size, SPECIAL_TOKENS, do_lower_case=lowercase, min_frequency=min_frequency)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / "vocab.txt") as temporary:
-        temporary.write_text("".join(f"{word}\n" for word, _ in words), encoding="utf-8")
+        temporary.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     return folder / "vocab.txt"
-
-
-def _letters(texts: list[str], learner: Any, most: int) -> list[str]:
-    """The pieces that every word can be made of, `c` and `##c`; at `most` so many, the most frequent ones."""
-    normalizer, cutter = learner._tokenizer.normalizer, learner._tokenizer.pre_tokenizer
-    words: Counter[str] = Counter()
-    for text in texts:
-        words.update(word for word, _ in cutter.pre_tokenize_str(normalizer.normalize_str(text)))
-    counts: Counter[str] = Counter()
-    for word, count in words.items():
-        for place, letter in enumerate(word):
-            counts[f"##{letter}" if place else letter] += count
-    frequent = sorted(counts, key=lambda letter: (-counts[letter], letter))
-    return sorted(frequent[:most])

@@ -425,7 +425,7 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
     row = tokenizer("i <name> <NAME>", add_special_tokens=False)["input_ids"]
     assert row[:2] == [I, 16] and row[2:] == [UNK] * 3  # as written only
     assert tokenizer.decode(row, skip_special_tokens=True) == "i"
-    with pytest.raises(ValueError, match="'masc_token' is no special token; they are unk_token"):
+    with pytest.raises(ValueError, match="'masc_token' is no special token; they are bos_token, .* and extra"):
         tokenizer.add_special_tokens({"masc_token": "x"})
     assert tokenizer.added_tokens_decoder[15] == AddedToken("Seoul")
 
@@ -554,7 +554,7 @@ def test_letters_are_not_taken_for_tokens(tokenizer: BertTokenizer) -> None:
         lambda: BertTokenizer(WORDS, extra_special_tokens="<x>"),
         lambda: BertTokenizer(WORDS).add_special_tokens({"additional_special_tokens": "<x>"}),
     ):
-        with pytest.raises(ValueError, match="Extra special tokens should be a list of tokens, not '<x>'"):
+        with pytest.raises(ValueError, match="(extra|additional)_special_tokens should be a list, not '<x>'"):
             call()
 
 

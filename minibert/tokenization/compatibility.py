@@ -1,0 +1,210 @@
+"""What the tools around a tokenizer, and notebooks written for `transformers`, ask of it beyond texts and ids.
+
+All of it in one place, so that the lesson is not about it: further names of what a tokenizer knows, keywords that BERT
+has no use for, and calls with target texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from minibert.tokenization.added import AddedToken
+from minibert.tokenization.files import write_vocabulary
+from minibert.tokenization.learning import learn_vocabulary
+from minibert.tokenization.rows import assemble
+from minibert.tokenization.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from minibert.tokenization.encoding import BatchEncoding
+
+T = TypeVar("T", bound="TokenizerProtocol")
+
+WITHOUT_EFFECT = {
+    "use_fast": "there is one implementation",
+    "trust_remote_code": "no code of a checkpoint is ever run",
+    "add_prefix_space": "words are split at white space, wherever it is",
+    "tokenizer_class": "files.py has read it",
+    "processor_class": "it names a class of transformers",
+    "auto_map": "it names code of a checkpoint",
+    "special_tokens_map_file": "special tokens are read from every file",
+    "verbose": "warnings are Python's",
+    "resume_download": "downloads are resumed anyway",
+}
+"""Keywords that change nothing here whatever their value, and why."""
+
+ONLY: dict[str, tuple[tuple[Any, ...], str]] = {
+    "do_basic_tokenize": ((True,), "texts are always split into words before WordPiece"),
+    "never_split": ((None, (), []), "tokens that stay whole are added: tokenizer.add_tokens(tokens)"),
+    "split_special_tokens": ((False,), "special tokens in a text stand for themselves"),
+    "force_download": ((False, None), "pass another cache_dir to get the files again"),
+    "proxies": ((None,), "set HTTPS_PROXY instead"),
+    "gguf_file": ((None,), "minibert reads vocab.txt and tokenizer.json"),
+}
+"""Keywords of which only these values ask for what there is, and what to do instead of another."""
+
+
+def without_effect(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options less those that change nothing.
+
+    Raises:
+        ValueError: a value that asks for what is not there.
+
+    >>> without_effect({"use_fast": False, "never_split": None, "do_lower_case": True})
+    {'do_lower_case': True}
+    """
+    for name, (values, instead) in ONLY.items():
+        if name in options and options[name] not in values:
+            raise ValueError(f"{name}={options[name]!r} is not supported: {instead}.")
+    return {name: value for name, value in options.items() if name not in WITHOUT_EFFECT and name not in ONLY}
+
+
+def encode_with_targets(
+    self: Callable[..., BatchEncoding],
+    text: Any,
+    text_pair: Any,
+    text_target: Any,
+    text_pair_target: Any,
+    max_target_length: int | None,
+    **options: Any,
+) -> BatchEncoding:
+    """Encodes texts and target texts, whose ids become the batch's `labels`; target texts alone are the batch."""
+    length = options["max_length"] if max_target_length is None else max_target_length
+    targets = self(text_target, text_pair_target, **{**options, "max_length": length})
+    if text is None:
+        return targets
+    batch = self(text, text_pair, **options)
+    batch["labels"] = targets["input_ids"]
+    return batch
+
+
+class TokenizerProtocol(Vocabulary):
+    """The reference's names for what a tokenizer knows and does."""
+
+    if TYPE_CHECKING:  # what the tokenizer has
+        do_lower_case: bool
+        strip_accents: bool | None
+        tokenize_chinese_chars: bool
+        model_max_length: int
+
+        def _options(self) -> dict[str, Any]: ...
+
+    vocab_files_names = {"vocab_file": "vocab.txt", "tokenizer_file": "tokenizer.json"}
+    pad_token_type_id = 0
+    is_fast = True  # as transformers says that offsets and word numbers are to be had
+
+    vocab = property(Vocabulary.get_vocab)
+    additional_special_tokens = property(lambda self: self.extra_special_tokens)  # until transformers 5
+    max_len_single_sentence = property(lambda self: self.model_max_length - self.num_special_tokens_to_add())
+    max_len_sentences_pair = property(lambda self: self.model_max_length - self.num_special_tokens_to_add(pair=True))
+
+    def __bool__(self) -> bool:
+        return True  # whatever the length
+
+    @property
+    def init_kwargs(self) -> dict[str, Any]:
+        """The arguments that make this tokenizer again from its vocabulary."""
+        return {**self._options(), **self.special_tokens_map, "extra_special_tokens": self.extra_special_tokens}
+
+    @property
+    def added_tokens_encoder(self) -> dict[str, int]:
+        """Added token -> id, special tokens included."""
+        return {token.content: number for number, token in self.added_tokens_decoder.items()}
+
+    def get_added_vocab(self) -> dict[str, int]:
+        """The same, as a method."""
+        return self.added_tokens_encoder
+
+    def num_special_tokens_to_add(self, pair: bool = False) -> int:
+        """How many special tokens a row holds: [CLS], and a [SEP] for each text."""
+        return 3 if pair else 2
+
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
+    ) -> list[int]:
+        """`[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`."""
+        parts = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
+        return assemble(parts, [self.cls_token_id], [self.sep_token_id])
+
+    def get_special_tokens_mask(
+        self,
+        token_ids_0: Sequence[int],
+        token_ids_1: Sequence[int] | None = None,
+        already_has_special_tokens: bool = False,
+    ) -> list[int]:
+        """1 for special tokens and 0 for others, of a row or of what will be one.
+
+        Args:
+            token_ids_0: ids of a text, or of a row.
+            token_ids_1: ids of a second text.
+            already_has_special_tokens: `token_ids_0` is a row; its special tokens are known by their ids.
+
+        Raises:
+            ValueError: a second text beside a row.
+        """
+        if not already_has_special_tokens:
+            texts = [[0] * len(ids) for ids in (token_ids_0, token_ids_1) if ids is not None]
+            return [1, *chain.from_iterable([*text, 1] for text in texts)]
+        if token_ids_1 is not None:
+            raise ValueError("token_ids_1 has to be None where token_ids_0 is a whole row with its special tokens.")
+        special = set(self.all_special_ids)
+        return [int(int(number) in special) for number in token_ids_0]
+
+    def create_token_type_ids_from_sequences(
+        self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
+    ) -> list[int]:
+        """0 for the first text's part of a row, 1 for the second's."""
+        row = self.build_inputs_with_special_tokens(token_ids_0, token_ids_1)
+        first = len(self.build_inputs_with_special_tokens(token_ids_0))
+        return [0] * first + [1] * (len(row) - first)
+
+    def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
+        """Writes vocab.txt, without added tokens, into a folder that is there; returns its path.
+
+        Raises:
+            FileNotFoundError: there is no such folder.
+        """
+        prefix = f"{filename_prefix}-" if filename_prefix else ""
+        path = Path(save_directory, f"{prefix}vocab.txt")
+        write_vocabulary(self, path)
+        return (str(path),)
+
+    def train_new_from_iterator(
+        self: T,
+        text_iterator: Iterable[Any],
+        vocab_size: int,
+        length: int | None = None,
+        new_special_tokens: Sequence[Any] | None = None,
+        special_tokens_map: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> T:
+        """A tokenizer that treats text as this one does, with a vocabulary learned from other texts.
+
+        Args:
+            text_iterator: texts, or batches of texts.
+            vocab_size: upper limit of the vocabulary's size, special tokens counted.
+            length: without effect; it is for a progress bar.
+            new_special_tokens: special tokens beside those of this tokenizer.
+            special_tokens_map: new names of special tokens, `{"[MASK]": "<mask>"}`.
+            options: `min_frequency` and further arguments of the library's `WordPieceTrainer`.
+
+        Raises:
+            ImportError: `tokenizers` is not installed (extra `[train]`).
+        """
+        renamed = dict(special_tokens_map or {})
+        named = {name: renamed.get(token, token) for name, token in self.special_tokens_map.items()}
+        added = [AddedToken.of(token) for token in (*self.added_tokens_decoder.values(), *(new_special_tokens or ()))]
+        special = [renamed.get(token.content, token.content) for token in added if token.special]
+        special += [token.content for token in map(AddedToken.of, new_special_tokens or ())]
+        texts = chain.from_iterable([item] if isinstance(item, str) else item for item in text_iterator)
+        how = {name: getattr(self, name) for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}
+        tokens = learn_vocabulary(
+            texts,
+            vocab_size,
+            list(dict.fromkeys([*special, *named.values()])),
+            **{**how, "min_frequency": 0, **options},
+        )
+        extra = [renamed.get(token, token) for token in self.extra_special_tokens] + list(new_special_tokens or ())
+        return type(self)(tokens, **{**self._options(), **named, "extra_special_tokens": extra})

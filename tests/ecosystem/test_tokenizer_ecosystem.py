@@ -1,0 +1,84 @@
+"""The tokenizer inside other libraries' tools, with the numbers of transformers' own tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from minibert import BertForMaskedLM, BertTokenizer
+
+pytestmark = pytest.mark.ecosystem
+TEXTS = ["I love Korea.", "Unaffable paintings of Paris!", "안녕하세요", ""]
+
+
+@pytest.fixture
+def tokenizers(minilm: str) -> tuple[BertTokenizer, Any]:
+    transformers.logging.set_verbosity_error()
+    return BertTokenizer.from_pretrained(minilm), transformers.BertTokenizer.from_pretrained(minilm)
+
+
+def assert_same(mine: Any, yours: Any) -> None:
+    assert set(mine) == set(yours)
+    for name, value in yours.items():
+        assert torch.equal(torch.as_tensor(mine[name]), torch.as_tensor(value)), name
+
+
+@pytest.mark.parametrize("options", [{}, {"whole_word_mask": True}, {"mlm_probability": 0.5, "pad_to_multiple_of": 8}])
+def test_masked_words(tokenizers: tuple[BertTokenizer, Any], options: dict[str, Any]) -> None:
+    batches = []
+    longest = max(len(ids) for ids in tokenizers[0](TEXTS)["input_ids"])
+    for tokenizer in tokenizers:
+        asked: dict[str, Any] = {"return_special_tokens_mask": True}
+        if "whole_word_mask" in options:
+            asked = {"return_offsets_mapping": True}
+            if tokenizer is tokenizers[1]:  # whose pad() leaves offsets ragged
+                asked |= {"padding": "max_length", "max_length": longest}
+        collator = transformers.DataCollatorForLanguageModeling(tokenizer, seed=7, **options)
+        batches.append(collator([dict(tokenizer(text, **asked)) for text in TEXTS]))
+    assert_same(*batches)
+    assert (batches[0]["labels"] != -100).any()
+
+
+@pytest.mark.parametrize("padding", [True, "max_length"])
+def test_padding(tokenizers: tuple[BertTokenizer, Any], padding: Any) -> None:
+    batches = []
+    for tokenizer in tokenizers:
+        rows = [{**tokenizer(text), "label": number} for number, text in enumerate(TEXTS)]
+        collator = transformers.DataCollatorWithPadding(tokenizer, padding, max_length=20, pad_to_multiple_of=4)
+        batches.append(collator(rows))
+    assert_same(*batches)
+
+
+def test_tags_and_targets(tokenizers: tuple[BertTokenizer, Any]) -> None:
+    tags, targets = [], []
+    for tokenizer in tokenizers:
+        rows = [dict(tokenizer(text)) for text in TEXTS]
+        labelled = [{**row, "labels": list(range(len(row["input_ids"])))} for row in rows]
+        tags.append(transformers.DataCollatorForTokenClassification(tokenizer)(labelled))
+        pairs = [dict(tokenizer(text, text_target=text[:7])) for text in TEXTS]
+        targets.append(transformers.DataCollatorForSeq2Seq(tokenizer)(pairs))
+    assert_same(*tags)
+    assert_same(*targets)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fill_mask_pipeline(tokenizers: tuple[BertTokenizer, Any], tmp_path: Path) -> None:
+    """Our model and tokenizer in transformers' pipeline, against theirs in it."""
+    ours, theirs = tokenizers
+    text = f"Paris is the {ours.mask_token} of France."
+    BertForMaskedLM.from_pretrained("minibert-tiny").save_pretrained(tmp_path)
+    tiny = BertTokenizer.from_pretrained("minibert-tiny")
+    tiny.save_pretrained(tmp_path)
+    mine = transformers.pipeline("fill-mask", model=BertForMaskedLM.from_pretrained(tmp_path), tokenizer=tiny)
+    yours = transformers.pipeline("fill-mask", model=str(tmp_path))
+    for how in ({}, {"top_k": 3}, {"targets": ["capital", "city"]}):
+        a, b = mine(text, **how), yours(text, **how)
+        assert [(row["token"], row["token_str"], row["sequence"]) for row in a] == [
+            (row["token"], row["token_str"], row["sequence"]) for row in b
+        ]
+        assert np.allclose([row["score"] for row in a], [row["score"] for row in b], atol=1e-6)

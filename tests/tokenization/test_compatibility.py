@@ -1,0 +1,114 @@
+"""Keywords and calls that code written for the reference has: each acts, is without effect, or is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibert.files import write_json
+from minibert.tokenization.compatibility import ONLY, WITHOUT_EFFECT
+from minibert.tokenization.tokenizer import BertTokenizer
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "love", "korea"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    BertTokenizer(WORDS).save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+def test_without_effect(folder: Path, name: str) -> None:
+    plain = BertTokenizer.from_pretrained(folder)
+    for value in (True, False, None, "x"):
+        tokenizer = BertTokenizer.from_pretrained(folder, **{name: value})
+        assert tokenizer("I love") == plain("I love") and tokenizer.init_kwargs == plain.init_kwargs
+        assert BertTokenizer(WORDS, **{name: value}).encode("I") == plain.encode("I")
+
+
+@pytest.mark.parametrize(("name", "other"), [*zip(ONLY, [False, ["x"], True, True, {"http": "x"}, "a"], strict=True)])
+def test_refused_in_a_sentence(folder: Path, name: str, other: Any) -> None:
+    values, instead = ONLY[name]
+    for value in values:
+        assert BertTokenizer.from_pretrained(folder, **{name: value}).encode("I") == [2, 5, 3]
+    for call in (
+        lambda: BertTokenizer.from_pretrained(folder, **{name: other}),
+        lambda: BertTokenizer(WORDS, **{name: other}),
+    ):
+        with pytest.raises(ValueError) as caught:
+            call()
+        assert str(caught.value) == f"{name}={other!r} is not supported: {instead}."
+
+
+def test_where_files_lie(folder: Path) -> None:
+    BertTokenizer([*WORDS, "paris"]).save_pretrained(folder / "inner")
+    (folder / "inner" / "vocab.txt").rename(folder / "words.txt")
+    assert len(BertTokenizer.from_pretrained(pretrained_model_name_or_path=folder)) == 8
+    assert len(BertTokenizer.from_pretrained(folder, subfolder="inner")) == 9
+    assert len(BertTokenizer.from_pretrained(folder, tokenizer_file=folder / "inner" / "tokenizer.json")) == 9
+    assert len(BertTokenizer.from_pretrained(folder / "words.txt", subfolder=None)) == 9
+
+
+def test_a_method_is_no_argument() -> None:
+    with pytest.raises(AttributeError, match="add_special_tokens is a method of BertTokenizer and no argument"):
+        BertTokenizer(WORDS, add_special_tokens=True)
+
+
+def test_split_special_tokens_is_refused() -> None:
+    assert BertTokenizer(WORDS)("[MASK]", split_special_tokens=False)["input_ids"] == [2, 4, 3]
+    with pytest.raises(ValueError, match="split_special_tokens=True is not supported: special tokens in a text stand"):
+        BertTokenizer(WORDS)("[MASK]", split_special_tokens=True)
+
+
+def test_added_tokens_decoder_is_an_argument() -> None:
+    tokens = BertTokenizer([*WORDS, "<x>"], extra_special_tokens=["<x>"]).added_tokens_decoder
+    tokenizer = BertTokenizer(WORDS, added_tokens_decoder=tokens)
+    assert tokenizer.added_tokens_decoder == tokens and tokenizer.encode("I <x>")[2] == 8
+
+
+def test_a_batch_holds_what_the_model_asks_for(folder: Path) -> None:
+    """DistilBERT's files, for instance, name no token types."""
+    names = ["input_ids", "attention_mask"]
+    tokenizer = BertTokenizer(WORDS, model_input_names=names)
+    assert list(tokenizer("i")) == names == tokenizer.model_input_names
+    assert "token_type_ids" in tokenizer("i", return_token_type_ids=True)
+    assert BertTokenizer.model_input_names == ["input_ids", "token_type_ids", "attention_mask"]
+    config = {"do_lower_case": True, "model_input_names": names}
+    write_json(folder / "tokenizer_config.json", config)
+    assert list(BertTokenizer.from_pretrained(folder)("i")) == names
+
+
+def test_masks_of_special_tokens() -> None:
+    tokenizer = BertTokenizer(WORDS)
+    assert tokenizer.get_special_tokens_mask([5, 6], [7]) == [1, 0, 0, 1, 0, 1]
+    assert tokenizer.get_special_tokens_mask([5, 1]) == [1, 0, 0, 1]
+    assert tokenizer.create_token_type_ids_from_sequences([5, 6], [7]) == [0, 0, 0, 0, 1, 1]
+    with pytest.raises(ValueError, match="token_ids_1 has to be None"):
+        tokenizer.get_special_tokens_mask([5], [5], already_has_special_tokens=True)
+
+
+def test_optional_special_tokens_are_saved(tmp_path: Path) -> None:
+    tokenizer = BertTokenizer(WORDS, bos_token="[CLS]", eos_token="<e>")
+    tokenizer.save_pretrained(tmp_path)
+    again = BertTokenizer.from_pretrained(tmp_path)
+    assert again.special_tokens_map == tokenizer.special_tokens_map and again.eos_token_id == 8
+    assert "bos_token" not in BertTokenizer(WORDS).special_tokens_map and BertTokenizer(WORDS).bos_token_id is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_length": 10.5}, "max_length is 10.5; it should be a whole number of at least 0"),
+        ({"max_length": True}, "max_length is True; it should be a whole number"),
+        ({"max_length": "8"}, "max_length is '8'; it should be a whole number"),
+        ({"pad_to_multiple_of": -8, "padding": True}, "pad_to_multiple_of is -8; it should be .* at least 1"),
+        ({"pad_to_multiple_of": 0, "padding": True}, "pad_to_multiple_of is 0; it should be"),
+        ({"stride": 1.5, "max_length": 4}, "stride is 1.5; it should be a whole number of at least 0"),
+    ],
+)  # fmt: skip
+def test_counts_are_whole_numbers(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        BertTokenizer(WORDS)(["i love korea i love"], **options)
