@@ -11,11 +11,13 @@ from typing import Any
 _HOMES = {
     "analyses": "rollout logit_lens per_head_output attention_patterns head_importance integrated_gradients "
     "patching_sweep cka linear_probe",
+    "page": "show run",
+    "page.live": "rounded",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """The analyses by their own names, imported when they are first used."""
+    """The analyses and the page by their own names, imported when they are first used."""
     for module, names in _HOMES.items():
         if name in names.split():
             return getattr(importlib.import_module(f"minibert.study.{module}"), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import tiny_config
+from opened import SECTIONS, Opened, chromium, shown
 
 import minibert
 from minibert.study.page import page_data, render
@@ -17,28 +17,17 @@ from minibert.study.trace import trace
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-OPTIONS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
 TEXT, PAIR, LENGTH = "I love Korea, and [MASK] is", "unaffable naïve café", 20
 HOSTILE = (
     "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1> "
     "\"'&amp; {{data}} \u2028 \U0001f469\u200d\U0001f469\u200d\U0001f467 مرحبا 한국어"
 )
-SECTIONS = ["text", "embeddings", "attention", "hidden", "pooler", "predictions"]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [browser]")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS.split())
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -70,59 +59,8 @@ def file(tmp_path_factory: pytest.TempPathFactory, model: Any, tokenizer: Any) -
 
 def write(folders: pytest.TempPathFactory, data: dict[str, Any]) -> Path:
     path = folders.mktemp("page") / "page.html"
-    path.write_text(render({"name": "random", **data}), encoding="utf-8")
+    path.write_text(render({"name": "random", "source": "random", **data}), encoding="utf-8")
     return path
-
-
-class Opened:
-    """An open page that remembers what went wrong and what it asked for."""
-
-    def __init__(self, browser: Any, file: Path, scheme: str = "light", language: str = "en-US") -> None:
-        self.context = browser.new_context(
-            viewport={"width": 1280, "height": 800}, color_scheme=scheme, locale=language, offline=True
-        )
-        self.page = self.context.new_page()
-        self.trouble: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.trouble.append(message.text))
-        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.trouble.append(dialog.message))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(file.as_uri())
-        self.page.wait_for_selector("html[data-ready]")
-
-    def __enter__(self) -> Opened:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.context.close()
-
-    def open(self, section: str) -> None:
-        self.page.click(f"#tab-{section}")
-
-    def press(self, key: str, times: int = 1) -> None:
-        for _ in range(times):
-            self.page.keyboard.press(key)
-
-    @property
-    def readout(self) -> str:
-        return str(self.page.inner_text("#readout"))
-
-    def hover(self, heat_map: str, row: int, col: int) -> str:
-        """Moves the mouse over a cell and returns what the tip says."""
-        canvas = self.page.locator(f"#{heat_map}").bounding_box()
-        name = "".join(part.capitalize() if i else part for i, part in enumerate(heat_map.split("-")))
-        area = self.page.evaluate(f"({{...{name}.area, rows: {name}.now.rows, cols: {name}.now.cols}})")
-        x = canvas["x"] + area["left"] + (col + 0.5) * area["width"] / area["cols"]
-        y = canvas["y"] + area["top"] + (row + 0.5) * area["height"] / area["rows"]
-        self.page.mouse.move(x, y)
-        assert self.page.is_visible("#tip")
-        return str(self.page.inner_text("#tip"))
-
-
-def shown(value: torch.Tensor, digits: int = 4) -> str:
-    text = f"{value.item():.{digits}f}"
-    return text[1:] if float(text) == 0 and text[0] == "-" else text
 
 
 @pytest.mark.parametrize(("scheme", "language"), [("light", "en-US"), ("dark", "ko-KR")])
@@ -137,51 +75,48 @@ def test_every_section_opens_without_a_complaint_or_a_request(
             assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert opened.page.get_attribute("html", "data-theme") == scheme
         assert opened.page.get_attribute("html", "lang") == language[:2]
-        assert opened.trouble == [] and opened.requests == [file.as_uri()]
+        assert opened.trouble == [] and opened.asked_nothing
 
 
 def test_attention_shows_the_models_numbers_on_hover(browser: Any, file: Path, numbers: Any) -> None:
     with Opened(browser, file) as opened:
         opened.open("attention")
         for layer, head, row, col in [(0, 0, 0, 0), (1, 3, 7, 2), (2, 1, 19, 5), (2, 2, 4, 12)]:
-            opened.page.fill("#layer", str(layer + 1))
-            opened.page.fill("#head", str(head + 1))
+            opened.page.fill("#layer", str(layer))
+            opened.page.fill("#head-choice", str(head))
             opened.page.click("[data-stage=probabilities]")
             probability = numbers[f"layer.{layer}.attention.probabilities"][0, head, row, col]
             assert opened.hover("attention-map", row, col).endswith(f": {shown(probability)}")
             opened.page.click("[data-stage=scores]")
-            digits = opened.page.evaluate("numbers.scores.decimals")
             score = numbers[f"layer.{layer}.attention.scores"][0, head, row, col]
-            assert opened.hover("attention-map", row, col).endswith(f": {shown(score, digits)}")
+            assert opened.hover("attention-map", row, col).endswith(f": {shown(score)}")
         opened.page.click("[data-stage=masked]")
-        assert opened.hover("attention-map", 3, LENGTH - 1).endswith("−∞ (masked)")
+        assert opened.hover("attention-map", 3, LENGTH - 1).endswith("-3.4e+38 (hidden)")
 
 
 def test_step_by_step_shows_score_mask_and_probability_of_every_key(browser: Any, file: Path, numbers: Any) -> None:
     with Opened(browser, file) as opened:
         opened.open("attention")
-        opened.page.fill("#layer", "2")
-        opened.page.fill("#head", "3")
+        opened.page.fill("#layer", "1")
+        opened.page.fill("#head-choice", "2")
         opened.page.click("#token-4")
         opened.page.click("[data-view=steps]")
-        digits = opened.page.evaluate("numbers.scores.decimals")
         rows = opened.page.evaluate(
             "[...document.querySelectorAll('#steps tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
         )
     scores, probabilities = (numbers[f"layer.1.attention.{name}"][0, 2, 4] for name in ("scores", "probabilities"))
-    assert [row[1] for row in rows] == [shown(score, digits) for score in scores]
+    assert [row[1] for row in rows] == [shown(score) for score in scores]
     assert [row[3] for row in rows] == [shown(probability) for probability in probabilities]
-    assert {row[2] for row in rows if row[0] == "[PAD]"} == {"−∞"} and rows[0][2] == "0"
+    assert {row[2] for row in rows if row[0] == "[PAD]"} == {"−3.4e+38"} and rows[0][2] == "0"
 
 
 def test_vectors_and_cosines_show_the_models_numbers(browser: Any, file: Path, numbers: Any) -> None:
     hidden = [numbers["embeddings.output"][0], *(numbers[f"layer.{i}.output"][0] for i in range(3))]
     with Opened(browser, file) as opened:
         opened.open("hidden")
-        digits = opened.page.evaluate("numbers.hidden.decimals")
         for depth in (3, 0):
             opened.page.fill("#depth", str(depth))
-            assert opened.hover("hidden-map", 6, 17).endswith(f": {shown(hidden[depth][6, 17], digits)}")
+            assert opened.hover("hidden-map", 6, 17).endswith(f": {shown(hidden[depth][6, 17])}")
         cosine = torch.cosine_similarity(hidden[2][5], hidden[1][5], dim=0)
         assert opened.hover("moved-map", 5, 1).endswith(shown(cosine))
         opened.page.click("[data-compare=kept]")
@@ -189,20 +124,15 @@ def test_vectors_and_cosines_show_the_models_numbers(browser: Any, file: Path, n
         assert opened.hover("moved-map", 5, 2).endswith(shown(cosine))
 
         opened.open("pooler")
-        digits = opened.page.evaluate("numbers.pooler.decimals")
         for row, name in enumerate(("cls", "dense", "output")):
-            assert opened.hover("pooler-map", row, 9).endswith(f": {shown(numbers[f'pooler.{name}'][0, 9], digits)}")
+            assert opened.hover("pooler-map", row, 9).endswith(f": {shown(numbers[f'pooler.{name}'][0, 9])}")
         follows = numbers["nsp.logits"].softmax(-1)[0, 0]
         assert shown(follows) in opened.page.inner_text("#next")
 
         opened.page.click("#token-3")
         opened.open("embeddings")
-        for row, (name, array) in enumerate([("word", "word"), ("token_type", "segment"), ("sum", "sum")]):
-            row = [0, 1, 3][row]
-            digits = opened.page.evaluate(f"numbers.{array}.decimals")
-            assert opened.hover("embeddings-map", row, 5).endswith(
-                f": {shown(numbers[f'embeddings.{name}'][0, 3, 5], digits)}"
-            )
+        for row, name in [(0, "word"), (1, "token_type"), (3, "sum")]:
+            assert opened.hover("embeddings-map", row, 5).endswith(f": {shown(numbers[f'embeddings.{name}'][0, 3, 5])}")
 
 
 def test_predictions_show_the_best_words_of_every_layer(
@@ -223,32 +153,35 @@ def test_predictions_show_the_best_words_of_every_layer(
 def test_the_keyboard_reaches_everything_and_walks(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         reached = set()
-        opened.press("Tab", 4)  # past the buttons
+        opened.press("Tab", 5)  # past the buttons
         assert opened.page.evaluate("document.activeElement.id") == "tokens"
         opened.press("ArrowRight")
-        assert opened.readout.endswith(f": {opened.page.inner_text('#tokens [aria-selected=true]')}")
-        opened.press("Tab")
+        assert f": {opened.page.inner_text('#tokens [aria-selected=true]')} · " in opened.readout
+        opened.press("Tab", 2)
         for section in SECTIONS[1:]:
             opened.press("ArrowRight")
             assert opened.page.evaluate("document.activeElement.id") == f"tab-{section}"
             assert opened.page.is_visible(f"#{section}")
-        opened.press("ArrowLeft", 3)
-        for _ in range(12):
+        opened.press("ArrowLeft", 5)
+        for _ in range(16):
             opened.press("Tab")
             reached.add(opened.page.evaluate("document.activeElement.id || document.activeElement.textContent"))
             if "attention-map" in reached:
                 break
-        assert {"layer", "head", "softmax", "Lines", "grid", "attention-map"} <= reached
+        assert {"layer", "head-choice", "softmax", "Lines", "threshold", "pin", "grid", "attention-map"} <= reached
 
         opened.page.focus("#grid")
+        opened.press("ArrowUp", 3)
+        opened.press("ArrowLeft", 3)
         opened.press("ArrowDown", 2)
         opened.press("ArrowRight")
         opened.press("ArrowDown")  # the last layer: stays
-        assert opened.readout == "Layer 3, head 2"
+        assert opened.readout == "Layer 2, head 1"
         opened.page.focus("#attention-map")
         opened.press("ArrowUp", 30)
+        opened.press("ArrowLeft", 30)
         opened.press("ArrowRight")
-        assert opened.readout.startswith("Layer 3, head 2: “[CLS]” looks at “i”: 0.")
+        assert opened.readout.startswith("Layer 2, head 1: “[CLS]” looks at “i”: 0.")
 
 
 def test_a_screen_reader_finds_roles_and_names(browser: Any, file: Path) -> None:
@@ -292,7 +225,7 @@ def test_any_text_is_shown_and_does_nothing(
             "한국어 <b>bold</b>",
         ]
         assert opened.page.evaluate("window.hacked === undefined && !document.querySelector('img, b b, #texts b')")
-        assert opened.trouble == [] and opened.requests == [file.as_uri()]
+        assert opened.trouble == [] and opened.asked_nothing
 
 
 def test_a_model_without_heads_says_so(browser: Any, tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> None:

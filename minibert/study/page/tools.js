@@ -1,62 +1,39 @@
 "use strict";
-// Tools of the page: its data, its words and colours, and heat maps. What they show is in page.js, which follows.
+// Tools of the page: its words and colours, small helpers, and heat maps. What they show is in the files that follow.
 // Text from outside only ever enters the page as textContent or as text drawn on a canvas.
 
 const page = JSON.parse(document.getElementById("data").textContent);
-const { tokens, sizes, lens, words } = page;
-const count = tokens.length;
-const SECTIONS = ["text", "embeddings", "attention", "hidden", "pooler", "predictions"];
+const { sizes, words } = page;
+const SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions"];
 const SPECIAL = /^\[(CLS|SEP|PAD|UNK|MASK)\]$/;
 const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
 
-const masked = tokens.findIndex((token) => token.piece === "[MASK]");
 const state = {
   section: "text",
-  token: masked >= 0 ? masked : Math.min(1, count - 1), // the chosen token; in attention, the query
+  text: page.texts[0],
+  pair: page.texts[1] ?? null,
+  masked: [], // places of tokens that are hidden behind [MASK]
+  off: [], // [layer, head] of silent heads, [layer] of skipped layers
+  token: 0, // the chosen token; in attention, the query
   key: 0, // the token it looks at
   layer: 0,
   head: 0,
+  pinned: [], // further heads whose lines are drawn
   depth: sizes.layers, // hidden states after this many layers
   stage: "probabilities",
   view: "lines",
+  threshold: 0, // attention below it is not drawn
+  special: true, // whether [CLS] and [SEP] are drawn
   compare: "moved",
   number: 0, // the chosen number of a vector
   row: 0, // the chosen vector of the embeddings and the pooler
+  other: "", // the second sentence of the comparison
+  tour: -1, // the stop of the guided tour; -1: no tour
+  trouble: "", // what is wrong with the text, in words
   language: (navigator.language || "en").startsWith("ko") ? "ko" : "en",
+  theme: "",
 };
-
-// ---------------------------------------------------------------- data
-
-/** Whole numbers of 10^-decimals with a shape: `text` is the model's number, rounded to that many decimals. */
-class Numbers {
-  constructor(packed, values) {
-    Object.assign(this, { shape: packed.shape, decimals: packed.decimals, values, scale: 10 ** packed.decimals });
-  }
-  index(...at) { return at.reduce((flat, i, axis) => flat * this.shape[axis] + i, 0); }
-  at(...at) { return this.values[this.index(...at)] / this.scale; }
-  text(...at) { return this.at(...at).toFixed(this.decimals); }
-  /** The size that 99% of the numbers stay below: outliers would make all others look alike. */
-  typical() {
-    if (this.known === undefined) {
-      const sizes = [], step = Math.ceil(this.values.length / 20000);
-      for (let i = 0; i < this.values.length; i += step) sizes.push(Math.abs(this.values[i]));
-      this.known = sizes.sort((a, b) => a - b)[Math.floor(sizes.length * 0.99)] / this.scale || 1;
-    }
-    return this.known;
-  }
-}
-
-async function unpack(packed) {
-  const text = atob(packed.data);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const buffer = await new Response(stream).arrayBuffer();
-  return new Numbers(packed, packed.bits === 16 ? new Int16Array(buffer) : new Int32Array(buffer));
-}
-
-const numbers = {};
 
 // ---------------------------------------------------------------- words, theme, small helpers
 
@@ -75,7 +52,6 @@ function bar(share) {
 }
 
 const color = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
-const piece = (i) => tokens[i].piece;
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
 let palettes;
@@ -94,21 +70,45 @@ function readPalettes() {
 
 const pixel = (palette, value) => palettes[palette][Math.round(clamp(value, 0, 1) * 255)];
 
-function tell(text, event) {
-  $("tip").hidden = !event;
-  if (!event) { $("readout").textContent = text; return; }
+let told = { text: "", python: "" }; // the number that the readout shows, and the line of Python that prints it
+
+/** Says what a number is: beside the mouse when it only passes, in the footer when it was chosen. */
+function tell(text, event = null, python = "") {
+  $("tip").hidden = !event || !text;
+  if (!event) {
+    told = { text, python };
+    $("readout").textContent = text;
+    $("copy").hidden = !python;
+    $("copy").textContent = t("copy");
+    return;
+  }
   $("tip").textContent = text;
   const box = $("tip").getBoundingClientRect();
-  $("tip").style.left = `${Math.min(event.clientX + 14, innerWidth - box.width - 8)}px`;
+  $("tip").style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
   $("tip").style.top = `${event.clientY + box.height + 24 > innerHeight ? event.clientY - box.height - 8 : event.clientY + 18}px`;
+}
+
+async function copyPython() {
+  if (!told.python) return;
+  try {
+    await navigator.clipboard.writeText(told.python);
+  } catch { // no permission, as in a frame: the old way
+    const area = element("textarea", "", { value: told.python });
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  $("copy").textContent = t("copied");
 }
 
 /** Sizes a canvas for the screen's real pixels and returns its context in CSS pixels. */
 function prepare(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
+  // phones draw nothing at all on a canvas of more than 16 million pixels
+  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(12e6 / (width * height)));
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
-  canvas.style.height = `${height}px`;
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
   setSize(context, 12);
@@ -149,43 +149,61 @@ function walk(target, size, cursor, move) {
   });
 }
 
-/** A heat map on a canvas with labels, a cursor, a number on hover, and arrow keys. */
+/** A heat map on a canvas with labels, a cursor, a number on hover, and arrow keys; it scrolls where it has no room. */
 class HeatMap {
   /**
-   * @param id of the canvas.
-   * @param plan () => {rows, cols, palette, shade(r, c), describe(r, c), cursor: [r, c], move(r, c), rowLabel(r), space,
-   *   tallest or square, and maybe colLabel(c), slanted, write(r, c), left, top} for the present state: `space` is the height
-   *   there is for the whole canvas, `tallest` the most a row may take, `left` and `top` what the labels take.
+   * @param id of the canvas, whose parent scrolls.
+   * @param plan () => {rows, cols, palette, shade(r, c), describe(r, c), python(r, c), cursor: [r, c], move(r, c), rowLabel(r),
+   *   space, tallest or square, and maybe smallest: [width, height] of a cell, colLabel(c), slanted, write(r, c), left, top} for
+   *   the present state: `space` is the height there is for the whole canvas, `tallest` the most a row may take, `left` and
+   *   `top` what the labels take.
    */
   constructor(id, plan) {
+    HeatMap.all.set(id, this);
     this.canvas = $(id);
     this.plan = plan;
-    Object.assign(this.canvas, { tabIndex: 0, onpointerleave: () => tell("") });
+    Object.assign(this.canvas, { tabIndex: 0, onpointerleave: () => tell("", true) });
     this.canvas.setAttribute("role", "application");
     this.canvas.addEventListener("pointermove", (event) => {
-      const at = this.cell(event);
-      if (at) tell(this.now.describe(...at), event); else tell("");
+      const at = event.pointerType === "mouse" ? this.cell(event) : null;
+      tell(at ? this.now.describe(...at) : "", event);
     });
-    this.canvas.addEventListener("pointerdown", (event) => { const at = this.cell(event); if (at) this.now.move(...at); });
-    this.canvas.addEventListener("focus", () => tell(this.now.describe(...this.now.cursor)));
-    walk(this.canvas, () => [this.now.rows, this.now.cols], () => this.now.cursor, (r, c) => {
-      this.now.move(r, c);
-      tell(this.now.describe(r, c));
-    });
+    this.canvas.addEventListener("click", (event) => { const at = this.cell(event); if (at) this.go(...at); });
+    this.canvas.addEventListener("focus", () => this.say());
+    walk(this.canvas, () => [this.now.rows, this.now.cols], () => this.now.cursor, (r, c) => this.go(r, c));
   }
+  go(r, c) {
+    this.now.move(r, c);
+    this.say();
+    this.reveal();
+  }
+  say() { tell(this.now.describe(...this.now.cursor), null, this.now.python(...this.now.cursor)); }
   cell(event) {
     const { left, top, width, height } = this.area, { rows, cols } = this.now;
     const r = Math.floor(((event.offsetY - top) / height) * rows), c = Math.floor(((event.offsetX - left) / width) * cols);
     return r >= 0 && r < rows && c >= 0 && c < cols ? [r, c] : null;
   }
+  /** Scrolls the cursor into view. */
+  reveal() {
+    const box = this.canvas.parentElement, { left, top, width, height } = this.area, [r, c] = this.now.cursor;
+    const across = [left + (c / this.now.cols) * width, width / this.now.cols];
+    const down = [top + (r / this.now.rows) * height, height / this.now.rows];
+    for (const [[from, size], scroll, room] of [[across, "scrollLeft", box.clientWidth], [down, "scrollTop", box.clientHeight]]) {
+      if (from < box[scroll] || from + size > box[scroll] + room) box[scroll] = from - room / 2;
+    }
+  }
   draw() {
     const now = (this.now = this.plan()), { rows, cols } = now;
-    const full = this.canvas.clientWidth, left = now.left ?? 84, top = now.colLabel ? now.top ?? 16 : 0;
-    const side = Math.min(full - left, now.space - top);
-    const area = { left, top, width: now.square ? side : full - left };
-    area.height = now.square ? side : Math.min(now.space - top, rows * now.tallest);
+    const room = this.canvas.parentElement.clientWidth, top = now.colLabel ? now.top ?? 16 : 0;
+    const left = Math.min(now.left ?? 84, Math.max(room * 0.28, 64)), [minWidth, minHeight] = now.smallest ?? [16, 16];
+    const area = { left, top };
+    if (now.square) area.width = area.height = Math.max(Math.min(room - left, now.space - top, cols * 64), cols * minWidth);
+    else {
+      area.width = Math.max(room - left, cols * minWidth);
+      area.height = Math.max(Math.min(now.space - top, rows * now.tallest), rows * minHeight);
+    }
     this.area = area;
-    const context = prepare(this.canvas, full, top + area.height);
+    const full = left + area.width, context = prepare(this.canvas, full, top + area.height);
     const cell = [area.width / cols, area.height / rows];
     context.imageSmoothingEnabled = cell[0] < 1;
     context.drawImage(picture(rows, cols, now.palette, now.shade), left, top, area.width, area.height);
@@ -196,6 +214,7 @@ class HeatMap {
     context.strokeStyle = color("cursor");
     context.lineWidth = 2;
     context.strokeRect(clamp(left + c * cell[0], left + 1, full - width - 1), clamp(top + r * cell[1], 1, top + area.height - height - 1), width, height);
+    if (document.activeElement === this.canvas) this.say();
   }
   // Where there is no room for all labels, only those of the cursor are written.
   #rowLabels(context, size) {
@@ -228,7 +247,7 @@ class HeatMap {
     setSize(context, 11);
     for (let r = 0; r < this.now.rows; r++) {
       for (let c = 0; c < this.now.cols; c++) {
-        const back = pixel(this.now.palette, this.now.shade(r, c));
+        const back = pixel(this.now.palette, this.now.shade(r, c) ?? 0.5);
         const light = (back & 255) * 0.3 + ((back >> 8) & 255) * 0.6 + ((back >> 16) & 255) * 0.1;
         context.fillStyle = light > 140 ? "#17181b" : "#f4f5f8";
         context.fillText(this.now.write(r, c), this.area.left + (c + 0.5) * size[0], this.area.top + (r + 0.5) * size[1]);
@@ -236,6 +255,8 @@ class HeatMap {
     }
   }
 }
+
+HeatMap.all = new Map();
 
 /** Draws a text, cut with an ellipsis where it is longer than `room`. */
 function fitted(context, text, x, y, room) {
@@ -247,9 +268,25 @@ function fitted(context, text, x, y, room) {
   context.fillText(text, x, y);
 }
 
-/** Height from the top of an element to the end of the main area, less what is to stay free. */
+/** Height from the top of an element to the end of the window's free part, less what is to stay free. */
 function spaceBelow(id, free = 0) {
   const main = document.querySelector("main");
   const end = main.getBoundingClientRect().bottom - parseFloat(getComputedStyle(main).paddingBottom);
-  return Math.max(160, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
+  return Math.max(240, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
+}
+
+/** Draws a colour scale with its ends beside it. */
+function legend(id, palette, low, high) {
+  const scale = element("i");
+  scale.setAttribute("aria-hidden", "true");
+  $(id).dataset.palette = palette;
+  $(id).replaceChildren(element("span", low), scale, element("span", high));
+}
+
+const signedLegend = (id, most) => legend(id, "diverging", `≤ −${most.toFixed(2)}`, `≥ ${most.toFixed(2)}`);
+
+/** Marks one row of a table. */
+function mark(table, chosen) {
+  const rows = table.tBodies[0].rows;
+  for (let i = 0; i < rows.length; i++) rows[i].classList.toggle("on", i === chosen);
 }

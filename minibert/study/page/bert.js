@@ -1,0 +1,236 @@
+"use strict";
+// BERT in JavaScript: one sequence through the encoder and its two pre-training heads, every step in the open.
+//
+// A tensor is {shape, data}, its numbers row after row in a Float32Array. Whatever is computed is kept in a Map under the
+// name that it has in minibert.trace, without the batch axis, so that every number can be looked up in Python too:
+//
+//   steps.get("layer.3.attention.scores")     here      (heads, seq, seq)
+//   t["layer.3.attention.scores"][0]          in Python
+//
+// Parameters go by their names in the official checkpoints. Layers and heads count from 0.
+
+const tensor = (shape, data = new Float32Array(shape.reduce((a, b) => a * b, 1))) => ({ shape, data });
+
+// ---------------------------------------------------------------- four operations
+
+/** x W^T + b for every row of x: (seq, in) to (seq, out), with W (out, in) as PyTorch keeps it. */
+function linear(x, weight, bias) {
+  const [seq, size] = x.shape, out = weight.shape[0], y = tensor([seq, out]);
+  const X = x.data, W = weight.data, Y = y.data;
+  for (let o = 0; o < out; o++) {
+    const w = o * size, b = bias ? bias.data[o] : 0;
+    let s = 0;
+    for (; s + 4 <= seq; s += 4) { // four tokens at once, so that each weight is fetched once for all of them
+      const x0 = s * size, x1 = x0 + size, x2 = x1 + size, x3 = x2 + size;
+      let sum0 = b, sum1 = b, sum2 = b, sum3 = b;
+      for (let i = 0; i < size; i++) {
+        const weight = W[w + i];
+        sum0 += X[x0 + i] * weight;
+        sum1 += X[x1 + i] * weight;
+        sum2 += X[x2 + i] * weight;
+        sum3 += X[x3 + i] * weight;
+      }
+      Y[s * out + o] = sum0;
+      Y[(s + 1) * out + o] = sum1;
+      Y[(s + 2) * out + o] = sum2;
+      Y[(s + 3) * out + o] = sum3;
+    }
+    for (; s < seq; s++) {
+      let sum = b;
+      for (let i = 0; i < size; i++) sum += X[s * size + i] * W[w + i];
+      Y[s * out + o] = sum;
+    }
+  }
+  return y;
+}
+
+/** Every row to mean 0 and variance 1, then scaled and shifted by what was learnt (Ba et al. 2016). */
+function layerNorm(x, weight, bias, epsilon) {
+  const [seq, size] = x.shape, y = tensor(x.shape);
+  for (let s = 0; s < seq; s++) {
+    const row = x.data.subarray(s * size, (s + 1) * size);
+    let mean = 0, variance = 0;
+    for (const value of row) mean += value / size;
+    for (const value of row) variance += (value - mean) ** 2 / size;
+    const scale = 1 / Math.sqrt(variance + epsilon);
+    for (let i = 0; i < size; i++) y.data[s * size + i] = (row[i] - mean) * scale * weight.data[i] + bias.data[i];
+  }
+  return y;
+}
+
+/** exp(x) / sum of exp(x), in place; the largest is taken away first, so that nothing overflows. */
+function softmax(row) {
+  let largest = -Infinity, sum = 0;
+  for (const value of row) largest = Math.max(largest, value);
+  for (let i = 0; i < row.length; i++) sum += row[i] = Math.exp(row[i] - largest);
+  for (let i = 0; i < row.length; i++) row[i] /= sum;
+}
+
+const add = (x, y) => tensor(x.shape, x.data.map((value, i) => value + y.data[i]));
+const apply = (f, x) => tensor(x.shape, x.data.map(f));
+
+/** The error function, to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26). */
+function erf(x) {
+  const t = 1 / (1 + 0.3275911 * Math.abs(x));
+  const series = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
+  return Math.sign(x) * (1 - series * Math.exp(-x * x));
+}
+
+const tanhGelu = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
+const silu = (x) => x / (1 + Math.exp(-x));
+const ACTIVATIONS = {
+  gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
+  gelu_new: tanhGelu, gelu_pytorch_tanh: tanhGelu, relu: (x) => Math.max(x, 0), silu, swish: silu, tanh: Math.tanh,
+};
+
+// ---------------------------------------------------------------- attention
+
+/** (seq, hidden) to (heads, seq, size): each head gets its own stretch of every row. */
+function splitHeads(x, heads) {
+  const [seq, hidden] = x.shape, size = hidden / heads, y = tensor([heads, seq, size]);
+  for (let h = 0; h < heads; h++) {
+    for (let s = 0; s < seq; s++) {
+      y.data.set(x.data.subarray(s * hidden + h * size, s * hidden + (h + 1) * size), (h * seq + s) * size);
+    }
+  }
+  return y;
+}
+
+/** Every query times every key, over the root of the head size: (heads, seq, seq). */
+function attentionScores(query, key) {
+  const [heads, seq, size] = query.shape, scores = tensor([heads, seq, seq]);
+  for (let h = 0, at = 0; h < heads; h++) {
+    for (let q = 0; q < seq; q++) {
+      for (let k = 0; k < seq; k++, at++) {
+        let sum = 0;
+        for (let i = 0; i < size; i++) sum += query.data[(h * seq + q) * size + i] * key.data[(h * seq + k) * size + i];
+        scores.data[at] = sum / Math.sqrt(size);
+      }
+    }
+  }
+  return scores;
+}
+
+const LOWEST = -3.4028234663852886e38; // of float32; not -Infinity, so that a row which is hidden altogether stays finite
+
+/** What is added to the scores: 0 for keys to look at, the lowest number to hide [PAD]. */
+const maskScores = (scores, mask) =>
+  tensor(scores.shape, scores.data.map((score, at) => (mask[at % mask.length] ? score : score + LOWEST)));
+
+/** The values, weighted with the probabilities, heads side by side again: (seq, hidden). */
+function weighValues(probabilities, value) {
+  const [heads, seq, size] = value.shape, context = tensor([seq, heads * size]);
+  for (let h = 0; h < heads; h++) {
+    for (let q = 0; q < seq; q++) {
+      for (let k = 0; k < seq; k++) {
+        const share = probabilities.data[(h * seq + q) * seq + k];
+        for (let i = 0; i < size; i++) {
+          context.data[(q * heads + h) * size + i] += share * value.data[(h * seq + k) * size + i];
+        }
+      }
+    }
+  }
+  return context;
+}
+
+// ---------------------------------------------------------------- the model
+
+class Bert {
+  /**
+   * @param config as in config.json.
+   * @param parameters Map from official names, without "bert.", to tensors.
+   */
+  constructor(config, parameters) {
+    Object.assign(this, { config, parameters, activation: ACTIVATIONS[config.hidden_act] });
+  }
+
+  parameter(name) { return this.parameters.get(name); }
+  linear(x, name) { return linear(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`)); }
+  layerNorm(x, name) {
+    return layerNorm(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`), this.config.layer_norm_eps);
+  }
+
+  /**
+   * Runs the encoder, the pooler and the next-sentence head, as far as the model has them.
+   * @param input {ids, types, mask: one number a token; off: [[layer, head], ...] heads to silence, [layer] to skip}.
+   * @returns Map from the names of minibert.trace to tensors, in order of computation.
+   */
+  run({ ids, types, mask, off = [] }) {
+    const steps = new Map();
+    let hidden = this.embed(ids, types, steps);
+    for (let layer = 0; layer < this.config.num_hidden_layers; layer++) {
+      const own = off.filter(([which]) => which === layer);
+      const output = this.layer(layer, hidden, mask, own.filter((at) => at.length > 1).map((at) => at[1]), steps);
+      hidden = own.some((at) => at.length === 1) ? hidden : output;
+      steps.set(`layer.${layer}.output`, hidden);
+    }
+    if (this.parameter("pooler.dense.weight")) this.pool(hidden, steps);
+    return steps;
+  }
+
+  /** Word + segment + position, normalised: the only place where order enters. */
+  embed(ids, types, steps) {
+    const look = (name, rows) => {
+      const table = this.parameter(`embeddings.${name}.weight`), size = table.shape[1], found = tensor([rows.length, size]);
+      rows.forEach((row, s) => found.data.set(table.data.subarray(row * size, (row + 1) * size), s * size));
+      return found;
+    };
+    const word = look("word_embeddings", ids), type = look("token_type_embeddings", types);
+    const position = look("position_embeddings", Array.from(ids.keys()));
+    const sum = add(add(word, type), position), output = this.layerNorm(sum, "embeddings.LayerNorm");
+    const names = { word, token_type: type, position, sum, normalized: output, output };
+    for (const [name, value] of Object.entries(names)) steps.set(`embeddings.${name}`, value);
+    return output;
+  }
+
+  /** One encoder layer: tokens look at each other, then each is worked on alone; both add to what was there. */
+  layer(number, hidden, mask, silent, steps) {
+    const own = `encoder.layer.${number}`, keep = (name, value) => (steps.set(`layer.${number}.${name}`, value), value);
+    const [query, key, value] = ["query", "key", "value"].map((name) =>
+      keep(`attention.${name}`, splitHeads(this.linear(hidden, `${own}.attention.self.${name}`), this.config.num_attention_heads)));
+
+    const scores = keep("attention.scores", attentionScores(query, key));
+    const masked = keep("attention.masked_scores", maskScores(scores, mask));
+    const probabilities = keep("attention.probabilities", tensor(masked.shape, masked.data.slice())), seq = mask.length;
+    for (let at = 0; at < probabilities.data.length; at += seq) softmax(probabilities.data.subarray(at, at + seq));
+    for (const head of silent) probabilities.data.fill(0, head * seq * seq, (head + 1) * seq * seq);
+    const context = keep("attention.context", weighValues(probabilities, value));
+
+    const projected = keep("attention.projected", this.linear(context, `${own}.attention.output.dense`));
+    const sum = keep("attention.sum", add(projected, hidden));
+    const attended = keep("attention.output", this.layerNorm(sum, `${own}.attention.output.LayerNorm`));
+
+    const widened = keep("widened", this.linear(attended, `${own}.intermediate.dense`));
+    const intermediate = keep("intermediate", apply(this.activation, widened));
+    const narrowed = keep("narrowed", this.linear(intermediate, `${own}.output.dense`));
+    return this.layerNorm(keep("sum", add(narrowed, attended)), `${own}.output.LayerNorm`);
+  }
+
+  /** A linear layer and tanh on [CLS], and what the next-sentence head makes of it. */
+  pool(hidden, steps) {
+    const cls = tensor([1, hidden.shape[1]], hidden.data.slice(0, hidden.shape[1]));
+    const dense = this.linear(cls, "pooler.dense"), output = apply(Math.tanh, dense);
+    const keep = (name, { data }) => steps.set(name, tensor([data.length], data)); // of one token: no axis for tokens
+    for (const [name, value] of Object.entries({ cls, dense, output })) keep(`pooler.${name}`, value);
+    if (this.parameter("cls.seq_relationship.weight")) keep("nsp.logits", this.linear(output, "cls.seq_relationship"));
+  }
+
+  /** The k best words for every row of states and their probabilities: [[[id, probability], ...], ...], or null. */
+  words(states, k, count) {
+    if (!this.parameter("cls.predictions.bias")) return null;
+    const dense = apply(this.activation, this.linear(states, "cls.predictions.transform.dense"));
+    const transformed = this.layerNorm(dense, "cls.predictions.transform.LayerNorm");
+    const decoder = this.parameter("cls.predictions.decoder.weight") ?? this.parameter("embeddings.word_embeddings.weight");
+    const logits = linear(transformed, decoder, this.parameter("cls.predictions.bias")), size = logits.shape[1];
+    return Array.from({ length: states.shape[0] }, (_, s) => {
+      const row = logits.data.subarray(s * size, (s + 1) * size), best = [];
+      softmax(row);
+      for (let id = 0; id < count; id++) {
+        if (best.length === k && row[id] <= best[k - 1][1]) continue;
+        best.splice(best.findLastIndex(([, share]) => share >= row[id]) + 1, 0, [id, row[id]]);
+        best.length = Math.min(best.length, k);
+      }
+      return best;
+    });
+  }
+}

@@ -1,0 +1,131 @@
+"""The model inside the page: its weights in 8 bits and its tokenizer, for bert.js and wordpiece.js; and both in Python.
+
+A matrix is kept as whole numbers from -127 to 127 and one scale a row, everything else as it is. `rounded` gives the
+model with exactly these weights, and `run` computes in Python what the page's `window.minibert.run` computes.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minibert.encoder import ACTIVATIONS
+from minibert.study.trace import Trace, trace
+
+MAX_PARAMETERS = 16_500_000
+_SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_norm_eps")
+
+
+def can_live(model: Any) -> bool:
+    """Whether a model is small enough to be put into the page; larger ones are shown as a photograph."""
+    return int(model.num_parameters()) <= MAX_PARAMETERS and model.config.hidden_act in ACTIVATIONS
+
+
+def embed(model: Any, tokenizer: Any) -> dict[str, Any]:
+    """The model and its tokenizer, ready for JSON.
+
+    Returns:
+        `config`, `parameters` (name and shape, in order), `floats` and `whole` (their numbers), and `tokenizer`.
+    """
+    floats, whole, table = [], [], []
+    for name, parameter in _parameters(model):
+        table.append([name, list(parameter.shape)])
+        if parameter.dim() == 2:
+            scales, numbers = _eight_bits(parameter)
+            floats.append(scales.numpy().tobytes())
+            whole.append(numbers.numpy().tobytes())
+        else:
+            floats.append(parameter.detach().float().cpu().numpy().tobytes())
+    vocabulary = [""] * (max(tokenizer.get_vocab().values()) + 1)
+    for token, number in tokenizer.get_vocab().items():
+        vocabulary[number] = token
+    flags = {name: getattr(tokenizer, name) for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}
+    if flags["strip_accents"] is None:
+        flags["strip_accents"] = flags["do_lower_case"]
+    special = {name: getattr(tokenizer, f"{name}_token") for name in ("cls", "sep", "pad", "unk", "mask")}
+    return {
+        "config": {name: getattr(model.config, name) for name in _SETTINGS},
+        "parameters": table,
+        "floats": deflated(b"".join(floats)),
+        "whole": deflated(b"".join(whole)),
+        "max_tokens": model.config.max_position_embeddings,
+        "tokenizer": {
+            **flags,
+            "special": special,
+            "added": [str(token) for token in tokenizer.added_tokens_decoder.values()],
+            "vocabulary": deflated("\n".join(vocabulary).encode()),
+        },
+    }
+
+
+def rounded(model: Any) -> Any:
+    """A copy of a model with the weights that its page holds: 8 bits and a scale for each row of a matrix."""
+    model = copy.deepcopy(model).float()
+    with torch.no_grad():
+        for _, parameter in _parameters(model):
+            if parameter.dim() == 2:
+                scales, numbers = _eight_bits(parameter)
+                parameter.copy_(numbers.float() * scales[:, None])
+    return model
+
+
+def deflated(data: bytes) -> str:
+    """Bytes as text that the page can read: zlib and base64."""
+    return base64.b64encode(zlib.compress(data, 9)).decode()
+
+
+def compute(
+    model: Any,
+    tokenizer: Any,
+    text: str,
+    pair: str | None = None,
+    masked: Iterable[int] = (),
+    off: Iterable[Sequence[int]] = (),
+    pad_to: int | None = None,
+) -> tuple[Trace, Any]:
+    """The trace of one text and its encoding; arguments as in `run`.
+
+    Raises:
+        ValueError: the text has more than `pad_to` tokens, or a place to mask that is none.
+    """
+    encoding = tokenizer(text, pair, return_offsets_mapping=True)
+    if pad_to is not None:
+        count = len(encoding["input_ids"])
+        if count > pad_to:
+            raise ValueError(f"the text has {count} tokens, which is more than the {pad_to} to pad to.")
+        encoding = tokenizer(text, pair, return_offsets_mapping=True, padding="max_length", max_length=pad_to)
+    ids = encoding["input_ids"]
+    for place in masked:
+        if not 0 <= place < len(ids):
+            raise ValueError(f"there is no token {place} to mask: the text has {len(ids)}, counted from 0.")
+        ids[place] = tokenizer.mask_token_id
+    t = trace(model)
+    for layer, *head in off:
+        if head:
+            t.switch_off_head(layer, head[0])
+        else:
+            t.skip_layer(layer)
+    with torch.no_grad(), t:
+        model(**{name: torch.tensor([encoding[name]]) for name in ("input_ids", "attention_mask", "token_type_ids")})
+    return t, encoding
+
+
+def _parameters(model: Any) -> list[tuple[str, Tensor]]:
+    """Parameters by their official names without "bert.", each tensor once."""
+    return [(name.removeprefix("bert."), parameter) for name, parameter in model.named_parameters()]
+
+
+def _eight_bits(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """(rows, columns) as scales (rows,) and whole numbers (rows, columns) in 8 bits."""
+    matrix = matrix.detach().float().cpu()
+    scales = matrix.abs().amax(dim=1) / 127
+    numbers = (matrix / scales.clamp_min(torch.finfo(torch.float32).tiny)[:, None]).round().clamp(-127, 127)
+    assert np.isfinite(scales.numpy()).all()
+    return scales, numbers.to(torch.int8)

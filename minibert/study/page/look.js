@@ -1,0 +1,133 @@
+// Ways to look at the numbers: rollout, the patterns of heads, cosines, and the plane on which tokens lie furthest apart.
+// Each is what minibert.study has under the same name, on the page's own text; what is found is kept with the text.
+
+/** Finds a thing once for each text shown. */
+function once(name, find) {
+  shown.found ??= new Map();
+  if (!shown.found.has(name)) shown.found.set(name, find());
+  return shown.found.get(name);
+}
+
+/** How much of each token reaches each token up to a layer: the product of (A + I) / 2 (Abnar and Zuidema 2020). */
+function rollout(layer) {
+  return once(`rollout.${layer}`, () => {
+    const before = layer ? rollout(layer - 1) : null, { heads } = sizes, probabilities = attention(layer, "probabilities");
+    const mixed = Array.from({ length: count * count }, (_, at) => {
+      const q = Math.floor(at / count), k = at % count;
+      let sum = 0;
+      for (let h = 0; h < heads; h++) sum += probabilities.at(h, q, k);
+      return (sum / heads + (q === k ? 1 : 0)) / 2;
+    });
+    const data = before ? new Float32Array(count * count) : Float32Array.from(mixed);
+    if (before) {
+      for (let q = 0; q < count; q++) {
+        for (let j = 0; j < count; j++) {
+          for (let k = 0; k < count; k++) data[q * count + k] += mixed[q * count + j] * before.data[j * count + k];
+        }
+      }
+    }
+    return new Numbers({ shape: [count, count], data });
+  });
+}
+
+const wordPlaces = () => tokens.map((_, i) => i).filter((i) => !/^\[(CLS|SEP|PAD)\]$/.test(piece(i)));
+
+/** What a head does on this text (Clark et al. 2019): {name, share}; name null when no pattern takes half its attention. */
+function pattern(layer, head) {
+  return once(`pattern.${layer}.${head}`, () => {
+    const real = wordPlaces(), visible = tokens.map((_, i) => i).filter((i) => piece(i) !== "[PAD]");
+    if (!real.length) return { name: null, share: 0 };
+    const where = (name) => (i) => visible.filter((j) => piece(j) === name);
+    const rules = {
+      previous: (i) => (i > 0 ? [i - 1] : []), next: (i) => (i + 1 < count ? [i + 1] : []), itself: (i) => [i],
+      "[CLS]": where("[CLS]"), "[SEP]": where("[SEP]"), same: (i) => real.filter((j) => j !== i && piece(j) === piece(i)),
+    };
+    const values = attention(layer, "probabilities");
+    let best = { name: null, share: -1 }, entropy = 0;
+    for (const [name, rule] of Object.entries(rules)) {
+      const pairs = real.map((i) => [i, rule(i)]).filter(([, keys]) => keys.length);
+      const share = pairs.reduce((sum, [i, keys]) => sum + keys.reduce((own, j) => own + values.at(head, i, j), 0), 0) / pairs.length;
+      if (share > best.share) best = { name, share };
+    }
+    for (const i of real) for (const p of values.row(head, i)) if (p > 0) entropy -= (p * Math.log(p)) / real.length;
+    entropy /= Math.log(visible.length);
+    if (entropy > 0.95 && visible.length > 3) return { name: "even", share: entropy };
+    return best.share >= 0.5 ? best : { ...best, name: null };
+  });
+}
+
+/** The head that looks most sharply from word to word, at no fixed place: what the page opens with. */
+function interestingHead() {
+  let best = { layer: 0, head: 0, token: Math.min(1, count - 1), key: 0, most: -1 };
+  const real = wordPlaces();
+  for (let layer = 0; layer < sizes.layers; layer++) {
+    for (let head = 0; head < sizes.heads; head++) {
+      const values = attention(layer, "probabilities"), fixed = pattern(layer, head).name !== null ? 0.5 : 1;
+      let sum = 0, top = { p: -1 };
+      for (const q of real) {
+        for (const k of real) {
+          const p = values.at(head, q, k);
+          if (Math.abs(q - k) < 2) continue;
+          sum += p / real.length;
+          if (p > top.p) top = { p, q, k };
+        }
+      }
+      if (top.p >= 0 && sum * fixed > best.most) best = { layer, head, token: top.q, key: top.k, most: sum * fixed };
+    }
+  }
+  return best;
+}
+
+function cosine(a, b) {
+  let dot = 0, aa = 0, bb = 0;
+  for (let i = 0; i < a.length; i++) { dot += a[i] * b[i]; aa += a[i] * a[i]; bb += b[i] * b[i]; }
+  return dot / Math.sqrt(aa * bb || 1);
+}
+
+/** The cosine of each token's state after each layer with that before it ("moved") or with the embeddings ("kept"): (layers, seq). */
+function cosines(kind) {
+  return once(kind, () => {
+    const data = new Float32Array(sizes.layers * count);
+    for (let layer = 0; layer < sizes.layers; layer++) {
+      for (let i = 0; i < count; i++) {
+        data[layer * count + i] = cosine(hiddenState(layer + 1).row(i), hiddenState(kind === "moved" ? layer : 0).row(i));
+      }
+    }
+    return new Numbers({ shape: [sizes.layers, count], data });
+  });
+}
+
+/** Two principal components of all states of all layers, each layer's mean taken away: places[depth][token] = [x, y], from -1 to 1. */
+function places() {
+  return once("places", () => {
+    const rows = [];
+    for (let depth = 0; depth <= sizes.layers; depth++) {
+      const states = tokens.map((_, i) => hiddenState(depth).row(i));
+      const mean = states[0].map((_, c) => states.reduce((sum, row) => sum + row[c], 0) / count);
+      rows.push(...states.map((row) => row.map((value, c) => value - mean[c])));
+    }
+    const axes = [];
+    for (let a = 0; a < 2; a++) { // power iteration; the second axis stays at right angles to the first
+      let axis = rows[0].map((_, c) => Math.sin((c + 1) * (a + 1)));
+      for (let turn = 0; turn < 40; turn++) {
+        const next = new Array(axis.length).fill(0);
+        for (const row of rows) {
+          let dot = 0;
+          for (let c = 0; c < row.length; c++) dot += row[c] * axis[c];
+          for (let c = 0; c < row.length; c++) next[c] += dot * row[c];
+        }
+        for (const other of axes) {
+          const along = next.reduce((sum, value, c) => sum + value * other[c], 0);
+          for (let c = 0; c < next.length; c++) next[c] -= along * other[c];
+        }
+        const length = Math.hypot(...next) || 1;
+        axis = next.map((value) => value / length);
+      }
+      axes.push(axis);
+    }
+    const points = rows.map((row) => axes.map((axis) => row.reduce((sum, value, c) => sum + value * axis[c], 0)));
+    const most = [0, 1].map((a) => points.reduce((most, point) => Math.max(most, Math.abs(point[a])), 1e-9));
+    return Array.from({ length: sizes.layers + 1 }, (_, depth) =>
+      points.slice(depth * count, (depth + 1) * count).map((point) => point.map((value, a) => value / most[a])));
+  });
+}

@@ -1,0 +1,124 @@
+// Whatever happens changes `state`, and the open section is drawn anew; the address remembers it.
+
+const DRAW = {
+  text: drawText, embeddings: drawEmbeddings, attention: drawAttention, head: drawHead, hidden: drawHidden,
+  compare: drawCompare, pooler: drawPooler, predictions: drawPredictions,
+};
+
+function change(changes) {
+  Object.assign(state, changes);
+  draw();
+}
+
+/** As `change`, for what the model has to compute. */
+function ask(changes) {
+  change(changes);
+  if (live) refresh();
+}
+
+function draw() {
+  drawFrame();
+  DRAW[state.section]();
+  drawTour();
+  remember();
+}
+
+/** Everything that depends on which tokens there are. */
+function rebuild() {
+  const last = count - 1;
+  Object.assign(state, { token: clamp(state.token, 0, last), key: clamp(state.key, 0, last) });
+  buildTokens();
+  draw();
+}
+
+// ---------------------------------------------------------------- the address
+
+const NUMBERS = ["token", "key", "layer", "head", "depth", "threshold", "tour"];
+const WORDS = ["section", "stage", "view", "compare", "language", "theme", "other"];
+const CHOICES = {
+  section: SECTIONS, stage: ["scores", "masked", "probabilities", "rollout"], view: ["lines", "steps"],
+  compare: ["moved", "kept"], language: ["en", "ko"], theme: ["", "light", "dark"],
+};
+
+function remember() {
+  if (!root.dataset.ready) return;
+  const said = new URLSearchParams();
+  for (const name of WORDS) if (state[name]) said.set(name, state[name]);
+  for (const name of NUMBERS) said.set(name, state[name]);
+  if (!state.special) said.set("special", "no");
+  if (live) {
+    said.set("text", state.text);
+    if (state.pair !== null) said.set("pair", state.pair);
+    if (state.masked.length) said.set("masked", state.masked.join("."));
+    if (state.off.length) said.set("off", state.off.map((at) => at.join(".")).join("_"));
+  }
+  clearTimeout(remember.later);
+  remember.later = setTimeout(() => {
+    remember.written = `#${said}`;
+    try { location.replace(remember.written); } catch { /* a frame may have no address of its own */ }
+  }, 150);
+}
+
+/** Takes over what the address says, as far as it makes sense here. */
+function recall() {
+  const said = new URLSearchParams(location.hash.slice(1));
+  const limits = {
+    token: 127, key: 127, layer: sizes.layers - 1, head: sizes.heads - 1, depth: sizes.layers, threshold: 0.5, tour: STOPS.length - 1,
+  };
+  for (const name of WORDS) {
+    const value = said.get(name);
+    if (value !== null && (CHOICES[name]?.includes(value) ?? true)) state[name] = value;
+  }
+  for (const name of NUMBERS) {
+    const value = Number(said.get(name) ?? NaN);
+    if (Number.isFinite(value)) state[name] = clamp(name === "threshold" ? value : Math.round(value), name === "tour" ? -1 : 0, limits[name]);
+  }
+  state.special = said.get("special") !== "no";
+  if (live && said.has("text")) {
+    const whole = (text) => text.split(".").map(Number).filter(Number.isInteger);
+    state.text = said.get("text");
+    state.pair = said.get("pair");
+    state.masked = whole(said.get("masked") ?? "x");
+    const inside = ([layer, head = 0]) => layer >= 0 && layer < sizes.layers && head >= 0 && head < sizes.heads;
+    state.off = (said.get("off") ?? "").split("_").map(whole).filter((at) => at.length && at.length < 3 && inside(at));
+  }
+  return said.has("section");
+}
+
+// ---------------------------------------------------------------- start
+
+function showTheme() {
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  root.dataset.theme = state.theme || system;
+  readPalettes();
+  grid = null;
+}
+
+async function start() {
+  const request = { text: page.texts[0], pair: page.texts[1] ?? null, masked: [], off: [], padTo: page.pad_to ?? 0 };
+  photograph = { ...page, request, steps: await develop(page.arrays), live: false };
+  show(photograph);
+  if (page.live) {
+    try { live = await Live.start(page.live); } catch (error) { state.trouble = error.message; }
+  }
+  root.classList.toggle("live", Boolean(live));
+  const { layer, head, token, key } = interestingHead(), masked = tokens.findIndex((token) => token.piece === "[MASK]");
+  Object.assign(state, { layer, head, token: masked >= 0 ? masked : token, key });
+  const known = recall();
+  showTheme();
+  for (const build of [buildFrame, buildText, buildAttention, buildHead, buildHidden, buildCompare, buildTour]) build();
+  rebuild();
+  if (live && (!photograph.complete || (known && !same(requested(), request)))) await refresh();
+  if (live && state.other) await compareTexts();
+  root.dataset.ready = "yes";
+  window.onhashchange = async () => {
+    if (decodeURIComponent(location.hash) === decodeURIComponent(remember.written ?? "")) return;
+    recall();
+    showTheme();
+    fillEdits();
+    if (live) await refresh(); else rebuild();
+  };
+}
+
+window.minibert = { run };
+start();

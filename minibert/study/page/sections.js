@@ -1,0 +1,326 @@
+// The frame around the sections, and the sections that show what goes in and what comes out.
+
+// ---------------------------------------------------------------- the frame: tokens, tabs, language, theme
+
+const CHOSEN = ["language", "stage", "view", "compare"]; // what buttons with data-... choose
+const buttonsOf = (name) => document.querySelectorAll(`button[data-${name}]`);
+
+function buildFrame() {
+  document.title = page.texts[0].slice(0, 60) || "minibert";
+  walk($("tokens"), () => [1, count], () => [0, state.token], (_, token) => { change({ token }); tell(...tokenTold(token)); });
+  $("tokens").addEventListener("keydown", (event) => { if (event.key === "Enter" && live) toggleMask(); });
+  $("mask").onclick = toggleMask;
+  SECTIONS.forEach((name, i) => {
+    const tab = element("button", "", { type: "button", id: `tab-${name}`, onclick: () => change({ section: name }) });
+    tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-controls", name);
+    tab.append(element("small", i), element("span"));
+    tab.lastChild.dataset.t = name === "head" ? "head.tab" : name;
+    $("tabs").append(tab);
+    $(name).setAttribute("role", "tabpanel");
+    $(name).setAttribute("aria-labelledby", tab.id);
+  });
+  walk($("tabs"), () => [1, SECTIONS.length], () => [0, SECTIONS.indexOf(state.section)], (_, i) => {
+    change({ section: SECTIONS[i] });
+    $(`tab-${SECTIONS[i]}`).focus();
+  });
+  for (const name of CHOSEN) for (const button of buttonsOf(name)) button.onclick = () => change({ [name]: button.dataset[name] });
+  $("theme").onclick = () => { state.theme = root.dataset.theme === "dark" ? "light" : "dark"; showTheme(); draw(); };
+  matchMedia("(prefers-color-scheme: dark)").onchange = () => { showTheme(); draw(); };
+  window.onresize = () => { grid = null; draw(); };
+  $("copy").onclick = copyPython;
+}
+
+function buildTokens() {
+  $("tokens").replaceChildren(...tokens.map((token, i) => {
+    const chip = element("span", token.piece, { id: `token-${i}`, dir: "auto", onclick: () => { change({ token: i }); tell(...tokenTold(i)); } });
+    chip.setAttribute("role", "option");
+    chip.classList.toggle("special", SPECIAL.test(token.piece));
+    chip.classList.toggle("second", token.type === 1);
+    chip.classList.toggle("off", token.mask === 0);
+    return chip;
+  }));
+  buildText();
+  buildPredictions();
+  buildHeadChoices();
+  grid = null;
+}
+
+/** Hides the chosen token behind [MASK], or shows it again. */
+function toggleMask() {
+  const { masked, token } = state;
+  ask({ masked: masked.includes(token) ? masked.filter((place) => place !== token) : [...masked, token].sort((a, b) => a - b) });
+}
+
+/** What the readout says of a token, and Python for its id. */
+function tokenTold(i) {
+  const options = [literal(shown.request.text), ...(shown.request.pair === null ? [] : [literal(shown.request.pair)])].join(", ");
+  const plain = !shown.request.masked.includes(i) && tokens[i].mask;
+  const line = `from minibert import BertTokenizer; print(BertTokenizer.from_pretrained(${literal(page.source)})(${options})["input_ids"][${i}])`;
+  return [`${t("token")} ${i}: ${piece(i)} · ${tokens[i].id}`, null, plain ? line : ""];
+}
+
+function drawFrame() {
+  root.lang = state.language;
+  for (const item of document.querySelectorAll("[data-t]")) item.textContent = t(item.dataset.t);
+  for (const item of document.querySelectorAll("[data-label]")) item.setAttribute("aria-label", t(item.dataset.label));
+  for (const name of CHOSEN) for (const button of buttonsOf(name)) button.setAttribute("aria-pressed", button.dataset[name] === state[name]);
+  const written = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, size.toLocaleString("en")]));
+  $("model").replaceChildren(element("b", page.name), ` · ${t("summary", written)}`);
+  for (const name of SECTIONS) {
+    const open = name === state.section, tab = $(`tab-${name}`);
+    $(name).hidden = !open;
+    tab.setAttribute("aria-selected", open);
+    tab.tabIndex = open ? 0 : -1;
+    if (open && tab.offsetLeft + tab.offsetWidth > $("tabs").scrollLeft + $("tabs").clientWidth) $("tabs").scrollLeft = tab.offsetLeft;
+    if (open && tab.offsetLeft < $("tabs").scrollLeft) $("tabs").scrollLeft = tab.offsetLeft - 8;
+  }
+  tokens.forEach((_, i) => $(`token-${i}`).setAttribute("aria-selected", i === state.token));
+  $("tokens").setAttribute("aria-activedescendant", `token-${state.token}`);
+  const chip = $(`token-${state.token}`), strip = $("tokens");
+  if (chip.offsetLeft < strip.scrollLeft || chip.offsetLeft + chip.offsetWidth > strip.scrollLeft + strip.clientWidth) {
+    strip.scrollLeft = chip.offsetLeft - strip.clientWidth / 2;
+  }
+  $("mask").textContent = t(state.masked.includes(state.token) ? "unmask" : "mask", { token: piece(state.token) });
+}
+
+// ---------------------------------------------------------------- 0 text
+
+const fillEdits = () => { $("edit").value = state.text; $("edit-pair").value = state.pair ?? ""; };
+
+function buildText() {
+  if (!$("edit").oninput) {
+    fillEdits();
+    const typed = () => ask({ text: $("edit").value, pair: $("edit-pair").value || null, masked: [] });
+    for (const id of ["edit", "edit-pair"]) $(id).oninput = typed;
+  }
+  $("texts").replaceChildren(...shown.texts.map((text, which) => {
+    const line = element("p", "", { dir: "auto" }), letters = Array.from(text); // offsets count characters
+    let end = 0;
+    tokens.forEach((token, i) => {
+      const start = Math.max(token.start, end); // the pieces of one taken-apart Korean syllable share its place
+      if (token.type !== which || token.end <= start) return;
+      line.append(letters.slice(end, start).join(""));
+      const span = element("span", letters.slice(start, token.end).join(""), { onclick: () => change({ token: i }) });
+      span.dataset.token = i;
+      line.append(span);
+      end = token.end;
+    });
+    line.append(letters.slice(end).join(""));
+    return line;
+  }));
+  const body = element("tbody");
+  tokens.forEach((token, i) => {
+    const row = element("tr", "", { onclick: () => { change({ token: i }); tell(...tokenTold(i)); } });
+    const letters = Array.from(shown.texts[token.type] ?? "").slice(token.start, token.end).join("");
+    row.append(element("td", i), element("td", letters, { dir: "auto" }), element("td", token.piece, { dir: "auto" }));
+    row.append(element("td", token.id), element("td", token.type), element("td", token.mask));
+    row.classList.toggle("off", token.mask === 0);
+    body.append(row);
+  });
+  $("pieces").replaceChildren(element("thead"), body);
+}
+
+function drawText() {
+  const hues = color("hues").split(",");
+  for (const span of $("texts").querySelectorAll("span")) {
+    span.style.background = hues[span.dataset.token % hues.length];
+    span.classList.toggle("on", Number(span.dataset.token) === state.token);
+  }
+  const row = element("tr");
+  for (const name of ["place", "characters", "piece", "id", "type", "mask"]) row.append(element("th", t(`text.${name}`)));
+  $("pieces").tHead.replaceChildren(row);
+  mark($("pieces"), state.token);
+  $("trouble").textContent = state.trouble;
+  $("source-say").textContent = t(!live ? "source.photograph" : shown.live ? "source.live" : "source.exact");
+}
+
+// ---------------------------------------------------------------- 1 embeddings and 6 pooler: vectors, one a row
+
+/** A map of a few vectors; `rows()` gives a label, the name of the step and the place in it for each. */
+function vectors(id, rows) {
+  return new HeatMap(id, () => {
+    const all = rows();
+    return {
+      rows: all.length, cols: sizes.hidden, palette: "diverging", space: 420, tallest: 64, left: 150, smallest: [4, 24],
+      cursor: [Math.min(state.row, all.length - 1), state.number],
+      rowLabel: (r) => t(all[r][0]),
+      shade: (r, c) => 0.5 + numbers(all[r][1]).at(...all[r][2], c) / numbers(all[r][1]).typical() / 2,
+      describe: (r, c) => t("vector.cell", { row: t(all[r][0]), index: c, value: numbers(all[r][1]).text(...all[r][2], c) }),
+      python: (r, c) => stepPython(all[r][1], ...all[r][2], c),
+      move: (r, c) => change({ row: r, number: c }),
+    };
+  });
+}
+
+const EMBEDDINGS = ["word", "token_type", "position", "sum", "output"];
+const embeddingsMap = vectors("embeddings-map", () => EMBEDDINGS.map((name) => [`embeddings.${name}`, `embeddings.${name}`, [state.token]]));
+const poolerMap = vectors("pooler-map", () => ["cls", "dense", "output"].map((name) => [`pooler.${name}`, `pooler.${name}`, []]));
+
+function drawEmbeddings() {
+  const token = tokens[state.token];
+  $("embeddings-sum").textContent =
+    `h0[${state.token}] = LayerNorm( ${t("embeddings.word")}[${token.id}] + ${t("embeddings.token_type")}[${token.type}] + ` +
+    `${t("embeddings.position")}[${state.token}] ),  ${token.id} = ${token.piece}`;
+  embeddingsMap.draw();
+  const scales = EMBEDDINGS.map((name) => `${t(`embeddings.${name}`)} ±${numbers(`embeddings.${name}`).typical().toFixed(2)}`);
+  legend("embeddings-legend", "diverging", "−", `+      ${scales.join("   ")}`);
+}
+
+function drawPooler() {
+  const has = Boolean(numbers("pooler.output")), logits = numbers("nsp.logits");
+  $("pooler-map").hidden = $("pooler-legend").hidden = !has;
+  $("pooler-say").textContent = t(has ? "pooler.say" : "pooler.none");
+  $("next").replaceChildren();
+  if (!has) return;
+  poolerMap.draw();
+  signedLegend("pooler-legend", numbers("pooler.output").typical());
+  if (!logits) return;
+  const heading = element("h2", t("pooler.next"));
+  if (shown.texts.length < 2) { // a single text is followed by nothing
+    $("next").replaceChildren(heading, element("p", t("pooler.single"), { className: "say" }));
+    return;
+  }
+  const [follows, random] = Array.from(logits.data, (value) => value / logits.scale), share = 1 / (1 + Math.exp(random - follows));
+  const list = element("div", "", { className: "words" });
+  ["follows", "random"].forEach((name, i) => {
+    const value = i ? 1 - share : share, text = value.toFixed(4);
+    const say = () => tell(`${t(`pooler.${name}`)}: ${text}`, null, python(`t['nsp.logits'][0].softmax(-1)[${i}]`));
+    list.append(element("span", t(`pooler.${name}`)), bar(value), element("button", text, { type: "button", onclick: say, onfocus: say }));
+  });
+  $("next").replaceChildren(heading, list);
+}
+
+// ---------------------------------------------------------------- 4 hidden states
+
+const hiddenMap = new HeatMap("hidden-map", () => {
+  const { depth } = state, values = hiddenState(depth), most = values.typical();
+  return {
+    rows: count, cols: sizes.hidden, palette: "diverging", space: spaceBelow("hidden-map", 240), tallest: 40, smallest: [2, 16],
+    cursor: [state.token, state.number], rowLabel: piece,
+    shade: (r, c) => 0.5 + values.at(r, c) / most / 2,
+    describe: (r, c) => t("hidden.cell", { state: `h${depth}`, token: piece(r), index: c, value: values.text(r, c) }),
+    python: (r, c) => stepPython(stateName(depth), r, c),
+    move: (r, c) => change({ token: r, number: c }),
+  };
+});
+
+const lowest = (values) => values.data.reduce((low, value) => Math.min(low, value), 1);
+
+const movedMap = new HeatMap("moved-map", () => {
+  const values = cosines(state.compare), low = Math.min(lowest(values), 0.99);
+  return {
+    rows: count, cols: sizes.layers, palette: "sequential", space: spaceBelow("moved-map", 240), tallest: 40,
+    cursor: [state.token, Math.max(state.depth - 1, 0)], rowLabel: piece, colLabel: (c) => `${c}`,
+    shade: (r, c) => (values.at(c, r) - low) / (1 - low),
+    write: (r, c) => values.at(c, r).toFixed(2),
+    describe: (r, c) => t("hidden.cosine", { token: piece(r), layer: c, value: values.text(c, r) }),
+    python: (r, c) => {
+      const names = [stateName(c + 1), stateName(state.compare === "moved" ? c : 0)].map((name) => `t['${name}'][0, ${r}]`);
+      return python(`torch.cosine_similarity(${names.join(", ")}, dim=0)`, { torch: true });
+    },
+    move: (r, c) => change({ token: r, depth: c + 1 }),
+  };
+});
+
+function buildHidden() {
+  $("depth").max = sizes.layers;
+  $("depth").oninput = () => change({ depth: Number($("depth").value) });
+  $("places").onclick = (event) => {
+    const near = drawPlaces().map(([x, y]) => Math.hypot(event.offsetX - x, event.offsetY - y));
+    change({ token: near.indexOf(Math.min(...near)) });
+  };
+}
+
+/** The tokens on their two principal components, with the way that each came from the layer before. */
+function drawPlaces() {
+  const canvas = $("places"), width = canvas.parentElement.clientWidth, height = Math.min(360, Math.max(220, width / 2));
+  const context = prepare(canvas, width, height), all = places();
+  const place = ([x, y]) => [width / 2 + x * (width / 2 - 60), height / 2 - y * (height / 2 - 18)];
+  const now = all[state.depth].map(place), before = all[Math.max(state.depth - 1, 0)].map(place);
+  context.strokeStyle = color("line");
+  context.strokeRect(0.5, 0.5, width - 1, height - 1);
+  now.forEach(([x, y], i) => {
+    const chosen = i === state.token;
+    context.globalAlpha = chosen ? 0.9 : 0.3;
+    context.strokeStyle = color(chosen ? "cursor" : "accent");
+    context.beginPath();
+    context.moveTo(...before[i]);
+    context.lineTo(x, y);
+    context.stroke();
+    context.globalAlpha = 1;
+    context.fillStyle = color(chosen ? "cursor" : SPECIAL.test(piece(i)) ? "soft" : "ink");
+    context.beginPath();
+    context.arc(x, y, 3, 0, 2 * Math.PI);
+    context.fill();
+    context.textAlign = x > width - 90 ? "right" : "left";
+    fitted(context, piece(i), x + (x > width - 90 ? -6 : 6), y, 84);
+  });
+  return now;
+}
+
+function drawHidden() {
+  $("depth").value = state.depth;
+  $("depth-number").textContent = `${state.depth} (h${state.depth})`;
+  $("moved-caption").textContent = t(`hidden.${state.compare}.caption`);
+  $("places-caption").textContent = t("hidden.places.caption", { depth: `h${state.depth}` });
+  hiddenMap.draw();
+  movedMap.draw();
+  drawPlaces();
+  signedLegend("hidden-legend", hiddenState(state.depth).typical());
+  legend("moved-legend", "sequential", lowest(cosines(state.compare)).toFixed(2), "1.00");
+}
+
+// ---------------------------------------------------------------- 7 predictions
+
+function buildPredictions() {
+  const table = element("table", "", { id: "lens", tabIndex: 0 }), head = table.createTHead().insertRow(), body = table.createTBody();
+  table.setAttribute("role", "grid");
+  table.dataset.label = "predictions.label";
+  head.append(element("th"));
+  for (let depth = 0; depth <= sizes.layers; depth++) head.append(element("th", `h${depth}`));
+  tokens.forEach((token, i) => {
+    const row = body.insertRow();
+    row.append(element("th", token.piece, { dir: "auto" }));
+    for (let depth = 0; depth <= sizes.layers; depth++) {
+      const cell = element("td", "", { id: `lens-${i}-${depth}`, dir: "auto", onclick: () => { change({ token: i, depth }); tellWord(); } });
+      cell.setAttribute("role", "gridcell");
+      row.append(cell);
+    }
+  });
+  walk(table, () => [count, sizes.layers + 1], () => [state.token, state.depth], (token, depth) => { change({ token, depth }); tellWord(); });
+  $("lens").replaceWith(table);
+}
+
+function tellWord(rank = 0) {
+  const best = shown.lens?.[state.depth]?.[state.token]?.[rank];
+  if (!best) return;
+  const line = python(`logit_lens(t)[0][${state.depth}, 0, ${state.token}, ${rank}]`, { names: "logit_lens, run" });
+  tell(`h${state.depth} “${piece(state.token)}”: ${best[0]} ${best[1].toFixed(4)}`, null, line);
+}
+
+function drawPredictions() {
+  const { lens } = shown;
+  $("predictions-say").textContent = t(lens ? "predictions.say" : "predictions.none");
+  $("predictions").querySelector(".side").hidden = !lens;
+  if (!lens) return;
+  if (shown.live && !lens[0]) fetchLens();
+  tokens.forEach((_, i) => {
+    for (let depth = 0; depth <= sizes.layers; depth++) {
+      const cell = $(`lens-${i}-${depth}`), best = lens[depth]?.[i][0];
+      cell.textContent = best ? best[0] : "…";
+      cell.style.setProperty("--p", best ? best[1] : 0);
+      cell.classList.toggle("on", i === state.token && depth === state.depth);
+    }
+  });
+  const id = `lens-${state.token}-${state.depth}`;
+  if (document.activeElement === $("lens")) $(id).scrollIntoView({ block: "nearest", inline: "nearest" });
+  $("lens").setAttribute("aria-activedescendant", id);
+  const list = element("div", "", { className: "words" });
+  (lens[state.depth]?.[state.token] ?? []).forEach(([word, share], rank) => {
+    const say = () => tellWord(rank);
+    list.append(element("b", word, { dir: "auto" }), bar(share), element("button", share.toFixed(4), { type: "button", onclick: say, onfocus: say }));
+  });
+  const title = t("predictions.best", { token: piece(state.token), state: `h${state.depth}` });
+  $("best").replaceChildren(element("h2", title), list);
+}

@@ -1,0 +1,34 @@
+// The worker's side of the live model: decodes the weights once, then answers the page, so that typing never waits.
+
+/** Parameters by name; a matrix comes as one scale a row and whole numbers in 8 bits. */
+async function load({ config, parameters, floats, whole }) {
+  const scales = new Float32Array(await inflate(floats)), numbers = new Int8Array(await inflate(whole)), found = new Map();
+  let f = 0, w = 0;
+  for (const [name, shape] of parameters) {
+    if (shape.length === 1) {
+      found.set(name, tensor(shape, scales.slice(f, (f += shape[0]))));
+      continue;
+    }
+    const [rows, columns] = shape, matrix = tensor(shape);
+    for (let r = 0; r < rows; r++) {
+      const scale = scales[f++];
+      for (let end = w + columns; w < end; w++) matrix.data[w - end + (r + 1) * columns] = numbers[w] * scale;
+    }
+    found.set(name, matrix);
+  }
+  return new Bert(config, found);
+}
+
+let model;
+onmessage = async ({ data: { id, kind, input } }) => {
+  try {
+    if (kind === "load") model = load(input);
+    const bert = await model;
+    let answer = null;
+    if (kind === "run") answer = bert.run(input);
+    if (kind === "words") answer = bert.words(input.states, input.k, input.count);
+    postMessage({ id, answer });
+  } catch (error) {
+    postMessage({ id, error: String(error) });
+  }
+};

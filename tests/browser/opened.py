@@ -1,0 +1,119 @@
+"""What the browser tests share: one Chromium, and a page in it that remembers what went wrong."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+OPTIONS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions"]
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A headless Chromium, or a skip; for a module-scoped fixture, so that asyncio is free again afterwards."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [browser]")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium: apt-get install chromium")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS.split())
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """An open page that remembers what went wrong and what it asked for."""
+
+    def __init__(
+        self,
+        browser: Any,
+        file: Path,
+        scheme: str = "light",
+        language: str = "en-US",
+        width: int = 1280,
+        height: int = 800,
+        address: str = "",
+        **options: Any,
+    ) -> None:
+        viewport = {"width": width, "height": height}
+        self.context = browser.new_context(
+            viewport=viewport, color_scheme=scheme, locale=language, offline=True, **options
+        )
+        self.page = self.context.new_page()
+        self.trouble: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.trouble.append(message.text))
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.trouble.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(file.as_uri() + address)
+        self.page.wait_for_selector("html[data-ready]")
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+    def open(self, section: str) -> None:
+        self.page.click(f"#tab-{section}")
+
+    def press(self, key: str, times: int = 1) -> None:
+        for _ in range(times):
+            self.page.keyboard.press(key)
+
+    def run(self, text: str, **options: Any) -> dict[str, Any]:
+        """What the page's own model computes."""
+        result: dict[str, Any] = self.page.evaluate("([text, options]) => minibert.run(text, options)", [text, options])
+        return result
+
+    def settle(self) -> None:
+        """Waits until nothing is computed any more."""
+        self.page.wait_for_function(
+            "() => !running && (!shown.live || state.trouble || same(shown.request, requested()))"
+        )
+
+    @property
+    def asked_nothing(self) -> bool:
+        """Whether the page fetched nothing but itself and its own worker."""
+        return self.requests[0].startswith("file:") and all(
+            address.startswith("blob:") for address in self.requests[1:]
+        )
+
+    @property
+    def readout(self) -> str:
+        return str(self.page.inner_text("#readout"))
+
+    @property
+    def copied(self) -> str:
+        """The line of Python for the number in the readout."""
+        return str(self.page.evaluate("told.python"))
+
+    def hover(self, heat_map: str, row: int, col: int) -> str:
+        """Moves the mouse over a cell and returns what the tip says."""
+        self.page.evaluate(f"document.getElementById('{heat_map}').scrollIntoView({{block: 'center'}})")
+        canvas = self.page.locator(f"#{heat_map}").bounding_box()
+        area = self.page.evaluate(
+            f"(map => ({{...map.area, rows: map.now.rows, cols: map.now.cols}}))(HeatMap.all.get('{heat_map}'))"
+        )
+        x = canvas["x"] + area["left"] + (col + 0.5) * area["width"] / area["cols"]
+        y = canvas["y"] + area["top"] + (row + 0.5) * area["height"] / area["rows"]
+        self.page.mouse.move(x, y)
+        assert self.page.is_visible("#tip")
+        return str(self.page.inner_text("#tip"))
+
+
+def shown(value: torch.Tensor, digits: int = 4) -> str:
+    """A number as the page writes it."""
+    text = f"{value.item():.{digits}f}"
+    return text[1:] if float(text) == 0 and text[0] == "-" else text

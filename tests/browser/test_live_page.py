@@ -1,0 +1,335 @@
+"""The model inside the page: the same as PyTorch with the same weights, and every number shown can be had in Python."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import lzma
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import shared_data, tiny_config
+from opened import Opened, chromium
+
+import minibert
+from minibert.study import page as study_page
+from minibert.study.page import live, page_data, render, run, write_page
+from minibert.study.trace import trace
+
+pytestmark = pytest.mark.browser
+
+ENGLISH = (
+    "I love Korea",
+    "The quick brown fox jumps over the lazy dog; it didn't ask, and nobody minded.",
+    "Paris is the [MASK] of France.",
+    "Café naïve — “quotes”, 北京 and 東京, 3.14% of $1,000,000",
+    "unaffable internationalization",
+    "x",
+    "He said: [MASK] [SEP] and left.",
+    "Ünïcödé ÀÉÎÕÜ and Å",
+    "e-mail: someone@example.org, (see p. 7)",
+    "나는 한국을 사랑한다",
+)
+KOREAN = (
+    "나는 한국을 사랑한다.",
+    "아버지가방에들어가신다!",
+    "영화가 정말 [MASK] 재미있었어요 ㅋㅋㅋ",
+    "배를 타고 바다로 나갔다",
+    "오늘 날씨가 너무 좋네요^^ 산책 갈까요?",
+    "BERT는 2018년에 나왔다",
+    "세종대왕은 훈민정음을 만들었다",
+    "커피 한 잔에 4,500원이라니…",
+    "ㅠㅠ 너무 슬프다",
+    "서울특별시 강남구",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def english(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("english") / "page.html"
+    write_page(path, "minibert-tiny", "Paris is the [MASK] of France.")
+    return path
+
+
+@pytest.fixture(scope="module")
+def korean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with kcbert's cased vocabulary and a small random model."""
+    folder = tmp_path_factory.mktemp("korean")
+    words = shared_data("data", "kcbert-base", "vocab.txt").read_text(encoding="utf-8").splitlines()
+    minibert.BertTokenizer(words, do_lower_case=False).save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 30000, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+    minibert.BertForPreTraining(tiny_config(**sizes, initializer_range=0.1)).save_pretrained(folder)
+    return folder
+
+
+def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
+    """Compares the page with PyTorch on the weights as they are embedded; returns the largest difference."""
+    model, tokenizer = study_page.load(name)
+    model, largest = live.rounded(model), 0.0
+    for number, text in enumerate(texts):
+        options: dict[str, Any] = {}
+        if number % 3 == 1:
+            options = {"pair": texts[0], "masked": [1], "off": [[0, 1]]}
+        if number % 3 == 2:
+            options = {"off": [[1]]}
+        found = opened.run(text, **options)
+        t, encoding = live.compute(model, tokenizer, text, **options)
+        assert found["ids"] == encoding["input_ids"], text
+        assert found["tokens"] == tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+        names = ["embeddings.output", *(f"layer.{i}.output" for i in range(model.config.num_hidden_layers))]
+        for ours, step in zip(found["hidden_states"], names, strict=True):
+            largest = max(largest, (torch.tensor(ours) - t[step][0]).abs().max().item())
+        for layer, ours in enumerate(found["attentions"]):
+            step = f"layer.{layer}.attention.probabilities"
+            largest = max(largest, (torch.tensor(ours) - t[step][0]).abs().max().item())
+        best = t["mlm.logits"][0].softmax(-1).topk(5)
+        for place, words in enumerate(found["predictions"]):
+            assert [word for word, _ in words] == tokenizer.convert_ids_to_tokens(best.indices[place].tolist())
+            shares = torch.tensor([share for _, share in words])
+            largest = max(largest, (shares - best.values[place]).abs().max().item())
+    return largest
+
+
+def test_the_english_model_computes_what_pytorch_computes(browser: Any, english: Path) -> None:
+    with Opened(browser, english) as opened:
+        assert check(opened, "minibert-tiny", ENGLISH) < 1e-4
+        assert opened.trouble == [] and opened.asked_nothing
+
+
+def test_the_korean_model_computes_what_pytorch_computes(browser: Any, korean: Path) -> None:
+    write_page(korean / "page.html", str(korean), KOREAN[0])
+    with Opened(browser, korean / "page.html", language="ko-KR") as opened:
+        assert check(opened, str(korean), KOREAN) < 1e-4
+        assert opened.trouble == []
+
+
+def test_texts_are_cut_as_the_tokenizer_cuts_them(browser: Any, english: Path, korean: Path) -> None:
+    """Real sentences, and random ones of all kinds of characters that both versions of Unicode know."""
+    write_page(korean / "page.html", str(korean), KOREAN[0])
+    draw = random.Random(0)
+    alphabet = [
+        chr(c) for c in (*range(0x20, 0x250), *range(0x300, 0x370), *range(0x3A0, 0x400), *range(0xAC00, 0xAD00))
+    ]
+    alphabet += list(" \t\n\u200b\u3000\u00a0—“”…가힣ㅋㅠ漢字かなカナ👩\u200d🇰🇷ﬁİßΣς") * 3
+    strange = ["".join(draw.choices(alphabet, k=draw.randint(1, 30))) for _ in range(300)]
+    reviews = (
+        lzma.decompress(shared_data("data", "korean", "nsmc-reviews.txt.xz").read_bytes()).decode().splitlines()[:300]
+    )
+    everyday = (
+        lzma.decompress(shared_data("data", "english", "everyday.txt.xz").read_bytes()).decode().splitlines()[:300]
+    )
+    for file, name in ((english, "minibert-tiny"), (korean / "page.html", str(korean))):
+        tokenizer = minibert.BertTokenizer.from_pretrained(name)
+        texts = strange + reviews + everyday
+        with Opened(browser, file) as opened:
+            found = opened.page.evaluate(
+                "texts => texts.map(text => live.tokenizer.encode(text).map(({id, start, end}) => [id, start, end]))",
+                texts,
+            )
+        for text, tokens in zip(texts, found, strict=True):
+            encoding = tokenizer(text, return_offsets_mapping=True)
+            assert [token[0] for token in tokens] == encoding["input_ids"], text
+            if text not in strange:
+                assert [tuple(token[1:]) for token in tokens] == encoding["offset_mapping"], text
+
+
+def test_editing_masking_and_switching_off_redraw(browser: Any, english: Path) -> None:
+    with Opened(browser, english) as opened:
+        opened.page.fill("#edit", "The cat sat on the mat.")
+        opened.settle()
+        assert opened.page.inner_text("#tokens").split() == "[CLS] the cat sat on the mat . [SEP]".split()
+        opened.page.click("#token-2")
+        opened.page.click("#mask")
+        opened.settle()
+        assert opened.page.inner_text("#token-2") == "[MASK]"
+        opened.open("attention")
+        before = opened.page.evaluate("stageValue(1, 0, 2, 3)")
+        opened.page.evaluate("chooseHead(0, 1)")
+        opened.page.click("#off-head")
+        opened.settle()
+        assert opened.page.evaluate("stageValue(1, 0, 2, 3)") != before
+        assert opened.page.evaluate("stageValue(0, 1, 2, 3)") == 0
+        opened.open("predictions")
+        opened.page.wait_for_function("() => shown.lens[0]")
+        best = opened.page.inner_text("#lens-2-2")
+        model, tokenizer = study_page.load("minibert-tiny")
+        t, _ = live.compute(live.rounded(model), tokenizer, "The cat sat on the mat.", masked=[2], off=[(0, 1)])
+        assert best == tokenizer.convert_ids_to_tokens(t["mlm.logits"][0, 2].argmax().item())
+
+        opened.open("text")
+        opened.page.fill("#edit", "word " * 200)
+        opened.page.wait_for_function("() => document.getElementById('trouble').textContent")
+        assert (
+            opened.page.inner_text("#trouble") == "The text has 202 tokens, and the page shows up to 128: shorten it."
+        )
+        opened.page.fill("#edit", "")
+        opened.settle()
+        assert opened.page.inner_text("#tokens").split() == ["[CLS]", "[SEP]"]
+        for section in ("attention", "head", "hidden", "predictions"):
+            opened.open(section)
+        assert opened.trouble == []
+
+
+CELLS = """() => {
+  const cells = [];
+  for (const map of HeatMap.all.values()) {
+    if (!map.canvas.offsetParent) continue;
+    const now = map.plan();
+    for (let r = 0; r < now.rows; r++) {
+      for (let c = 0; c < now.cols; c++) cells.push([now.describe(r, c), now.python(r, c)]);
+    }
+  }
+  return cells;
+}"""
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_every_number_of_one_head_is_what_its_copied_line_prints(browser: Any, english: Path, edited: bool) -> None:
+    """All layers and heads, three queries: the shown text and the line of Python, run as it is."""
+    answers: dict[str, Any] = {}
+
+    def remembered(*arguments: Any, **options: Any) -> Any:  # the line loads a model each time; here once a text
+        key = repr((arguments, options))
+        if key not in answers:
+            answers[key] = run(*arguments, **options)
+        return answers[key]
+
+    with Opened(browser, english) as opened:
+        if edited:
+            opened.page.fill("#edit", "The cat sat on the mat.")
+            opened.settle()
+        opened.open("head")
+        checked = 0
+        for layer in range(2):
+            for head in range(2):
+                for query, key in ((1, 2), (4, 8)):
+                    opened.page.evaluate(f"change({{layer: {layer}, head: {head}, token: {query}, key: {key}}})")
+                    for says, line in opened.page.evaluate(CELLS):
+                        prelude, expression = line.split("; print(")
+                        prelude = prelude.removeprefix("from minibert.study import run; ")
+                        names: dict[str, Any] = {"run": remembered}
+                        exec(prelude, names)
+                        printed = eval(expression.removesuffix(")"), names)
+                        shown, expected = float(says.split(": ")[-1]), float(printed)
+                        assert shown == pytest.approx(expected, abs=1.01e-4, rel=1e-6), (says, line)
+                        checked += 1
+        assert checked > 20000 and len(answers) == 1
+        assert ("rounded" in next(iter(answers))) == edited
+
+
+SECTION_MAPS = {
+    "embeddings": ["embeddings-map"],
+    "attention": ["attention-map"],
+    "hidden": ["hidden-map", "moved-map"],
+    "compare": ["compare-map"],
+    "pooler": ["pooler-map"],
+}
+
+
+def test_copied_lines_of_every_section_print_the_number(browser: Any, english: Path) -> None:
+    """Literally: the line is executed in a namespace of its own, and what it prints is compared."""
+    draw = random.Random(1)
+    lines = []
+    address = "#section=compare&text=Paris+is+the+[MASK]+of+France.&other=so+is+it"
+    with Opened(browser, english, address=address) as opened:
+        for section, maps in SECTION_MAPS.items():
+            opened.open(section)
+            for stage in ("scores", "probabilities", "rollout") if section == "attention" else ("",):
+                if stage:
+                    opened.page.click(f"[data-stage={stage}]")
+                for name in maps:
+                    heat_map = f"HeatMap.all.get('{name}').now"
+                    rows, cols = opened.page.evaluate(f"[{heat_map}.rows, {heat_map}.cols]")
+                    for _ in range(2):
+                        at = f"{draw.randrange(rows)}, {draw.randrange(cols)}"
+                        lines.append(opened.page.evaluate(f"[{heat_map}.describe({at}), {heat_map}.python({at})]"))
+        opened.open("predictions")
+        opened.page.click("#lens-4-2")
+        lines.append((opened.readout, opened.copied))
+        opened.open("attention")
+        opened.page.evaluate("pattern(1, 0).name ??= 'even'; chooseHead(1, 0)")
+        lines.append((opened.readout, opened.copied))
+        opened.page.click("#token-3")
+        lines.append((opened.readout, opened.copied))
+    for says, line in lines:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(line, {})
+        assert float(says.split()[-1]) == pytest.approx(float(printed.getvalue()), abs=1.01e-4), (says, line)
+
+
+def test_a_mid_size_model_fits_and_is_a_photograph_beyond(browser: Any, tmp_path: Path, minilm: str) -> None:
+    tokenizer = minibert.BertTokenizer.from_pretrained(minilm)
+    with Opened(
+        browser, write(tmp_path, minibert.BertModel.from_pretrained(minilm), tokenizer, "I love Korea")
+    ) as opened:
+        assert opened.page.evaluate("live") is None and not opened.page.is_visible("#edit")
+        assert "photograph" in opened.page.inner_text("#source-say")
+        with pytest.raises(Exception, match="This page is a photograph: its model is too large"):
+            opened.run("x")
+        opened.open("head")
+        assert opened.page.is_visible("#head-qk")
+        assert opened.trouble == []
+
+
+def write(folder: Path, model: Any, tokenizer: Any, text: str) -> Path:
+    data = page_data(model, tokenizer, text)
+    path = folder / "page.html"
+    path.write_text(render({"name": "m", "source": "m", **data}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_speed_of_the_largest_model_that_lives_in_a_page(browser: Any, tmp_path: Path, minilm: str) -> None:
+    """minibert-en's size: 6 layers, hidden 256, 8 heads; prints the times, and fails only far beyond the goal."""
+    sizes = {"hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 1024}
+    model = minibert.BertForPreTraining(minibert.BertConfig(vocab_size=30522, **sizes)).eval()
+    tokenizer = minibert.BertTokenizer.from_pretrained(minilm)
+    text = "the old man sat on the bank of the river and watched it"
+    path = write(tmp_path, model, tokenizer, text)
+    size = path.stat().st_size
+    with Opened(browser, path) as opened:
+        times = opened.page.evaluate(EDITS, text)
+    times.sort()
+    print(f"{size / 1e6:.1f} MB, edit to redraw {times[len(times) // 2]:.0f} ms, longest {times[-1]:.0f} ms")
+    assert size < 20e6 and times[len(times) // 2] < 1000
+
+
+EDITS = """async (text) => {
+  change({section: "attention"});
+  const times = [];
+  for (let i = 0; i < 15; i++) {
+    const start = performance.now();
+    ask({text: text + (i % 2 ? " ." : " !")});
+    while (running) await new Promise((done) => setTimeout(done, 1));
+    await new Promise((done) => requestAnimationFrame(done));
+    times.push(performance.now() - start);
+  }
+  return times;
+}"""
+
+
+def test_rounded_weights_are_those_of_the_page() -> None:
+    model = minibert.BertForMaskedLM(tiny_config()).eval()
+    small = live.rounded(model)
+    for ours, theirs in zip(small.parameters(), model.parameters(), strict=True):
+        if ours.dim() == 2:
+            assert (ours - theirs).abs().max() <= theirs.abs().max() / 254 * 1.001
+        else:
+            assert torch.equal(ours, theirs)
+    again = live.rounded(small)
+    for ours, theirs in zip(again.parameters(), small.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0)
+    with torch.no_grad(), trace(small) as t:
+        small(torch.tensor([[1, 2, 3]]))
+    assert t["mlm.logits"].shape == (1, 3, 99)
