@@ -31,7 +31,9 @@ from minibert.study.trace import Trace
 
 MAX_TOKENS = 128
 TOP_WORDS = 5
-MAX_DETAILS = 3_000_000  # numbers; with more, queries and all else that only "one head" shows is left out
+# Numbers that only "one head" shows, such as queries. With more of them a photograph does without, and a live page,
+# whose weights take most of its room, computes them itself.
+MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 500_000
 _PARTS = Path(__file__).parent
 _SCRIPTS = ("inflate", "wordpiece", "tools", "data", "look", "sections", "attention", "head", "compare", "tour", "main")
 _WORKER = ("inflate", "bert", "worker")
@@ -178,7 +180,8 @@ def page_data(
     shown = {name: value for name, value in t.items() if not _LEFT_OUT.fullmatch(name)}
     # positions are the same for every sequence of a batch, so they alone have no batch axis
     kept = {name: value if name == "embeddings.position" else value[0] for name, value in shown.items()}
-    complete = sum(value.numel() for name, value in kept.items() if _DETAILS.fullmatch(name)) <= MAX_DETAILS
+    details = sum(value.numel() for name, value in kept.items() if _DETAILS.fullmatch(name))
+    complete = details <= (MAX_LIVE_DETAILS if can_live(model) else MAX_DETAILS)
     if not complete:
         kept = {name: value for name, value in kept.items() if not _DETAILS.fullmatch(name)}
     return {

@@ -95,13 +95,13 @@ function buildHead() {
   }
 }
 
-/** The plan of a step's map: every cell a number, with its colour within its row. */
+/** The plan of a step's map: every cell a number, with its colour within its row; written where a row is not too long. */
 function headPlan(step) {
   const rows = step.rows(), cols = step.cols(), [r, c] = headCursor[step.id] ?? [0, 0];
   const values = rows.map((row) => Array.from({ length: cols }, (_, c) => row.value(c)));
   const most = values.map((row) => row.reduce((most, value) => (Math.abs(value) < 1e30 ? Math.max(most, Math.abs(value)) : most), 1e-9));
   return {
-    rows: rows.length, cols, palette: "diverging", space: 26 * rows.length + 24, tallest: 26, smallest: [58, 24], left: 150, top: 18,
+    rows: rows.length, cols, palette: "diverging", space: 26 * rows.length + 24, tallest: 26, smallest: [cols <= 96 ? 58 : 8, 24], left: 150, top: 18,
     cursor: [clamp(r, 0, rows.length - 1), clamp(c, 0, cols - 1)],
     rowLabel: (r) => rows[r].label, colLabel: (c) => (step.perToken ? piece(c) : `${c}`),
     shade: (r, c) => (Math.abs(values[r][c]) > 1e30 ? null : 0.5 + values[r][c] / most[r] / 2),

@@ -54,8 +54,7 @@ function remember() {
   }
   clearTimeout(remember.later);
   remember.later = setTimeout(() => {
-    remember.written = `#${said}`;
-    try { location.replace(remember.written); } catch { /* a frame may have no address of its own */ }
+    try { history.replaceState(null, "", `#${said}`); } catch { /* a frame may have no address of its own */ }
   }, 150);
 }
 
@@ -75,10 +74,10 @@ function recall() {
   }
   state.special = said.get("special") !== "no";
   if (live && said.has("text")) {
-    const whole = (text) => text.split(".").map(Number).filter(Number.isInteger);
+    const whole = (text) => text.match(/\d+/g)?.map(Number) ?? [];
     state.text = said.get("text");
     state.pair = said.get("pair");
-    state.masked = whole(said.get("masked") ?? "x");
+    state.masked = whole(said.get("masked") ?? "");
     const inside = ([layer, head = 0]) => layer >= 0 && layer < sizes.layers && head >= 0 && head < sizes.heads;
     state.off = (said.get("off") ?? "").split("_").map(whole).filter((at) => at.length && at.length < 3 && inside(at));
   }
@@ -111,8 +110,7 @@ async function start() {
   if (live && (!photograph.complete || (known && !same(requested(), request)))) await refresh();
   if (live && state.other) await compareTexts();
   root.dataset.ready = "yes";
-  window.onhashchange = async () => {
-    if (decodeURIComponent(location.hash) === decodeURIComponent(remember.written ?? "")) return;
+  window.onhashchange = async () => { // somebody wrote into the address: what the page writes itself makes no event
     recall();
     showTheme();
     fillEdits();

@@ -196,7 +196,7 @@ function drawPooler() {
 const hiddenMap = new HeatMap("hidden-map", () => {
   const { depth } = state, values = hiddenState(depth), most = values.typical();
   return {
-    rows: count, cols: sizes.hidden, palette: "diverging", space: spaceBelow("hidden-map", 240), tallest: 40, smallest: [2, 16],
+    rows: count, cols: sizes.hidden, palette: "diverging", space: spaceBelow("hidden-map", 240), tallest: 40, smallest: [4, 16],
     cursor: [state.token, state.number], rowLabel: piece,
     shade: (r, c) => 0.5 + values.at(r, c) / most / 2,
     describe: (r, c) => t("hidden.cell", { state: `h${depth}`, token: piece(r), index: c, value: values.text(r, c) }),

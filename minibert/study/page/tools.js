@@ -104,8 +104,8 @@ async function copyPython() {
 
 /** Sizes a canvas for the screen's real pixels and returns its context in CSS pixels. */
 function prepare(canvas, width, height) {
-  // phones draw nothing at all on a canvas of more than 16 million pixels
-  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(12e6 / (width * height)));
+  // phones draw nothing at all on a canvas of more than 16 million pixels, or of more than 16,384 on a side
+  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(12e6 / (width * height)), 16384 / Math.max(width, height));
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });

@@ -22,8 +22,8 @@ function buildTour() {
   $("tour").addEventListener("keydown", (event) => {
     if (event.key === "ArrowRight") goTo(state.tour + 1);
     if (event.key === "ArrowLeft") goTo(state.tour - 1);
-    if (event.key === "Escape") endTour();
   });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && state.tour >= 0) endTour(); });
 }
 
 function goTo(stop) {

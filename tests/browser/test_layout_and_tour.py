@@ -1,0 +1,175 @@
+"""The page on every screen, the tour by keyboard, and the address that brings a state back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opened import SECTIONS, Opened, chromium
+
+from minibert.study.page import write_page
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    write_page(
+        path, "minibert-tiny", "The old man sat on the [MASK] of the river and watched the water go by.", "So it goes."
+    )
+    return path
+
+
+SIZES = """() => [...document.querySelectorAll("section:not([hidden]) canvas")]
+  .filter(canvas => canvas.offsetParent && canvas.id !== "places").map(canvas => {
+    const map = HeatMap.all.get(canvas.id), box = canvas.parentElement;
+    const cell = map ? map.area.width / map.now.cols : 16;
+    return [canvas.id, cell, box.scrollWidth > box.clientWidth, map ? map.now.cols > 100 : false];
+  })"""
+
+
+@pytest.mark.parametrize("width", [360, 390, 768, 1280])
+@pytest.mark.parametrize(("language", "scheme"), [("en-US", "light"), ("ko-KR", "dark")])
+def test_nothing_runs_out_of_the_window(browser: Any, file: Path, width: int, language: str, scheme: str) -> None:
+    phone = {"has_touch": True, "is_mobile": True, "device_scale_factor": 3} if width < 500 else {}
+    address = "#section=text&other=the+bank"
+    with Opened(browser, file, scheme, language, width, address=address, **phone) as opened:
+        for section in SECTIONS:
+            opened.open(section)
+            over = opened.page.evaluate(
+                """() => [document.documentElement.scrollWidth - innerWidth,
+                ...["main", "header", "footer"].map(name => document.querySelector(name))
+                .map(item => item.scrollWidth - item.clientWidth)]"""
+            )
+            assert max(over) <= 0, (section, over)
+            tab = opened.page.locator(f"#tab-{section}").bounding_box()
+            assert tab["x"] >= -1 and tab["x"] + tab["width"] <= width + 1
+            for name, cell, scrolls, is_vector in opened.page.evaluate(SIZES):
+                assert cell >= 16 or (is_vector and (scrolls or cell >= 4 or width >= 768)), (section, name, cell)
+            broken = opened.page.evaluate("getComputedStyle(document.querySelector('.say')).wordBreak")
+            assert broken == "keep-all"
+        assert opened.trouble == []
+
+
+def test_a_finger_chooses(browser: Any, file: Path) -> None:
+    with Opened(browser, file, width=390, has_touch=True, is_mobile=True) as opened:
+        opened.page.tap("#tab-attention")
+        opened.page.evaluate("document.getElementById('attention-map').scrollIntoView({block: 'center'})")
+        box = opened.page.locator("#attention-map").bounding_box()
+        area = opened.page.evaluate("HeatMap.all.get('attention-map').area")
+        cell = area["width"] / opened.page.evaluate("count")
+        opened.page.touchscreen.tap(box["x"] + area["left"] + 2.5 * cell, box["y"] + area["top"] + 1.5 * cell)
+        assert opened.page.evaluate("[state.token, state.key]") == [1, 2]
+        assert opened.readout.startswith("Layer ") and opened.page.is_visible("#copy")
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_the_tour_by_keyboard(browser: Any, file: Path, language: str) -> None:
+    with Opened(browser, file, language=language) as opened:
+        opened.page.focus("#tour-start")
+        opened.press("Enter")
+        stops = opened.page.evaluate("STOPS.length")
+        assert 9 <= stops <= 13
+        titles = set()
+        for stop in range(stops):
+            assert opened.page.evaluate("document.activeElement.closest('#tour') !== null")
+            title, text = opened.page.inner_text("#tour-title"), opened.page.inner_text("#tour-text")
+            assert len(text) > 20 and title not in titles
+            assert ("가" <= max(text)) == (language == "ko")
+            titles.add(title)
+            assert opened.page.locator(".here").is_visible()
+            assert opened.page.inner_text("#tour-number") == f"{stop + 1} / {stops}"
+            if stop == 3:
+                opened.press("ArrowLeft")
+                assert opened.page.inner_text("#tour-number") == f"3 / {stops}"
+                opened.press("ArrowRight")
+            opened.press("ArrowRight")
+        assert not opened.page.is_visible("#tour")
+        assert opened.page.evaluate("document.activeElement.id") == "tour-start"
+        opened.press("Enter")
+        opened.press("Tab", 3)
+        opened.press("Escape")
+        assert not opened.page.is_visible("#tour") and opened.trouble == []
+
+
+def test_a_reload_and_a_link_bring_the_state_back(browser: Any, file: Path) -> None:
+    state = "(({text, pair, masked, off, section, layer, head, token, key, stage, depth, language, theme, special}) => "
+    state += (
+        "({text, pair, masked, off, section, layer, head, token, key, stage, depth, language, theme, special}))(state)"
+    )
+    with Opened(browser, file) as opened:
+        opened.page.fill("#edit", "배 a cat & a dog = 100% #1?")
+        opened.page.fill("#edit-pair", "so it is")
+        opened.settle()
+        opened.page.click("#token-3")
+        opened.page.click("#mask")
+        opened.settle()
+        opened.open("attention")
+        opened.page.evaluate("chooseHead(1, 1)")
+        opened.page.click("#off-layer")
+        opened.settle()
+        opened.page.click("[data-stage=scores]")
+        opened.page.check("#special")
+        opened.page.click("button[data-language=ko]")
+        opened.page.click("#theme")
+        opened.page.wait_for_timeout(300)
+        before, tokens, address = opened.page.evaluate(state), opened.page.inner_text("#tokens"), opened.page.url
+        opened.page.reload()
+        opened.page.wait_for_selector("html[data-ready]")
+        assert opened.page.evaluate(state) == before and opened.page.inner_text("#tokens") == tokens
+        assert opened.page.get_attribute("html", "data-theme") == "dark"
+    assert before["off"] == [[1]] and before["masked"] == [3] and before["language"] == "ko"
+    with Opened(browser, file, address=address[address.index("#") :]) as other:
+        assert other.page.evaluate(state) == before and other.page.inner_text("#tokens") == tokens
+        assert other.trouble == []
+    # an address that makes no sense is no trouble
+    with Opened(browser, file, address="#section=nothing&layer=99&head=x&off=9.9_a_7&masked=500&tour=-5") as other:
+        assert other.page.evaluate("[state.section, state.layer, state.off.length]") == ["text", 1, 0]
+        assert other.trouble == []
+
+
+def test_ways_to_look(browser: Any, file: Path) -> None:
+    with Opened(browser, file) as opened:
+        opened.open("attention")
+        page = opened.page
+        whole = page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)")
+        page.check("#special")
+        assert whole is not None and page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)") is None
+        page.fill("#threshold", "0.5")
+        assert page.evaluate("[1, 2, 3].every(k => stageValue(...at(), 1, k) >= 0.5 || !isDrawn(...at(), 1, k))")
+        page.click("#pin")
+        assert page.evaluate("state.pinned.length") == 1
+        sums = page.evaluate("tokens.map((_, q) => tokens.reduce((sum, _, k) => sum + rollout(1).at(q, k), 0))")
+        assert sums == pytest.approx([1] * len(sums), abs=1e-5)
+        page.focus("#lines")
+        page.click("#tab-attention")
+        page.focus("#lines")
+        token = page.evaluate("state.token")
+        opened.press("ArrowUp" if token else "ArrowDown")
+        assert page.evaluate("state.token") != token and "“" in opened.readout
+        assert "Attention is not explanation" in page.inner_text("#patterns")
+
+
+def test_patterns_of_the_page_are_those_of_python(browser: Any, file: Path) -> None:
+    from minibert.study import attention_patterns, run
+
+    text = "The old man sat on the [MASK] of the river and watched the water go by."
+    t = run("minibert-tiny", text, pair="So it goes.")
+    with Opened(browser, file) as opened:
+        tokens = opened.page.evaluate("tokens.map(token => token.piece)")
+        for layer in range(2):
+            ours = opened.page.evaluate(
+                f"[0, 1].map(head => pattern({layer}, head)).map(({{name, share}}) => [name, share])"
+            )
+            theirs = attention_patterns(tokens, t[f"layer.{layer}.attention.probabilities"])
+            for (name, share), pattern in zip(ours, theirs, strict=True):
+                assert name == pattern.name and share == pytest.approx(pattern.share, abs=1e-5)
