@@ -60,7 +60,10 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
         return list(options.texts)
     if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
-    return chain.from_iterable(read_lines(name) for name in options.file or ["-"])
+    lines = chain.from_iterable(read_lines(name) for name in options.file or ["-"])
+    for first in lines:
+        return chain([first], lines)
+    raise ValueError("there is no text: the input is empty.")
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

@@ -27,12 +27,13 @@ _KOREAN_FONTS = (
 )
 
 
-def plot_attention(tokens: Sequence[str], probabilities: Tensor) -> Figure:
-    """Heat maps of attention, one for each head: queries down, keys across.
+def plot_attention(tokens: Sequence[str], probabilities: Tensor, title: str = "Attention") -> Figure:
+    """Heat maps of attention, one for each head, counted from 0: queries down, keys across.
 
     Args:
         tokens: the tokens of the sequence.
         probabilities: of one layer and one sequence, (heads, seq, seq), or of one head, (seq, seq).
+        title: what stands above, such as "Attention of layer 3".
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -45,18 +46,23 @@ def plot_attention(tokens: Sequence[str], probabilities: Tensor) -> Figure:
     maps = probabilities.detach().float().cpu().reshape(-1, seq, seq)
     columns = min(4, len(maps))
     rows = math.ceil(len(maps) / columns)
-    figure = _figure(3.0 * columns, 3.0 * rows)
+    figure = _figure(3.0 * columns + 0.8, 3.0 * rows + 0.5, title)
+    all_axes = []
     for head, values in enumerate(maps):
         axes = figure.add_subplot(rows, columns, head + 1)
-        axes.imshow(values.numpy(), vmin=0, vmax=1, cmap="Blues")
+        picture = axes.imshow(values.numpy(), vmin=0, vmax=1, cmap="Blues")
         axes.set_title(f"head {head}" if len(maps) > 1 else "", fontsize=9)
         axes.set_xticks(range(seq), tokens, rotation=90, fontsize=7)
         axes.set_yticks(range(seq), tokens if head % columns == 0 else [""] * seq, fontsize=7)
+        all_axes.append(axes)
+    figure.supxlabel("key", fontsize=9)
+    figure.supylabel("query", fontsize=9)
+    figure.colorbar(picture, ax=all_axes, label="probability", shrink=0.8)
     return _with_fonts(figure)
 
 
 def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> Figure:
-    """How far each token moves: the cosine of its hidden state after each layer with that before the layer.
+    """How far each token moves: the cosine of what goes into each layer, counted from 0, and what comes out of it.
 
     Args:
         tokens: the tokens of the sequence.
@@ -71,22 +77,30 @@ def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> F
         received = [tuple(state.shape) for state in states]
         raise ValueError(f"hidden_states should be two or more of shape ({len(tokens)}, hidden), not {received}.")
     cosines = torch.stack([torch.cosine_similarity(a, b, dim=-1) for a, b in zip(states, states[1:], strict=False)])
-    figure = _figure(1.5 + 0.5 * len(tokens), 1.2 + 0.35 * len(cosines))
+    figure = _figure(
+        1.5 + 0.5 * len(tokens), 1.6 + 0.35 * len(cosines), "Cosine of each token before and after a layer"
+    )
     axes = figure.add_subplot()
     picture = axes.imshow(cosines.numpy(), vmax=1, cmap="Blues", aspect="auto")
     axes.set_xticks(range(len(tokens)), tokens, rotation=90, fontsize=8)
-    axes.set_yticks(range(len(cosines)), [f"layer {i + 1}" for i in range(len(cosines))], fontsize=8)
+    axes.set_yticks(range(len(cosines)), [f"layer {i}" for i in range(len(cosines))], fontsize=8)
     figure.colorbar(picture, label="cosine")
     return _with_fonts(figure)
 
 
-def plot_pca(labels: Sequence[str], vectors: Tensor, groups: Sequence[int] | None = None) -> Figure:
+def plot_pca(
+    labels: Sequence[str],
+    vectors: Tensor,
+    groups: Sequence[int | str] | None = None,
+    title: str = "Two principal components",
+) -> Figure:
     """Vectors as points on their first two principal components.
 
     Args:
         labels: what to write beside each point.
         vectors: (n, hidden), n of 3 or more.
-        groups: a number for each point; points of one number share a colour.
+        groups: a name for each point; points of one name share a colour, which the legend explains.
+        title: what stands above.
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -98,23 +112,31 @@ def plot_pca(labels: Sequence[str], vectors: Tensor, groups: Sequence[int] | Non
     left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
     points = left[:, :2] * sizes[:2]  # (n, 2); their signs are arbitrary
     explained = sizes**2 / (sizes**2).sum().clamp_min(1e-30)
-    figure = _figure(6.0, 4.5)
+    figure = _figure(6.5, 4.8, title)
     axes = figure.add_subplot()
-    axes.scatter(points[:, 0], points[:, 1], c=groups, cmap="tab10" if groups else None, s=24)
+    for name in dict.fromkeys(groups or [""]):
+        own = [i for i in range(len(labels)) if groups is None or groups[i] == name]
+        axes.scatter(points[own, 0], points[own, 1], s=24, label=str(name))
+    if groups is not None:
+        axes.legend(fontsize=8)
     axes.margins(0.18)  # room for the labels
+    middle = (points[:, 0].min() + points[:, 0].max()).item() / 2
     for number, (label, point) in enumerate(zip(labels, points.tolist(), strict=True)):
         above = 4 if number % 2 == 0 else -11  # so that neighbours which fall together can both be read
-        axes.annotate(label, point, xytext=(4, above), textcoords="offset points", fontsize=8)
+        side, align = (-4, "right") if point[0] > middle else (4, "left")  # towards the middle: inside the frame
+        axes.annotate(label, point, xytext=(side, above), textcoords="offset points", fontsize=8, ha=align)
     axes.set_xlabel(f"first component ({explained[0]:.0%} of the variance)")
     axes.set_ylabel(f"second component ({explained[1]:.0%})")
     return _with_fonts(figure)
 
 
-def _figure(width: float, height: float) -> Figure:
+def _figure(width: float, height: float, title: str) -> Figure:
     need("matplotlib", "plot", "Drawing")
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    return figure
 
 
 def _with_fonts(figure: Figure) -> Figure:

@@ -41,7 +41,7 @@ def overview(axes: Any) -> None:
         arrow(axes, (i * 1.1 + 0.5, 1.07), (i * 1.1 + 0.5, 1.4))
     box(axes, 0, 1.4, 5.4, 0.62, "word + segment + position embedding, LayerNorm", BLUE)
     axes.text(5.5, 1.71, "$h_0$", fontsize=11, color=SOFT, va="center")
-    for y, name in ((2.4, "layer 1"), (3.15, "layer 2"), (4.55, "layer L")):
+    for y, name in ((2.4, "layer 0"), (3.15, "layer 1"), (4.55, "layer L - 1")):
         box(axes, 0, y, 5.4, 0.5, name, GREEN)
     for label, y in (("$h_1$", 2.65), ("$h_2$", 3.4), ("$h_L$ = last_hidden_state", 4.8)):
         axes.text(5.5, y, label, fontsize=11 if len(label) < 8 else 9, color=SOFT, va="center")

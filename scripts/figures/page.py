@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 from minibert.study.page import write_page
 
 TEXT = "The animal did not cross the street because it was too tired."
-LAYER, HEAD, TOKEN, KEY = 4, 2, "it", 2  # here this head looks from "it" to "animal"
+LAYER, HEAD, TOKEN, KEY = 3, 1, "it", 2  # counted from 0; here this head looks from "it" to "animal"
 
 
 def main() -> None:
@@ -31,9 +31,10 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 760}, color_scheme="light", locale="en-US")
         page.goto(Path(folder, "page.html").as_uri())
+        page.wait_for_selector("html[data-ready]")
         page.click("#tab-attention")
         page.fill("#layer", str(LAYER))
-        page.fill("#head", str(HEAD))
+        page.fill("#head-choice", str(HEAD))
         page.get_by_role("option", name=TOKEN, exact=True).click()
         page.evaluate(f"change({{key: {KEY}}})")
         page.screenshot(path=Path(__file__).with_suffix(".png"))

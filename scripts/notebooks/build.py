@@ -21,6 +21,7 @@ from nbclient import NotebookClient
 HERE = Path(__file__).resolve().parent
 LANGUAGES = ("en", "ko")
 TIMEOUT = 300  # seconds for one cell
+MAX_HTML = 100_000  # characters of an output that is kept
 
 
 def notebook(source: Path, language: str) -> nbformat.NotebookNode:
@@ -48,6 +49,9 @@ def execute(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
     NotebookClient(book, resources={"metadata": {"path": str(HERE)}}, **options).execute()
     for cell in book.cells:
         cell.metadata.pop("execution", None)  # the times of this run
+        for output in cell.get("outputs", []):
+            if len(output.get("data", {}).get("text/html", "")) > MAX_HTML:
+                del output["data"]["text/html"]  # a page with a model in it; its text says to run the cell
     book.metadata.pop("language_info", None)  # the version of this Python
     return book
 

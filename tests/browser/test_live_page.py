@@ -333,3 +333,26 @@ def test_rounded_weights_are_those_of_the_page() -> None:
     with torch.no_grad(), trace(small) as t:
         small(torch.tensor([[1, 2, 3]]))
     assert t["mlm.logits"].shape == (1, 3, 99)
+
+
+def test_a_page_lives_in_a_notebooks_frame(browser: Any, tmp_path: Path) -> None:
+    """A frame without an origin of its own: no storage, no clipboard, no address, and still everything works."""
+    model, tokenizer = study_page.load("minibert-tiny")
+    frame = study_page.show(model, tokenizer, "Paris is the [MASK] of France.")._repr_html_()
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{frame}", encoding="utf-8")
+    context = browser.new_context(offline=True, locale="en-US")
+    outside, trouble = context.new_page(), []
+    outside.on("pageerror", lambda error: trouble.append(str(error)))
+    outside.goto((tmp_path / "notebook.html").as_uri())
+    inside = next(frame for frame in outside.frames if frame.parent_frame)
+    inside.wait_for_selector("html[data-ready]")
+    found = inside.evaluate("minibert.run('I love Korea')")
+    assert found["tokens"] == ["[CLS]", "i", "love", "korea", "[SEP]"]
+    inside.fill("#edit", "so it is")
+    inside.click("#tab-attention")
+    inside.wait_for_function("() => shown.live && count === 5")
+    inside.click("#attention-map")
+    inside.click("#copy")
+    inside.wait_for_function("() => document.getElementById('copy').textContent === 'Copied'")
+    assert trouble == []
+    context.close()

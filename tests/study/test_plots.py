@@ -17,8 +17,10 @@ TOKENS = ["[CLS]", "나는", "love", "##ly", "[SEP]"]
 def test_attention_draws_a_map_for_each_head() -> None:
     probabilities = torch.randn(6, 5, 5).softmax(-1).requires_grad_()
     figure = plot_attention(TOKENS, probabilities)
-    assert len(figure.axes) == 6
-    for axes, values in zip(figure.axes, probabilities, strict=True):
+    *maps, colours = figure.axes
+    assert colours.get_ylabel() == "probability" and figure.get_suptitle() == "Attention"
+    assert [axes.get_title() for axes in maps] == [f"head {i}" for i in range(6)]
+    for axes, values in zip(maps, probabilities, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), values.detach())
         assert [label.get_text() for label in axes.get_xticklabels()] == TOKENS
     figure.savefig(file := io.BytesIO(), dpi=30)
@@ -26,7 +28,7 @@ def test_attention_draws_a_map_for_each_head() -> None:
 
 
 def test_attention_takes_one_head() -> None:
-    (axes,) = plot_attention(TOKENS, torch.eye(5)).axes
+    axes, _ = plot_attention(TOKENS, torch.eye(5), "Layer 3, head 1").axes
     np.testing.assert_array_equal(axes.images[0].get_array(), np.eye(5))
 
 
@@ -36,6 +38,7 @@ def test_similarity_is_the_cosine_between_neighbouring_layers() -> None:
     axes = plot_similarity(TOKENS, states).axes[0]
     drawn = axes.images[0].get_array()
     assert drawn.shape == (3, 5)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["layer 0", "layer 1", "layer 2"]
     np.testing.assert_allclose(drawn[1], 1.0, atol=1e-6)
     a, b = states[0][3].numpy(), states[1][3].numpy()
     np.testing.assert_allclose(drawn[0, 3], a @ b / np.linalg.norm(a) / np.linalg.norm(b), atol=1e-6)
@@ -44,10 +47,23 @@ def test_similarity_is_the_cosine_between_neighbouring_layers() -> None:
 def test_pca_keeps_distances_of_points_on_a_plane() -> None:
     plane = torch.randn(6, 2)
     vectors = plane @ torch.linalg.qr(torch.randn(10, 2))[0].T + 5
-    axes = plot_pca(list("abcdef"), vectors, groups=[0, 0, 1, 1, 2, 2]).axes[0]
-    points = torch.as_tensor(np.asarray(axes.collections[0].get_offsets())).float()
+    figure = plot_pca(list("abcdef"), vectors, groups=["x", "x", "y", "y", "z", "z"])
+    axes = figure.axes[0]
+    points = torch.cat([torch.as_tensor(np.asarray(c.get_offsets())).float() for c in axes.collections])
     torch.testing.assert_close(torch.cdist(points, points), torch.cdist(vectors, vectors), atol=1e-3, rtol=1e-3)
     assert [text.get_text() for text in axes.texts] == list("abcdef")
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["x", "y", "z"]
+
+
+def test_labels_stay_inside_the_frame() -> None:
+    labels = ["a rather long label of a point"] * 8
+    figure = plot_pca(labels, torch.randn(8, 4))
+    figure.savefig(io.BytesIO(), dpi=60)
+    (axes,) = figure.axes
+    frame = axes.get_window_extent()
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert frame.x0 <= box.x0 and box.x1 <= frame.x1
 
 
 def test_errors_say_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
