@@ -8,24 +8,54 @@ are imported by the command that needs them, so that `--help` answers at once.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import minibert
 from minibert.cli import convert, embed, fill_mask, finetune, info, pretrain, search, tokenize, verify, view
-from minibert.cli.common import UsageError
+from minibert.cli.common import Parser, UsageError
 
 COMMANDS = (embed, search, tokenize, fill_mask, info, convert, view, verify, pretrain, finetune)
+# one for each, in `minibert` alone and at the end of its --help; a test parses them
+EXAMPLES = {
+    "embed": '"I love Korea" "Paris is in France"',
+    "search": '"Where is Paris?" --corpus lines.txt',
+    "tokenize": '"I love Korea"',
+    "fill-mask": '"Paris is the [MASK] of France."',
+    "info": "bert-base-uncased",
+    "convert": "--model old/checkpoint new/folder",
+    "view": '"I love Korea" --out page.html',
+    "verify": "bert-base-uncased",
+    "pretrain": "--config configs/tiny.json --corpus corpus.txt --output out/tiny",
+    "finetune": "classification --train train.tsv --dev dev.tsv --output out/labels",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    options = build_parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    parser = build_parser()
+    commands = commands_of(parser)
+    if not arguments:
+        print(overview(commands))
+        return 0
+    if not arguments[0].startswith("-") and arguments[0] not in commands:
+        print(f"minibert: there is no command {arguments[0]!r}{_nearest(arguments[0], commands)}", file=sys.stderr)
+        return 2
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        known = commands[options.command]._option_string_actions
+        what = f"option {unknown[0]}" if unknown[0].startswith("-") else f"place for {unknown[0]!r}"
+        advice = f"minibert {options.command} --help lists what there is"
+        nearest = _nearest(unknown[0].partition("=")[0], known)
+        print(f"minibert {options.command}: there is no {what}{nearest}; {advice}", file=sys.stderr)
+        return 2
     warnings.showwarning = _show_warning
     try:
         code: int = options.run(options) or 0
@@ -61,12 +91,32 @@ def _drop_output() -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every command."""
-    parser = argparse.ArgumentParser(prog="minibert", description="A small, exact BERT.")
+    parser = Parser(prog="minibert", description="A small, exact BERT.")
     parser.add_argument("--version", action="version", version=f"minibert {minibert.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)
+    for name, command_parser in commands.choices.items():
+        command_parser.epilog = f"example: minibert {name} {EXAMPLES[name]}"
     return parser
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parser of each command by its name."""
+    return next(dict(action.choices or {}) for action in parser._actions if action.dest == "command")
+
+
+def overview(commands: dict[str, argparse.ArgumentParser]) -> str:
+    """Every command with its summary and one example."""
+    lines = [f"minibert {minibert.__version__}: a small, exact BERT. minibert COMMAND --help says more.", ""]
+    for name, parser in commands.items():
+        lines += [f"{name:<10} {parser.description}", f"{'':<10} minibert {name} {EXAMPLES[name]}"]
+    return "\n".join(lines)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def _sentence(error: BaseException) -> str:

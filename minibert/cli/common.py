@@ -5,16 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from minibert.files import Source, read_lines
+from minibert.files import BUNDLED_MODELS, Source, read_lines
 
 if TYPE_CHECKING:
     from minibert.sentences.embedder import SentenceEmbedder
+    from minibert.tokenization.tokenizer import BertTokenizer
 
 DEFAULT_MODEL = "minibert-tiny"
+
+
+class Parser(argparse.ArgumentParser):
+    """Says in one sentence what is wrong with the arguments, where argparse prints the usage of everything."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends with exit code 2."""
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help says more\n")
 
 
 class UsageError(ValueError):
@@ -64,6 +74,17 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
     for first in lines:
         return chain([first], lines)
     raise ValueError("there is no text: the input is empty.")
+
+
+def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:
+    """Warns once where the vocabulary does not know what a text is written in."""
+    from minibert.tokenization.coverage import coverage_warning
+
+    for text in texts:
+        if sentence := coverage_warning(tokenizer, text):
+            korean = BUNDLED_MODELS / "minibert-ko"
+            advice = " Try --model minibert-ko." if "Hangul" in sentence and korean.is_dir() else ""
+            return warnings.warn(f"{text!r:.40}: {sentence}{advice}", stacklevel=2)
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from minibert.cli.common import (
     UsageError,
@@ -15,7 +17,12 @@ from minibert.cli.common import (
     load_embedder,
     print_json,
     texts_of,
+    warn_of_coverage,
 )
+from minibert.cli.terminal import MAX_SHOWN, describe_vectors
+
+if TYPE_CHECKING:
+    from minibert.sentences.embedder import SentenceEmbedder
 
 
 def add(commands: Any) -> None:
@@ -31,7 +38,7 @@ def add(commands: Any) -> None:
         "--overflow", default="truncate", choices=["truncate", "mean"], help="what to do with long texts"
     )
     parser.add_argument(
-        "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, whole or not at all"
+        "-o", "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, whole or not at all"
     )
     parser.add_argument("--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop")
     formats = ["npy", "safetensors", "jsonl", "parquet"]
@@ -69,6 +76,8 @@ def run(options: argparse.Namespace) -> None:
         )
     elif options.out:
         report = encode_file(embedder, texts, options.out, show_progress=show_progress, **settings)
+    elif sys.stdout is not None and sys.stdout.isatty() and not options.json:
+        return show(embedder, texts, settings)
     else:
         for window, vectors in embedder.encode_stream(texts, **settings):
             for text, vector in zip(window, vectors, strict=True):
@@ -82,3 +91,14 @@ def run(options: argparse.Namespace) -> None:
         cut = "were cut there (--overflow mean takes all of them in)"
         done = cut if options.overflow == "truncate" else "were averaged over windows"
         print(f"{report.overlong} texts have more than {embedder.max_length} tokens and {done}")
+
+
+def show(embedder: SentenceEmbedder, texts: Iterable[str], settings: dict[str, Any]) -> None:
+    """Describes the vectors of the first texts to the person at the terminal, and counts all of them."""
+    texts = iter(texts)
+    first = list(islice(texts, MAX_SHOWN))
+    if not first:
+        raise UsageError("no text given.")
+    warn_of_coverage(embedder.tokenizer, first)
+    vectors = embedder.encode(first, **settings)
+    print(describe_vectors(first, vectors, len(first) + sum(1 for _ in texts)))

@@ -6,7 +6,7 @@ import argparse
 import warnings
 from typing import Any
 
-from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of
+from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of, warn_of_coverage
 
 
 def add(commands: Any) -> None:
@@ -32,6 +32,7 @@ def run(options: argparse.Namespace) -> None:
             f"{options.model} was not trained to fill masks, for it has no {lacking}; pass another --model."
         )
     tokenizer = BertTokenizer.from_pretrained(source)
+    warn_of_coverage(tokenizer, texts)
     for text, masks in zip(texts, fill_mask(model, tokenizer, texts, options.top), strict=True):
         if options.json:
             print_json({"text": text, "masks": masks})

@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--pad-to", type=int, metavar="N", help="fill up with [PAD] to N tokens, to see the mask at work"
     )
-    parser.add_argument("--out", default="page.html", metavar="FILE", help="the page (default: %(default)s)")
+    parser.add_argument("-o", "--out", default="page.html", metavar="FILE", help="the page (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,0 +1,42 @@
+"""Whether a vocabulary knows the script of a text: a text in single letters tells a model next to nothing."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+
+from minibert.tokenization.tokenizer import BertTokenizer
+
+MIN_PIECES = 4  # a text of one or two letters is no sign of anything
+_NAMES = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese"}
+
+
+def coverage_warning(tokenizer: BertTokenizer, text: str) -> str:
+    """A sentence where more than half of a text falls into single letters or unknown tokens; else nothing.
+
+    >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "ㅎ", "##ㅏ", "##ㄴ"]
+    >>> tokenizer = BertTokenizer(words, do_lower_case=False)
+    >>> coverage_warning(tokenizer, "hello")
+    ''
+    >>> coverage_warning(tokenizer, "ㅎㅏㄴ ㅎㅏㄴ")
+    "6 of 6 pieces are single letters: this model's vocabulary knows no Hangul words."
+    """
+    special = set(tokenizer.all_special_tokens) - {tokenizer.unk_token}
+    pieces = [piece for piece in tokenizer.tokenize(text) if piece not in special]
+    unknown = pieces.count(tokenizer.unk_token)
+    letters = sum(len(piece.removeprefix("##")) == 1 and piece.removeprefix("##").isalpha() for piece in pieces)
+    if text.isascii():
+        return ""
+    if 2 * unknown > len(pieces):
+        return (
+            f"{unknown} of {len(pieces)} pieces are {tokenizer.unk_token}: this model's vocabulary does not know "
+            "these characters."
+        )
+    if len(pieces) < MIN_PIECES or 2 * letters <= len(pieces):
+        return ""
+    scripts = Counter(unicodedata.name(char, "?").split()[0] for char in text if not char.isascii())
+    script = scripts.most_common(1)[0][0]
+    return (
+        f"{letters} of {len(pieces)} pieces are single letters: this model's vocabulary knows no "
+        f"{_NAMES.get(script, script.capitalize())} words."
+    )

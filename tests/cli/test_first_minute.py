@@ -1,0 +1,77 @@
+"""What a newcomer types first: nothing at all, typing errors, a terminal, a script that the model never saw."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minibert.cli import EXAMPLES, build_parser, commands_of, main
+from minibert.cli.terminal import MAX_SHOWN, describe_vectors
+
+
+def test_alone_it_lists_every_command_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    for name, example in EXAMPLES.items():
+        assert f"minibert {name} {example}" in out
+
+
+def test_every_command_has_an_example_that_parses() -> None:
+    parser = build_parser()
+    assert commands_of(parser).keys() == EXAMPLES.keys()
+    for name, example in EXAMPLES.items():
+        assert parser.parse_args([name, *shlex.split(example)]).command == name
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("emebd hello", "there is no command 'emebd'; did you mean embed?"),
+        ("qqqq", "there is no command 'qqqq'"),
+        ("view hello --output x.html", "minibert view: there is no option --output; did you mean --out?"),
+        ("embed hello --pooing=cls", "did you mean --pooling?"),
+        ("view one two", "there is no place for 'two'"),
+        ("embed --precision fp8 hello", "invalid choice: 'fp8'"),
+        ("search", "the following arguments are required: QUERY, --corpus"),
+    ],
+)
+def test_a_typing_error_gets_one_sentence(typed: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main(shlex.split(typed))
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    out, err = capsys.readouterr()
+    assert code == 2 and not out
+    assert sentence in err and err.count("\n") == 1
+
+
+def test_at_a_terminal_vectors_are_described(tmp_path: Path) -> None:
+    """A real terminal: through a pipe the same command prints every number (see test_cli)."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "minibert", "embed", "I love Korea", "Paris is in France"]
+    subprocess.run(command, stdout=theirs, check=True)
+    os.close(theirs)
+    text = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert text.startswith("2 x ") and "cosines" in text and len(text) < 1000
+
+
+def test_the_table_of_many_texts_stays_small() -> None:
+    vectors = np.eye(MAX_SHOWN, 5, dtype=np.float32)
+    text = describe_vectors(["한국어로 쓴 아주 긴 문장은 두 칸씩 차지합니다"] * MAX_SHOWN, vectors, 1000)
+    assert "1000 x 5 numbers" in text and f"and {1000 - MAX_SHOWN} more" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("text", ["나는 [MASK]을 사랑합니다.", "🎉🎉🎉 🎊 [MASK]"])
+def test_a_text_the_model_never_saw_is_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fill-mask", text]) == 0
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "this model's vocabulary" in err
