@@ -12,15 +12,18 @@ import numpy as np
 import pytest
 import torch
 from conftest import CHECKOUT, tiny_config
+from safetensors.torch import load_file
 
-from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer
+from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer, SentenceEmbedder
 from minibert.training.data import pack
 from minibert.training.pretraining import single_texts
 
 sys.path.append(str(CHECKOUT / "scripts"))
 
+from make_models import Recipe  # noqa: E402
 from recipe import measures, student, texts  # noqa: E402
 from recipe.e5 import E5File, E5Tokenizer  # noqa: E402
+from recipe.models import MODELS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -191,3 +194,25 @@ def test_e5_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "other.bin").write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(ValueError, match="does not begin like"):
         E5File.read(tmp_path / "other.bin")
+
+
+def test_the_folder_that_is_given_away_gives_vectors_of_length_1(tmp_path: Path) -> None:
+    """In bf16 and the official format: sentence-transformers makes the same vectors of it."""
+    from sentence_transformers import SentenceTransformer
+
+    recipe = Recipe(tmp_path, tmp_path, tmp_path)
+    trained = BertForPreTraining(tiny_config(vocab_size=30522, max_position_embeddings=512))
+    trained.save_pretrained(tmp_path / "en-decayed" / "model")
+    recipe.save(MODELS["en"], tmp_path / "minibert-en")
+
+    tensors = load_file(tmp_path / "minibert-en" / "model.safetensors")
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.bfloat16}
+    model = BertForPreTraining.from_pretrained(tmp_path / "minibert-en")
+    assert model.dtype == torch.float32
+    assert model.load_report is not None
+    assert model.load_report.problems("BertForPreTraining") == []
+    said = ["A man is eating.", "누가 점심을 먹는다."]
+    ours = np.asarray(SentenceEmbedder.from_pretrained(tmp_path / "minibert-en").encode(said))
+    theirs = SentenceTransformer(str(tmp_path / "minibert-en"), device="cpu").encode(said)
+    np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
