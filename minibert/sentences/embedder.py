@@ -437,7 +437,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
 
     def _head(self, prompt: str) -> int:
         """Tokens that begin every window: [CLS] and the prompt's."""
-        return len(self.tokenizer(prompt, verbose=False)["input_ids"]) - 1
+        return len(self.tokenizer(prompt, verbose=False)["input_ids"]) - 1 if prompt else 1
 
     def _skip(self, prompt: str) -> int:
         """Tokens at the start of every row that pooling leaves out."""

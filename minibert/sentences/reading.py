@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minibert.extras import need
 from minibert.files import read_json
 from minibert.sentences.vectors import Vectors
 
@@ -116,11 +117,8 @@ def _jsonl(path: Path) -> Any:
 
 
 def _parquet(path: Path) -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError("reading .parquet needs pyarrow: pip install 'minibert[parquet]'.") from None
-    column = pyarrow.parquet.read_table(path, columns=["vector"])["vector"].combine_chunks()
+    parquet = need("pyarrow.parquet", "parquet", "Reading .parquet")
+    column = parquet.read_table(path, columns=["vector"])["vector"].combine_chunks()
     return column.flatten().to_numpy().reshape(len(column), -1)
 
 

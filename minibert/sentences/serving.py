@@ -15,7 +15,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -76,16 +76,24 @@ class Batched:
             BusyError: `max_pending` texts are waiting.
             RuntimeError: it has been closed.
         """
-        rows, skip = self._tokenize(text, prompt, prompt_name)
-        request = _Request(text, rows, skip, Future())
+        return self.submit_all([text], prompt=prompt, prompt_name=prompt_name)[0]
+
+    def submit_all(
+        self, texts: Sequence[str], *, prompt: str | None = None, prompt_name: str | None = None
+    ) -> list[Future[Vector]]:
+        """As `submit` for several texts, of which all wait or, when there is an error, none."""
+        requests = [
+            _Request(text, *self._tokenize(text, prompt, prompt_name), Future[Vector]())  # in the caller's thread
+            for text in texts
+        ]
         with self._changed:
             if self._closed:
                 raise RuntimeError("this Batched is closed: call embedder.batched() for another one.")
-            if len(self._waiting) >= self._max_pending:
-                raise BusyError(f"{self._max_pending} texts are waiting; ask again later.")
-            self._waiting.append(request)
+            if len(self._waiting) + len(requests) > self._max_pending:
+                raise BusyError(f"{len(self._waiting)} texts are waiting, of at most {self._max_pending}; ask later.")
+            self._waiting.extend(requests)
             self._changed.notify()
-        return request.future
+        return [request.future for request in requests]
 
     def encode(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Vector:
         """The vector (D,) of a text; errors as `submit`, or that this text's vector is not finite."""

@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,14 +23,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.checkpoint import write_tensors
 from minibert.config import BertConfig
-from minibert.files import write_json
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
 from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.folder import Dense, Normalize
 from minibert.sentences.search import similarity
 from minibert.sentences.vectors import Vectors
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -67,7 +63,7 @@ class SimilarityModel(PreTrainedModel):
 
     def save_pretrained(self, folder: Path_) -> None:
         """Writes a folder that `SentenceEmbedder` and sentence-transformers load."""
-        _save(self.embedder, Path(folder))
+        self.embedder.save_pretrained(folder)
 
 
 @dataclass(frozen=True)
@@ -260,39 +256,3 @@ def retrieval_scores(
             row[positives[texts[number]]] = -np.inf
             ranks.append(int((row > score).sum()))
     return {f"accuracy@{k}": float(np.mean([rank < k for rank in ranks])) for k in at}
-
-
-def _save(embedder: SentenceEmbedder, folder: Path) -> None:
-    embedder.model.save_pretrained(folder)
-    embedder.tokenizer.save_pretrained(folder)
-    write_json(folder / "sentence_bert_config.json", {"max_seq_length": embedder.max_length, "do_lower_case": False})
-    names = {"mean": "mean_tokens", "max": "max_tokens", "cls": "cls_token", "mean_sqrt_len": "mean_sqrt_len_tokens"}
-    if any(name not in names for name in embedder.pooling) or embedder.layers != [len(embedder.model.encoder.layer)]:
-        raise ValueError(f"a sentence-transformers folder cannot hold pooling {embedder.pooling} of {embedder.layers}.")
-    pooling: dict[str, Any] = {f"pooling_mode_{mode}": name in embedder.pooling for name, mode in names.items()}
-    pooling |= {"word_embedding_dimension": embedder.model.config.hidden_size}
-    contents: list[tuple[str, dict[str, Any]]] = [("Transformer", {}), ("Pooling", pooling)]
-    for step in embedder.steps:
-        if isinstance(step, Dense):
-            sizes = {"in_features": step.linear.in_features, "out_features": step.linear.out_features}
-            activation = f"torch.nn.modules.activation.{type(step.activation).__name__}"
-            config = {**sizes, "bias": step.linear.bias is not None, "activation_function": activation}
-            contents.append(("Dense", config))
-        elif isinstance(step, Normalize):
-            contents.append(("Normalize", {}))
-    modules = []
-    for number, (kind, config) in enumerate(contents):
-        path = f"{number}_{kind}" if number else ""
-        modules.append(
-            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        )
-        if number:
-            (folder / path).mkdir(exist_ok=True)
-        if number and config:
-            write_json(folder / path / "config.json", config)
-        if kind == "Dense":
-            tensors = {name: tensor.detach() for name, tensor in embedder.steps[number - 2].state_dict().items()}
-            write_tensors(folder / path / "model.safetensors", tensors)
-    write_json(folder / "modules.json", modules)
-    prompts = {"prompts": embedder.prompts, "default_prompt_name": embedder.default_prompt_name}
-    write_json(folder / "config_sentence_transformers.json", prompts)

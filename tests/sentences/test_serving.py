@@ -99,7 +99,7 @@ class TestTrouble:
             while batched.pending:
                 time.sleep(0.001)
             second, third = batched.submit("world"), batched.submit("x")
-            with pytest.raises(BusyError, match="2 texts are waiting; ask again later"):
+            with pytest.raises(BusyError, match="2 texts are waiting, of at most 2; ask later"):
                 batched.submit("trees")
             assert second.cancel()
             go_on.set()

@@ -1,0 +1,154 @@
+"""Sentence vectors inside the tools that store, search and serve them."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import CHECKOUT
+from tiny_folder import WORDS, sentence_folder
+
+from minibert import SentenceEmbedder, nearest
+from minibert.sentences.adapters import SentenceVectorizer
+
+pytestmark = pytest.mark.ecosystem
+TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    prompts = {"prompts": {"query": "query: ", "document": ""}}
+    steps = ("Pooling", {"pooling_mode": "mean"}), ("Normalize", {})
+    return sentence_folder(tmp_path_factory.mktemp("tiny"), *steps, config_sentence_transformers=prompts)
+
+
+@pytest.fixture(scope="module")
+def embedder(folder: Path) -> SentenceEmbedder:
+    return SentenceEmbedder.from_pretrained(folder, precision=None)
+
+
+def expected(embedder: SentenceEmbedder, query: str, top: int) -> list[str]:
+    rows, _ = nearest(embedder.encode_query(query), embedder.encode_document(TEXTS), top)
+    return [TEXTS[row] for row in rows[0]]
+
+
+def test_langchain(embedder: SentenceEmbedder) -> None:
+    stores = pytest.importorskip("langchain_core.vectorstores")
+    store = stores.InMemoryVectorStore(embedder)
+    store.add_texts(TEXTS)
+    found = store.similarity_search("tall trees in korea", k=5)
+    assert [document.page_content for document in found] == expected(embedder, "tall trees in korea", 5)
+
+
+async def _search(store: Any, query: str) -> list[str]:
+    return [document.page_content for document in await store.asimilarity_search(query, k=5)]
+
+
+def test_langchain_awaited(embedder: SentenceEmbedder) -> None:
+    import asyncio
+
+    stores = pytest.importorskip("langchain_core.vectorstores")
+    store = stores.InMemoryVectorStore(embedder)
+    store.add_texts(TEXTS)
+    assert asyncio.run(_search(store, "hello world")) == expected(embedder, "hello world", 5)
+
+
+def test_faiss(embedder: SentenceEmbedder) -> None:
+    faiss = pytest.importorskip("faiss")
+    index = faiss.IndexFlatIP(embedder.dimension)
+    index.add(embedder.encode_document(TEXTS))
+    _, rows = index.search(embedder.encode_query(["tall trees in korea"]), 5)
+    assert [TEXTS[row] for row in rows[0]] == expected(embedder, "tall trees in korea", 5)
+
+
+def test_hnswlib(embedder: SentenceEmbedder) -> None:
+    hnswlib = pytest.importorskip("hnswlib")
+    index = hnswlib.Index(space="cosine", dim=embedder.dimension)
+    index.init_index(max_elements=len(TEXTS), random_seed=0)
+    index.add_items(embedder.encode_document(TEXTS), num_threads=1)
+    index.set_ef(len(TEXTS))
+    rows, _ = index.knn_query(embedder.encode_query("tall trees in korea"), k=5)
+    assert [TEXTS[row] for row in rows[0]] == expected(embedder, "tall trees in korea", 5)
+
+
+def test_pandas(embedder: SentenceEmbedder) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": TEXTS}).sample(frac=1, random_state=0)
+    table["vector"] = list(embedder.encode(table["text"]))
+    for text, vector in zip(table["text"], table["vector"], strict=True):
+        np.testing.assert_allclose(vector, embedder.encode(text), atol=1e-6)
+        break
+    assert np.stack(table["vector"]).shape == (100, 32)
+    with pytest.raises(ValueError, match="texts should be strings, but number 1 is"):
+        embedder.encode(pandas.Series(["a", None]))
+
+
+class TestScikitLearn:
+    LABELS = [int("trees" in text) for text in TEXTS]
+
+    def test_cross_validation(self, folder: Path) -> None:
+        pytest.importorskip("sklearn")
+        from sklearn.base import clone
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.model_selection import cross_val_score
+        from sklearn.pipeline import make_pipeline
+
+        pipeline = make_pipeline(SentenceVectorizer(str(folder)), LogisticRegression(C=1000, max_iter=1000))
+        scores = cross_val_score(pipeline, TEXTS, self.LABELS, cv=2, n_jobs=2)
+        vectors = SentenceEmbedder.from_pretrained(folder).encode(TEXTS)
+        assert scores.tolist() == cross_val_score(pipeline[-1], vectors, self.LABELS, cv=2).tolist()
+        assert clone(pipeline).get_params()["sentencevectorizer__model"] == str(folder)
+
+    def test_it_is_loaded_when_needed(self, folder: Path) -> None:
+        import pickle
+
+        vectorizer = SentenceVectorizer("there/is/no/such/folder")
+        with pytest.raises(FileNotFoundError):
+            vectorizer.fit(TEXTS).transform(TEXTS)
+        vectorizer.set_params(model=str(folder), truncate_dim=8)
+        assert vectorizer.fit_transform(TEXTS).shape == (100, 8)
+        assert vectorizer.get_feature_names_out().tolist()[-1] == "vector7"
+        again = pickle.loads(pickle.dumps(vectorizer))
+        assert "_embedder" not in vars(again) and again.get_params() == vectorizer.get_params()
+        assert repr(again).startswith("SentenceVectorizer(model=")
+        with pytest.raises(TypeError, match="SentenceVectorizer has no option 'truncate'; did you mean 'truncate_dim'"):
+            vectorizer.set_params(truncate=1)
+
+
+class TestFastApi:
+    @pytest.fixture
+    def client(self, embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch) -> Any:
+        pytest.importorskip("fastapi")
+        from fastapi.testclient import TestClient
+
+        monkeypatch.syspath_prepend(str(CHECKOUT / "scripts"))
+        sys.modules.pop("serve", None)
+        from serve import create_app
+
+        with TestClient(create_app(embedder, max_pending=8)) as client:
+            yield client
+
+    def test_vectors(self, client: Any, embedder: SentenceEmbedder) -> None:
+        def ask(text: str) -> list[float]:
+            answer = client.post("/embed", json={"texts": [text], "prompt_name": "query"})
+            assert answer.status_code == 200, answer.text
+            vector: list[float] = answer.json()["vectors"][0]
+            return vector
+
+        with ThreadPoolExecutor(4) as threads:
+            np.testing.assert_allclose(list(threads.map(ask, TEXTS[:8])), embedder.encode_query(TEXTS[:8]), atol=1e-6)
+
+    def test_health_and_limits(self, client: Any) -> None:
+        health = client.get("/health")
+        assert health.status_code == 200 and health.json()["dimension"] == 32
+        for texts in (["x"] * 257, ["x" * 20_001], [3]):
+            assert client.post("/embed", json={"texts": texts}).status_code == 422
+        wrong = client.post("/embed", json={"texts": ["x"], "prompt_name": "q"})
+        assert wrong.status_code == 422 and "there is no prompt 'q'" in wrong.json()["detail"]
+        busy = client.post("/embed", json={"texts": ["x"] * 9})
+        assert busy.status_code == 503 and busy.headers["retry-after"] == "1"
+        assert client.post("/embed", json={"texts": []}).json() == {"vectors": []}
