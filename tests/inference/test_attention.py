@@ -1,0 +1,50 @@
+"""Attention for inference against torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from minibert.attention import sdpa_attention
+from minibert.inference import attention
+from minibert.inference.attention import bf16_attention, packed_attention
+from minibert.layouts import Layout, PackedLayout, PaddedLayout
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def heads(*tokens: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """Queries, keys and values of 3 heads of 16, as the encoder's joined product lays them out."""
+    torch.manual_seed(0)
+    return list(torch.randn(*tokens, 3, 3, 16).to(dtype).unbind(-3))
+
+
+PADDED = torch.tensor([[1] * 9, [1] * 5 + [0] * 4])
+LAYOUTS = [
+    (PaddedLayout(), (2, 9)),
+    (PaddedLayout(PADDED), (2, 9)),
+    (PaddedLayout(torch.ones(9, 9).tril().expand(2, 9, 9)), (2, 9)),
+    (PackedLayout([9, 9, 4, 1, 1, 17]), (41,)),
+]
+
+
+@pytest.mark.parametrize("by_products", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("layout", "tokens"), LAYOUTS)
+def test_in_bfloat16(
+    layout: Layout, tokens: tuple[int, ...], dtype: torch.dtype, by_products: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "MIN_TOKENS_FOR_PRODUCTS", 1 if by_products else 1000)
+    query, key, value = heads(*tokens, dtype=dtype)
+    received, weights = bf16_attention(query, key, value, layout, 0.0)
+    expected, _ = sdpa_attention(query.float(), key.float(), value.float(), layout, 0.0)
+    assert received.dtype == dtype and weights is None
+    assert (received.float() - expected).norm() < 0.02 * expected.norm()  # 8 significant bits, thrice rounded
+
+
+def test_packed_in_float32() -> None:
+    layout = PackedLayout([20, 20, 16, 9, 9, 9, 1])
+    query, key, value = heads(84)
+    received, _ = packed_attention(query, key, value, layout, 0.0)
+    torch.testing.assert_close(received, sdpa_attention(query, key, value, layout, 0.0)[0])
