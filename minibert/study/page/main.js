@@ -6,6 +6,7 @@ const DRAW = {
 };
 
 function change(changes) {
+  if (changes.section && changes.section !== state.section) document.querySelector("main").scrollTop = 0;
   Object.assign(state, changes);
   draw();
 }
@@ -109,6 +110,7 @@ async function start() {
   rebuild();
   if (live && (!photograph.complete || (known && !same(requested(), request)))) await refresh();
   if (live && state.other) await compareTexts();
+  if (state.tour >= 0) goTo(state.tour);
   root.dataset.ready = "yes";
   window.onhashchange = async () => { // somebody wrote into the address: what the page writes itself makes no event
     recall();

@@ -81,6 +81,7 @@ function drawFrame() {
   if (chip.offsetLeft < strip.scrollLeft || chip.offsetLeft + chip.offsetWidth > strip.scrollLeft + strip.clientWidth) {
     strip.scrollLeft = chip.offsetLeft - strip.clientWidth / 2;
   }
+  $("mask").disabled = piece(state.token) === "[MASK]" && !state.masked.includes(state.token);
   $("mask").textContent = t(state.masked.includes(state.token) ? "unmask" : "mask", { token: piece(state.token) });
 }
 
