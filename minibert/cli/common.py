@@ -70,7 +70,7 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
         return list(options.texts)
     if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
-    lines = chain.from_iterable(read_lines(name) for name in options.file or ["-"])
+    lines = chain.from_iterable(_texts_of_file(name, options) for name in options.file or ["-"])
     for first in lines:
         return chain([first], lines)
     raise ValueError("there is no text: the input is empty.")
@@ -85,6 +85,15 @@ def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:
             korean = BUNDLED_MODELS / "minibert-ko"
             advice = " Try --model minibert-ko." if "Hangul" in sentence and korean.is_dir() else ""
             return warnings.warn(f"{text!r:.40}: {sentence}{advice}", stacklevel=2)
+
+
+def _texts_of_file(name: str, options: argparse.Namespace) -> Iterable[str]:
+    """The lines of a file; of a command that has `--column`, the texts of tables and folders, too."""
+    if name == "-" or not hasattr(options, "column"):
+        return read_lines(name)
+    from minibert.sentences.inputs import read_texts
+
+    return read_texts(name, options.column, options.id_column)
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

@@ -38,8 +38,10 @@ def add(commands: Any) -> None:
         "--overflow", default="truncate", choices=["truncate", "mean"], help="what to do with long texts"
     )
     parser.add_argument(
-        "-o", "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, whole or not at all"
+        "--column", default="text", help="of the texts in --file, if that is .jsonl, .csv, .tsv, .parquet"
     )
+    parser.add_argument("--id-column", metavar="COLUMN", help="kept beside the vectors in .jsonl and .parquet")
+    parser.add_argument("-o", "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, atomically")
     parser.add_argument("--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop")
     formats = ["npy", "safetensors", "jsonl", "parquet"]
     parser.add_argument("--format", default="npy", choices=formats, help="of the shards (default: %(default)s)")
@@ -56,6 +58,8 @@ def run(options: argparse.Namespace) -> None:
     rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
     if options.out and options.out_dir:
         raise UsageError("give --out or --out-dir, not both.")
+    if options.id_column and not (options.out or f".{options.format}").endswith((".jsonl", ".parquet")):
+        raise UsageError("--id-column needs .jsonl or .parquet to be kept in; others hold the vectors alone, in order.")
     if world_size > 1 and not (options.out_dir and options.file and "-" not in options.file):
         raise UsageError("under torchrun give --file and --out-dir: each process writes shards of its own.")
     embedder = load_embedder(options, options.normalize)

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -26,9 +28,10 @@ from typing import Any
 
 import torch
 
-from minibert.files import check_target, file_sha256, only_run_in, read_json, replacing, write_json
+from minibert.files import check_target, file_sha256, only_run_in
 from minibert.inference.batching import Progress
 from minibert.sentences.embedder import SentenceEmbedder
+from minibert.sentences.storage import Location
 from minibert.sentences.texts import CHUNK_TEXTS, check_texts, iter_texts
 from minibert.sentences.vectors import FORMATS, open_vectors, vector_format
 
@@ -60,7 +63,8 @@ def encode_file(
     Args:
         embedder: what makes the vectors.
         texts: read one after the other.
-        path: the file; its ending says the format, see `minibert.sentences.vectors.open_vectors`.
+        path: the file, a path or a URI (see `minibert.sentences.storage.Location`); its ending says the format, see
+            `minibert.sentences.vectors.open_vectors`.
         show_progress: a tqdm bar with tokens per second.
         options: as in `SentenceEmbedder.encode`.
 
@@ -68,11 +72,14 @@ def encode_file(
         ValueError: a format or an option that does not exist, or something that is not a text.
         OSError: the file cannot be written, FileNotFoundError when its folder does not exist.
     """
-    file_format, path = vector_format(path), check_target(path)
+    target = Location(path)
+    file_format = vector_format(target.path)
+    if target.fs is None:
+        check_target(path)
     texts = iter_texts(texts)
     with Progress(show_progress) as progress:
         settings = embedder.chunk_options(**options)
-        return _write(embedder, texts, path, file_format, settings, progress)
+        return _write(embedder, texts, target, file_format, settings, progress)[0]
 
 
 def encode_corpus(
@@ -95,7 +102,7 @@ def encode_corpus(
     Args:
         embedder: what makes the vectors.
         texts: read one after the other, a shard at a time.
-        folder: where the shards go; made when it does not exist.
+        folder: where the shards go, a path or a URI; made when it does not exist.
         file_format: one of `minibert.sentences.vectors.FORMATS`.
         shard_size: texts in a shard.
         rank: number of this process.
@@ -116,12 +123,14 @@ def encode_corpus(
         raise ValueError(f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}.")
     settings = embedder.chunk_options(**options)
     texts = iter_texts(texts)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    target = Location(folder)
+    target.make_folder()
     about = {"file_format": file_format, "shard_size": shard_size, **settings, **_describe(embedder)}
     report, lines = CorpusReport(), 0
-    with only_run_in(folder, rank), Progress(show_progress) as progress:
-        _check_manifest(folder / "manifest.json", about)
+    # object stores have no locks; there, two runs at a time do their work twice, and write the same
+    alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
+    with alone, Progress(show_progress) as progress:
+        _check_manifest(target, about)
         settings_hash = _sha256_of_json(about)
         for number in count():
             shard = check_texts(list(islice(texts, shard_size)))
@@ -129,66 +138,79 @@ def encode_corpus(
                 break
             lines += len(shard)
             if number % world_size == rank:
-                path = folder / f"shard-{number:06d}.{file_format}"
-                _do_shard(embedder, shard, path, settings, settings_hash, progress, report)
-        _finish(folder, number, lines, {"dimension": embedder.dimension, "file_format": file_format})
+                _do_shard(
+                    embedder,
+                    shard,
+                    target,
+                    f"shard-{number:06d}",
+                    file_format,
+                    settings,
+                    settings_hash,
+                    progress,
+                    report,
+                )
+        _finish(target, number, lines, {"dimension": embedder.dimension, "file_format": file_format})
     return report
 
 
 def _write(
     embedder: SentenceEmbedder,
     texts: Iterator[str],
-    path: Path,
+    target: Location,
     file_format: str,
     settings: dict[str, Any],
     progress: Progress,
-) -> CorpusReport:
+) -> tuple[CorpusReport, dict[str, Any]]:
+    """Writes a file; what was done, and the file's size and hash."""
     report = CorpusReport()
-    with replacing(path) as temporary, open_vectors(temporary, file_format, embedder.dimension) as write:
-        while chunk := list(islice(texts, CHUNK_TEXTS)):
-            encoded = embedder.encode_chunk(chunk, **settings, progress=progress)
-            write(chunk, encoded.vectors)
-            report.lines += len(chunk)
-            report.tokens += encoded.tokens
-            report.overlong += encoded.overlong
-    return report
+    with target.replacing() as temporary:
+        with open_vectors(temporary, file_format, embedder.dimension) as write:
+            while chunk := list(islice(texts, CHUNK_TEXTS)):
+                encoded = embedder.encode_chunk(chunk, **settings, progress=progress)
+                write(chunk, encoded.vectors)
+                report.lines += len(chunk)
+                report.tokens += encoded.tokens
+                report.overlong += encoded.overlong
+        return report, {"bytes": temporary.stat().st_size, "vectors_sha256": file_sha256(temporary)}
 
 
 def _do_shard(
     embedder: SentenceEmbedder,
     texts: list[str],
-    path: Path,
+    folder: Location,
+    name: str,
+    file_format: str,
     settings: dict[str, Any],
     settings_hash: str,
     progress: Progress,
     report: CorpusReport,
 ) -> None:
     """Writes one shard and then its record, unless an earlier run has done so; counts it in `report`."""
-    record = path.with_suffix(".json")
+    path, record = folder / f"{name}.{file_format}", folder / f"{name}.json"
     texts_hash = _digest(texts)
     if earlier := _read_record(record):
         if earlier["settings_sha256"] != settings_hash:
             raise ValueError(f"{path} was made by another model or with other settings: give another folder.")
         if earlier["texts_sha256"] != texts_hash:
             raise ValueError(f"{path} was made from other texts: the input has changed, so give another folder.")
-        if path.is_file():
-            if path.stat().st_size == earlier["bytes"] and file_sha256(path) == earlier["vectors_sha256"]:
+        if (size := path.size()) is not None:
+            # object stores keep hashes of their own, and reading everything back would cost more than a resumption may
+            if size == earlier["bytes"] and (path.fs or file_sha256(Path(path.path)) == earlier["vectors_sha256"]):
                 report.skipped += 1
                 progress.add(len(texts))
                 return
             warnings.warn(f"{path} has been damaged since it was written: it is made again.", stacklevel=3)
     try:
-        done = _write(embedder, iter(texts), path, path.suffix[1:], settings, progress)
+        done, file = _write(embedder, iter(texts), path, file_format, settings, progress)
         about = {
             "lines": done.lines,
             "tokens": done.tokens,
             "overlong": done.overlong,
             "texts_sha256": texts_hash,
             "settings_sha256": settings_hash,
-            "bytes": path.stat().st_size,
-            "vectors_sha256": file_sha256(path),
+            **file,
         }
-        write_json(record, {**about, "record_sha256": _sha256_of_json(about)})
+        record.write_json({**about, "record_sha256": _sha256_of_json(about)})
     except OSError as error:
         advice = "The shards before it are complete: make room, then run the same again to go on."
         raise OSError(f"{error} {advice}") from error
@@ -198,18 +220,19 @@ def _do_shard(
     report.shards += 1
 
 
-def _read_record(path: Path) -> dict[str, Any] | None:
+def _read_record(path: Location) -> dict[str, Any] | None:
     """The record of a finished shard; None where there is none, or none that is as it was written."""
     try:
-        record = read_json(path)
+        record = path.read_json()
     except (FileNotFoundError, ValueError):
         return None
     return record if record.pop("record_sha256", None) == _sha256_of_json(record) else None
 
 
-def _finish(folder: Path, shards: int, lines: int, about: dict[str, Any]) -> None:
+def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) -> None:
     """Writes the totals if this run, or this process among several, was the last to finish its shards."""
-    if any(int(path.stem[6:]) >= shards for path in folder.glob("shard-*.json") if path.stem[6:].isdecimal()):
+    numbers = [int(found[1]) for name in folder.files() if (found := re.fullmatch(r"shard-(\d+)\.json", name))]
+    if any(number >= shards for number in numbers):
         raise ValueError(f"{folder} holds more than the {shards} shards of this input: the input has changed.")
     records = [_read_record(folder / f"shard-{number:06d}.json") for number in range(shards)]
     counts = [record for record in records if record is not None]
@@ -218,23 +241,23 @@ def _finish(folder: Path, shards: int, lines: int, about: dict[str, Any]) -> Non
     totals = {name: sum(c[name] for c in counts) for name in ("lines", "tokens", "overlong")}
     if totals["lines"] != lines:
         raise ValueError(f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has changed.")
-    write_json(folder / "index.json", {"shards": shards, **about, **totals})
+    (folder / "index.json").write_json({"shards": shards, **about, **totals})
 
 
-def _check_manifest(path: Path, settings: dict[str, Any]) -> None:
+def _check_manifest(folder: Location, settings: dict[str, Any]) -> None:
     """Writes the settings of a new folder, or compares them with those it was begun with."""
     try:
-        earlier = read_json(path)
+        earlier = (folder / "manifest.json").read_json()
     except (FileNotFoundError, ValueError):  # a damaged one is not needed: each shard's record has a hash of them
-        write_json(path, settings)
+        (folder / "manifest.json").write_json(settings)
         return
     changed = [name for name in settings if earlier.get(name) != settings[name]]
     if changed == ["model"]:
-        raise ValueError(f"{path.parent} was begun with another model or tokenizer; give another folder.")
+        raise ValueError(f"{folder} was begun with another model or tokenizer; give another folder.")
     if changed:
         name = next(name for name in changed if name != "model")  # weights differ with the precision, too
         raise ValueError(
-            f"{path.parent} was begun with {name} {earlier.get(name)!r}, not {settings[name]!r}: use the same settings "
+            f"{folder} was begun with {name} {earlier.get(name)!r}, not {settings[name]!r}: use the same settings "
             "to go on, or another folder."
         )
 
@@ -275,5 +298,7 @@ def _digest(texts: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
+        if (own := getattr(text, "id", None)) is not None:
+            data += f"\0{own!r}".encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,9 @@ def open_vectors(path: Path, file_format: str, dimension: int) -> AbstractContex
     - npy: the vectors (N, D) float32;
     - safetensors: the same, called "vectors";
     - jsonl: `{"text": ..., "vector": [...]}` a line, with as many digits as float32 needs to be read back exactly;
-    - parquet: columns text and vector; needs pyarrow.
+    - parquet: columns text and vector, a list of fixed size; needs pyarrow.
+
+    The last two have an "id" first where the texts are `minibert.sentences.inputs.Text` with one.
 
     Args:
         path: the file.
@@ -101,7 +104,9 @@ def _jsonl(path: Path, dimension: int) -> Iterator[Write]:
 
 def json_line(text: str, vector: Vectors) -> str:
     """A text and its vector as one line of JSON."""
-    return f'{{"text": {json.dumps(text, ensure_ascii=False)}, "vector": [{", ".join(numbers(vector))}]}}'
+    own = getattr(text, "id", None)
+    id_ = "" if own is None else f'"id": {json.dumps(own, ensure_ascii=False)}, '
+    return f'{{{id_}"text": {json.dumps(text, ensure_ascii=False)}, "vector": [{", ".join(numbers(vector))}]}}'
 
 
 def numbers(vector: Vectors) -> list[str]:
@@ -115,17 +120,33 @@ def _parquet(path: Path, dimension: int) -> Iterator[Write]:
     import pyarrow
     import pyarrow.parquet
 
-    schema = pyarrow.schema(
-        [("text", pyarrow.string()), ("vector", pyarrow.list_(pyarrow.float32(), dimension))],
-    )
-    with pyarrow.parquet.ParquetWriter(path, schema) as file:
+    vector = pyarrow.list_(pyarrow.float32(), dimension)
+    with ExitStack() as stack:
+        writer: Any = None
+
+        def open_with(columns: list[tuple[str, Any]]) -> Any:
+            return stack.enter_context(pyarrow.parquet.ParquetWriter(path, pyarrow.schema(columns)))
 
         def write(texts: Sequence[str], vectors: Vectors) -> None:
+            nonlocal writer
             flat = pyarrow.array(np.ascontiguousarray(vectors).reshape(-1))
-            columns = [pyarrow.array(texts, pyarrow.string()), pyarrow.FixedSizeListArray.from_arrays(flat, dimension)]
-            file.write_table(pyarrow.table(columns, schema=schema))
+            columns = {
+                "text": pyarrow.array(texts, pyarrow.string()),
+                "vector": pyarrow.FixedSizeListArray.from_arrays(flat, type=vector),
+            }
+            ids = [getattr(text, "id", None) for text in texts]
+            if any(own is not None for own in ids):
+                try:
+                    columns = {"id": pyarrow.array(ids), **columns}
+                except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+                    raise ValueError("ids should be whole numbers or strings, not some of each.") from None
+            table = pyarrow.table(columns)
+            writer = writer or open_with([(name, table[name].type) for name in table.column_names])
+            writer.write_table(table)
 
         yield write
+        if writer is None:
+            open_with([("text", pyarrow.string()), ("vector", vector)])
 
 
 FORMATS: dict[str, Callable[[Path, int], AbstractContextManager[Write]]] = {

@@ -70,7 +70,7 @@ class SimilarityModel(PreTrainedModel):
 class SimilarityTask:
     """Pairs, triplets or scored pairs in a table.
 
-    The model's default prompt, if it has one, is put before every text; other prompts belong into the table.
+    Texts go in as they stand: the prompts of a model that has some belong into the table.
 
     Attributes:
         anchor: column of the text that is asked for, or the first of two.
@@ -176,12 +176,12 @@ class SimilarityTask:
 
     def scores(self, model: Any, rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> dict[str, float]:
         """Correlations of the cosines with the scores, or accuracy@k."""
-        embedder = model.embedder
-        anchors, positives = (embedder.encode([row[name] for row in rows]) for name in (self.anchor, self.positive))
+        encode = model.embedder.encode
+        anchors, positives = (encode([row[name] for row in rows], prompt="") for name in (self.anchor, self.positive))
         if score := self.dev_score or self.score:
             cosines = [float(similarity(a, b)[0, 0]) for a, b in zip(anchors, positives, strict=True)]
             return metrics.regression_scores([row[score] for row in rows], cosines)
-        negatives = [embedder.encode([row[name] for row in rows]) for name in self.negatives]
+        negatives = [encode([row[name] for row in rows], prompt="") for name in self.negatives]
         return retrieval_scores(
             anchors,
             np.concatenate([positives, *negatives]),

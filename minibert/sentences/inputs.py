@@ -1,0 +1,247 @@
+"""Corpora as they are: files and folders of texts, read row by row.
+
+    .jsonl         an object a line
+    .csv, .tsv     a table with a header line; quoted, or not
+    .parquet       needs pyarrow
+    others         a text a line
+
+Each also compressed (.gz, .bz2, .xz), but parquet, and anywhere that `minibert.sentences.storage.Location` reaches.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NamedTuple
+
+from minibert.sentences.storage import Location
+
+
+class Text(str):
+    """A text that knows the id of its row; otherwise a string like any other."""
+
+    id: str | int | None
+
+    def __new__(cls, text: str, id: str | int | None = None) -> Text:
+        """The text, and the id."""
+        made = super().__new__(cls, text)
+        made.id = id
+        return made
+
+
+class BadRow(NamedTuple):
+    """A row without a text: where it stands, what is wrong with it, and its beginning."""
+
+    place: str
+    reason: str
+    content: str
+
+
+class Part(NamedTuple):
+    """Some rows of a file: row numbers `[start, end)` of parquet, bytes of lines; `end` None: to the last one."""
+
+    file: str
+    start: int = 0
+    end: int | None = None
+
+
+OnBad = Callable[[BadRow], None]
+_Row = tuple[str, Any]  # where it stands, and its columns or the error that reading it gave
+
+
+def read_texts(
+    source: str, column: str = "text", id_column: str | None = None, on_bad: OnBad | None = None
+) -> Iterator[Text]:
+    """The texts of a file, or of all files of a folder in alphabetical order.
+
+    Args:
+        source: path or URI.
+        column: of the texts, in tables.
+        id_column: of the ids, whole numbers or strings.
+        on_bad: is given each row without a text; None: the first one ends the reading.
+
+    Raises:
+        FileNotFoundError: no such file, or a folder without files.
+        ValueError: a row without a text, a table without the columns, or a file that cannot be read.
+    """
+    location = Location(source)
+    files = location.files()
+    if not files:
+        raise FileNotFoundError(f"there is no file {source}, and no folder with files in it.")
+    for name in files:
+        yield from read_part(Part(str(location.at(name))), column, id_column, on_bad)
+
+
+def read_part(
+    part: Part, column: str = "text", id_column: str | None = None, on_bad: OnBad | None = None
+) -> Iterator[Text]:
+    """The texts of a part of a file; see `read_texts`."""
+    location = Location(part.file)
+    rows = _READERS.get(location.suffix, _lines)
+    wanted = [column] if id_column is None else [column, id_column]
+    if rows is _lines and id_column is not None:
+        raise ValueError(f"{part.file} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet.")
+    for place, row in rows(location, part.start, part.end, wanted):
+        reason, content = "", ""
+        if isinstance(row, Exception):
+            reason, content = str(row), str(getattr(row, "content", ""))
+        elif missing := [name for name in wanted if rows is not _lines and name not in row]:
+            reason = f"there is no column {missing[0]!r}"
+        elif not isinstance(text := row[column], str):
+            reason = f"{column} is {'null' if text is None else f'of type {type(text).__name__}'}"
+        elif id_column is not None and not isinstance(row[id_column], str | int):
+            reason = f"{id_column} is {row[id_column]!r}, neither a whole number nor a string"
+        else:
+            yield Text(text, None if id_column is None else row[id_column])
+            continue
+        bad = BadRow(f"{part.file}, {place}", reason, (content or repr(row))[:200])
+        if on_bad is None:
+            raise ValueError(f"{bad.place}: {bad.reason}.")
+        on_bad(bad)
+
+
+def parts_of(source: str, column: str, part_bytes: int) -> dict[str, Part]:
+    """A corpus in parts of about `part_bytes` of text, by a name that tells file and place.
+
+    A compressed file and a .csv, whose quoted texts may hold line breaks, are one part.
+
+    Raises:
+        FileNotFoundError: no such file, or a folder without files.
+        ValueError: a parquet file that is damaged or has no such column.
+    """
+    location = Location(source)
+    parts = {}
+    for name, (size, _) in location.files().items():
+        file = location.at(name)
+        base = name or file.path.replace("\\", "/").rpartition("/")[2]
+        if file.suffix == ".parquet":
+            with _parquet(file, [column]) as table:
+                rows, own = table.metadata.num_rows, table.schema_arrow.get_field_index(column)
+                groups = range(table.metadata.num_row_groups)
+                size = sum(table.metadata.row_group(g).column(own).total_uncompressed_size for g in groups)
+            step = max(1, rows * part_bytes // max(1, size))
+            size = rows
+        else:
+            step = size if file.compressed or file.suffix in (".csv", ".tsv") else part_bytes
+        for start in range(0, size, max(1, step)):
+            end = start + step
+            parts[f"{base}-{start:012d}"] = Part(str(file), start, None if end >= size else end)
+    if not parts:
+        raise FileNotFoundError(f"there is no file {source}, and no folder with files in it.")
+    return parts
+
+
+def _numbered_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[str, bytes]]:
+    """Lines that begin in `[start, end)`, and where they stand."""
+    position = 0
+    if start:
+        file.seek(start - 1)
+        position = start - 1 + len(file.readline())  # a line that began before belongs to the part before
+    number = 0
+    while end is None or position < end:
+        line = file.readline()
+        if not line:
+            return
+        number += 1
+        yield f"byte {position}" if start else f"line {number}", line
+        position += len(line)
+
+
+def _decoded(location: Location, start: int, end: int | None) -> Iterator[_Row]:
+    """The lines, or the error of one that is not UTF-8."""
+    with location.open() as file:
+        for place, line in _numbered_lines(file, start, end):
+            if place == "line 1":
+                line = line.removeprefix(codecs.BOM_UTF8)
+            try:
+                yield place, line.rstrip(b"\r\n").decode("utf-8")
+            except UnicodeDecodeError:
+                yield place, _error("the line is not UTF-8; convert the file (iconv -t utf-8)", repr(line[:200]))
+
+
+def _error(reason: str, content: str) -> ValueError:
+    error = ValueError(reason)
+    error.content = content  # type: ignore[attr-defined]
+    return error
+
+
+def _lines(location: Location, start: int, end: int | None, columns: list[str]) -> Iterator[_Row]:
+    for place, line in _decoded(location, start, end):
+        yield place, {columns[0]: line} if isinstance(line, str) else line
+
+
+def _jsonl(location: Location, start: int, end: int | None, columns: list[str]) -> Iterator[_Row]:
+    for place, line in _decoded(location, start, end):
+        if not isinstance(line, str):
+            yield place, line
+        elif line.strip():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                yield place, _error(f"the line is not JSON ({error})", line)
+                continue
+            yield place, row if isinstance(row, dict) else _error("the line is no JSON object", line)
+
+
+def _csv(location: Location, start: int, end: int | None, columns: list[str]) -> Iterator[_Row]:
+    tabs = location.suffix == ".tsv"
+    csv.field_size_limit(2**31 - 1)
+    with location.open() as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
+        table = csv.DictReader(
+            file, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL, strict=True
+        )
+        try:
+            _check_columns(location, columns, list(table.fieldnames or []))
+            for row in table:
+                yield f"line {table.line_num}", row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{location}, line {table.line_num + 1}: {error}.") from None
+
+
+def _rows_of_parquet(location: Location, start: int, end: int | None, columns: list[str]) -> Iterator[_Row]:
+    with _parquet(location, columns) as table:
+        first = 0
+        for group in range(table.metadata.num_row_groups):
+            last = first + table.metadata.row_group(group).num_rows
+            if last > start and (end is None or first < end):
+                number = first
+                for batch in table.iter_batches(batch_size=4096, row_groups=[group], columns=columns):
+                    if number + len(batch) > start and (end is None or number < end):
+                        for row in batch.to_pylist():
+                            if start <= number and (end is None or number < end):
+                                yield f"row {number}", row
+                            number += 1
+                    else:
+                        number += len(batch)
+            first = last
+
+
+def _parquet(location: Location, columns: list[str]) -> Any:
+    """The open file, its columns checked."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError("reading .parquet needs pyarrow: pip install 'minibert[parquet]'.") from None
+    try:
+        file = parquet.ParquetFile(location.path, filesystem=location.fs)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{location} is no whole parquet file: {error}") from None
+    _check_columns(location, columns, file.schema_arrow.names)
+    return file
+
+
+def _check_columns(location: Location, columns: list[str], known: list[str]) -> None:
+    if missing := [name for name in columns if name not in known]:
+        raise ValueError(f"{location} has no column {missing[0]!r}; its columns are {', '.join(known) or 'none'}.")
+
+
+_READERS: dict[str, Callable[[Location, int, int | None, list[str]], Iterator[_Row]]] = {
+    ".jsonl": _jsonl,
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".parquet": _rows_of_parquet,
+}

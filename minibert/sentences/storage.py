@@ -1,0 +1,165 @@
+"""Files and folders by path or by URI: `s3://bucket/folder`, `gs://...`, `hdfs://...`, through pyarrow's file systems.
+
+What is written appears atomically everywhere: it is made on this machine, copied beside its place, and moved there.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from minibert.files import read_json, replacing, write_json
+
+_URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
+_DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_HAS_FOLDERS = ("hdfs", "local")  # object stores only have names
+
+
+class Location:
+    """A file or a folder, on this machine or elsewhere.
+
+    Args:
+        name: a path, or a URI that `pyarrow.fs.FileSystem.from_uri` understands, its options behind a question mark.
+
+    Raises:
+        ImportError: a URI without pyarrow.
+        ValueError: a URI of no known kind.
+    """
+
+    def __init__(self, name: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(name)
+        self.fs: Any = None
+        found = _URI.fullmatch(self.name)
+        if found is None:
+            self.path = self.name
+            return
+        try:
+            from pyarrow.fs import FileSystem
+        except ImportError:
+            raise ImportError(f"{self.name} needs pyarrow: pip install 'minibert[parquet]'.") from None
+        try:
+            self.fs, self.path = FileSystem.from_uri(self.name)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{self.name} cannot be reached: {error}") from None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __truediv__(self, part: str) -> Location:
+        if self.fs is None:
+            return Location(os.path.join(self.name, part))
+        start, query = _URI.fullmatch(self.name).groups()  # type: ignore[union-attr]
+        return Location(f"{start.rstrip('/')}/{part}{query or ''}")
+
+    @property
+    def suffix(self) -> str:
+        """The ending that says the format: ".jsonl" of "a.jsonl.gz", too."""
+        path = Path(self.path)
+        return path.with_suffix("").suffix if path.suffix in _DECOMPRESS else path.suffix
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the file has to be read from its beginning."""
+        return Path(self.path).suffix in _DECOMPRESS
+
+    def files(self) -> dict[str, tuple[int, float]]:
+        """Size in bytes and time of the last change of every file, by its path below this folder, sorted.
+
+        A file's own name is "". Names that begin with a dot or an underscore are left out, as every reader of such
+        folders does. What does not exist is empty.
+        """
+        found: dict[str, tuple[int, float]] = {}
+        if self.fs is None:
+            if os.path.isfile(self.path):
+                paths = [self.path]
+            else:
+                paths = [os.path.join(folder, name) for folder, _, names in os.walk(self.path) for name in names]
+            for path in paths:
+                about = os.stat(path)
+                found[os.path.relpath(path, self.path).replace(os.sep, "/")] = (about.st_size, about.st_mtime)
+        else:
+            from pyarrow.fs import FileSelector, FileType
+
+            entries = [self.fs.get_file_info(self.path)]
+            if entries[0].type != FileType.File:
+                entries = self.fs.get_file_info(FileSelector(self.path, recursive=True, allow_not_found=True))
+            for entry in entries:
+                if entry.type == FileType.File:
+                    below = entry.path[len(self.path) :].strip("/") or "."
+                    found[below] = (entry.size, entry.mtime_ns / 1e9)
+        shown = sorted(name for name in found if name == "." or not re.search(r"(^|/)[._]", name))
+        return {"" if name == "." else name: found[name] for name in shown}
+
+    def at(self, below: str) -> Location:
+        """A file by what `files` calls it."""
+        return self / below if below else self
+
+    def open(self) -> IO[bytes]:
+        """The bytes, decompressed where the name says .gz, .bz2 or .xz.
+
+        Raises:
+            OSError: FileNotFoundError and the like.
+        """
+        file: Any = open(self.path, "rb") if self.fs is None else io.BufferedReader(self.fs.open_input_file(self.path))
+        unpack = _DECOMPRESS.get(Path(self.path).suffix)
+        return unpack(file) if unpack else file  # type: ignore[no-any-return]
+
+    def size(self) -> int | None:
+        """Bytes, None where there is no such file."""
+        return self.files().get("", (None, 0))[0]
+
+    def make_folder(self) -> None:
+        """Makes this folder, where there are folders."""
+        if self.fs is None:
+            Path(self.path).mkdir(parents=True, exist_ok=True)
+        elif self.fs.type_name in _HAS_FOLDERS:
+            self.fs.create_dir(self.path, recursive=True)
+
+    @contextmanager
+    def replacing(self) -> Iterator[Path]:
+        """A path on this machine, whose file is here when the block ends well; see `minibert.files.replacing`."""
+        if self.fs is None:
+            with replacing(self.path) as temporary:
+                yield temporary
+            return
+        from pyarrow.fs import LocalFileSystem, copy_files
+
+        parent, _, name = self.path.rpartition("/")
+        beside = f"{parent}/.{name}.{uuid.uuid4().hex}.tmp"
+        with tempfile.TemporaryDirectory() as folder:
+            temporary = Path(folder, name)
+            yield temporary
+            copy_files(
+                str(temporary), beside, source_filesystem=LocalFileSystem(), destination_filesystem=self.fs
+            )  # in place, a copy that was cut short would look whole
+            self.fs.move(beside, self.path)
+
+    def read_json(self) -> dict[str, Any]:
+        """See `minibert.files.read_json`."""
+        if self.fs is None:
+            return read_json(Path(self.path))
+        with self.open() as file:
+            content = file.read()
+        try:
+            found = json.loads(content)
+        except ValueError as error:
+            raise ValueError(f"{self} is not JSON ({error}).") from None
+        if not isinstance(found, dict):
+            raise ValueError(f"{self} should hold a JSON object.")
+        return found
+
+    def write_json(self, content: Any) -> None:
+        """See `minibert.files.write_json`."""
+        with self.replacing() as temporary:
+            write_json(temporary, content)

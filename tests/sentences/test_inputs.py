@@ -1,0 +1,242 @@
+"""Corpora as they are: every format, whole and in parts, good rows and bad ones; here and in an S3-compatible store."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from pyarrow import parquet
+from tiny_folder import tiny_folder
+
+from minibert import SentenceEmbedder
+from minibert.cli import main
+from minibert.sentences.corpus import encode_corpus, encode_file
+from minibert.sentences.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
+from minibert.sentences.storage import Location
+
+ROWS = [(f"id{number}", f"text {number} " + "ä" * (number % 5)) for number in range(25)]
+
+
+def write(path: Path, rows: list[tuple[Any, Any]] = ROWS) -> Path:
+    """The rows in the format of the file's ending."""
+    if path.suffix == ".parquet":
+        table = pyarrow.table({"key": [key for key, _ in rows], "text": [text for _, text in rows]})
+        parquet.write_table(table, path, row_group_size=7)
+        return path
+    if ".jsonl" in path.suffixes:
+        lines = [json.dumps({"key": key, "text": text}) for key, text in rows]
+    elif path.suffix == ".csv":
+        lines = ["key,text", *(f'{key},"{text}"' for key, text in rows)]
+    elif path.suffix == ".tsv":
+        lines = ["key\ttext", *(f"{key}\t{text}" for key, text in rows)]
+    else:
+        lines = [text for _, text in rows]
+    data = "".join(line + "\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+FORMATS = ["a.txt", "a.jsonl", "a.jsonl.gz", "a.csv", "a.tsv", "a.parquet"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format(name: str, tmp_path: Path) -> None:
+    file = str(write(tmp_path / name))
+    assert list(read_texts(file)) == [text for _, text in ROWS]
+    if name != "a.txt":
+        assert [(text.id, text) for text in read_texts(file, id_column="key")] == ROWS
+
+
+@pytest.mark.parametrize("part_bytes", [1, 40, 150, 10**9])
+@pytest.mark.parametrize("name", FORMATS)
+def test_parts_hold_every_row_once(name: str, part_bytes: int, tmp_path: Path) -> None:
+    parts = parts_of(str(write(tmp_path / name)), "text", part_bytes)
+    assert (len(parts) > 1) == (part_bytes < 1000 and name in ("a.txt", "a.jsonl", "a.parquet"))
+    assert [text for part in parts.values() for text in read_part(part)] == [text for _, text in ROWS]
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text("aä\r", max_size=4), max_size=12), st.booleans(), st.integers(1, 30))
+def test_any_lines_in_any_parts(tmp_path: Path, lines: list[str], last_break: bool, size: int) -> None:
+    text = "\n".join(lines) + ("\n" if last_break else "")
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    expected = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    parts = parts_of(str(tmp_path), "text", size) if text else {}
+    assert [line for part in parts.values() for line in read_part(part)] == expected
+
+
+def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
+    for name in ("b.jsonl", "a.parquet", "_SUCCESS", ".a.crc"):
+        write(tmp_path / name, ROWS[:2] if name.startswith("b") else ROWS[2:])
+    assert [text.id for text in read_texts(str(tmp_path), id_column="key")] == [key for key, _ in ROWS[2:] + ROWS[:2]]
+
+
+BAD = [
+    ("a.jsonl", b'{"text": "x"}\n{"text": null}\n', "line 2", "text is null"),
+    ("a.jsonl", b'{"text": 5}\n', "line 1", "text is of type int"),
+    ("a.jsonl", b'{"texte": "x"}\n', "line 1", "there is no column 'text'"),
+    ("a.jsonl", b'{"text": "x"\n', "line 1", "the line is not JSON"),
+    ("a.jsonl", b"[1]\n", "line 1", "the line is no JSON object"),
+    ("a.txt", b"fine\ncaf\xe9\n", "line 2", "the line is not UTF-8"),
+    ("a.csv", b"key,text\n1\n", "line 2", "text is null"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "place", "reason"), BAD)
+def test_bad_rows(name: str, data: bytes, place: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match=f"{name}, {place}: {reason}"):
+        list(read_texts(str(tmp_path / name)))
+    bad: list[BadRow] = []
+    texts = list(read_texts(str(tmp_path / name), on_bad=bad.append))
+    assert len(texts) == data.count(b"\n") - 1 - (name == "a.csv")
+    assert [(row.place, row.reason.startswith(reason)) for row in bad] == [(f"{tmp_path / name}, {place}", True)]
+
+
+def test_null_rows_of_parquet(tmp_path: Path) -> None:
+    bad: list[BadRow] = []
+    file = write(tmp_path / "a.parquet", [(1, "one"), (2, None), (None, "three")])
+    assert [text.id for text in read_texts(str(file), id_column="key", on_bad=bad.append)] == [1]
+    assert [row.reason for row in bad] == ["text is null", "key is None, neither a whole number nor a string"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.parquet", b"PAR1 nothing", "a.parquet is no whole parquet file"),
+        ("a.csv", b"id;body\n1;x\n", "has no column 'text'; its columns are id;body"),
+        ("a.csv", b'text\n"open\n', "line 2: unexpected end of data"),
+        (None, b"", "there is no file .*, and no folder with files in it"),
+    ],
+)
+def test_files_that_cannot_be_read(name: str | None, data: bytes, message: str, tmp_path: Path) -> None:
+    if name:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        list(read_texts(str(tmp_path / (name or "nothing"))))
+
+
+def test_lines_have_no_ids(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is read as lines, without a column 'key': use jsonl, csv or parquet"):
+        list(read_part(Part(str(write(tmp_path / "a.txt"))), id_column="key"))
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEmbedder:
+    return SentenceEmbedder.from_pretrained(tiny_folder(tmp_path_factory.mktemp("model")), precision=None)
+
+
+@pytest.mark.parametrize("ids", [list(range(25)), [key for key, _ in ROWS]])
+def test_ids_stay_with_their_vectors(ids: list[Any], embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    texts = [Text(text, own) for own, (_, text) in zip(ids, ROWS, strict=True)]
+    encode_file(embedder, texts, tmp_path / "a.parquet")
+    table = parquet.read_table(tmp_path / "a.parquet")
+    assert table.column_names == ["id", "text", "vector"] and table["id"].to_pylist() == ids
+    assert table.schema.field("vector").type == pyarrow.list_(pyarrow.float32(), 32)
+    vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, 32)
+    assert np.array_equal(vectors, embedder.encode([str(text) for text in texts]))
+    encode_file(embedder, texts, tmp_path / "a.jsonl")
+    assert [json.loads(line)["id"] for line in (tmp_path / "a.jsonl").read_text().splitlines()] == ids
+
+
+def test_ids_of_two_kinds(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="ids should be whole numbers or strings, not some of each"):
+        encode_file(embedder, [Text("a", 1), Text("b", "x")], tmp_path / "a.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_changed_ids_are_another_input(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    encode_corpus(embedder, [Text("a", 1)], tmp_path, file_format="parquet")
+    with pytest.raises(ValueError, match="was made from other texts"):
+        encode_corpus(embedder, [Text("a", 2)], tmp_path, file_format="parquet")
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """An empty bucket of an S3-compatible server on loopback, as a URI."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = ThreadedMotoServer("127.0.0.1", port)
+    server.start()
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**keys, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_REGION": "us-east-1"}.items():
+            patch.setenv(name, value)
+        boto3.client("s3").create_bucket(Bucket="corpus")
+        yield "s3://corpus"
+    server.stop()
+
+
+def upload(path: Path, uri: str) -> None:
+    location = Location(uri)
+    with location.fs.open_output_stream(location.path, compression=None) as stream:
+        stream.write(path.read_bytes())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_bucket_in(name: str, bucket: str, tmp_path: Path) -> None:
+    upload(write(tmp_path / name), f"{bucket}/in/{name}/{name}")
+    assert list(read_texts(f"{bucket}/in/{name}/{name}")) == [text for _, text in ROWS]
+    assert list(read_texts(f"{bucket}/in/{name}")) == [text for _, text in ROWS]
+    parts = parts_of(f"{bucket}/in/{name}", "text", 100)
+    assert [text for part in parts.values() for text in read_part(part)] == [text for _, text in ROWS]
+
+
+@pytest.mark.parametrize("file_format", ["npy", "parquet"])
+def test_a_bucket_out(file_format: str, bucket: str, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    texts, folder = [text for _, text in ROWS], f"{bucket}/{file_format}"
+    encode_corpus(embedder, texts, tmp_path, file_format=file_format, shard_size=10)
+    encode_corpus(embedder, texts[:20], folder, file_format=file_format, shard_size=10)
+    there = Location(folder)
+    (there / "index.json").fs.delete_file((there / "index.json").path)  # as if stopped after two shards
+    report = encode_corpus(embedder, texts, folder, file_format=file_format, shard_size=10)
+    assert (report.skipped, report.shards) == (2, 1)
+    here = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {name: there.at(name).open().read() for name in there.files()} == here
+    upload(tmp_path / "manifest.json", f"{folder}/shard-000001.{file_format}")  # damaged: another size
+    with pytest.warns(UserWarning, match=r"shard-000001\..* has been damaged"):
+        assert encode_corpus(embedder, texts, folder, file_format=file_format, shard_size=10).shards == 1
+
+
+def test_the_command_from_bucket_to_bucket(
+    bucket: str, embedder: SentenceEmbedder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upload(write(tmp_path / "a.parquet"), f"{bucket}/command/in.parquet")
+    model = str(tiny_folder(tmp_path / "model"))
+    options = ["--model", model, "--precision", "exact", "--file", f"{bucket}/command/in.parquet", "--id-column", "key"]
+    assert main(["embed", *options, "--out", f"{bucket}/command/out.parquet"]) == 0
+    location = Location(f"{bucket}/command/out.parquet")
+    table = parquet.read_table(location.path, filesystem=location.fs)
+    assert table["id"].to_pylist() == [key for key, _ in ROWS]
+    assert list(Location(f"{bucket}/command").files()) == ["in.parquet", "out.parquet"]  # and no temporary file
+    assert main(["embed", *options, "--out", str(tmp_path / "out.npy")]) == 2
+    assert "--id-column needs .jsonl or .parquet" in capsys.readouterr().err
+
+
+def test_a_failed_upload_leaves_what_was_there(bucket: str, tmp_path: Path) -> None:
+    location = Location(f"{bucket}/kept.txt")
+    with location.replacing() as temporary:
+        temporary.write_text("old")
+    with pytest.raises(RuntimeError), location.replacing() as temporary:
+        temporary.write_text("new")
+        raise RuntimeError
+    assert location.open().read() == b"old"
+    assert os.path.basename(location.path) == "kept.txt"
+
+
+def test_uris_of_no_kind() -> None:
+    with pytest.raises(ValueError, match="ftp://host/a.txt cannot be reached"):
+        Location("ftp://host/a.txt")
