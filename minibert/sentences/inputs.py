@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import json
+import lzma
+import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, NamedTuple
 
 from minibert.sentences.storage import Location
@@ -84,7 +88,7 @@ def read_part(
     wanted = [column] if id_column is None else [column, id_column]
     if rows is _lines and id_column is not None:
         raise ValueError(f"{part.file} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet.")
-    for place, row in rows(location, part.start, part.end, wanted):
+    for place, row in _undamaged(location, rows(location, part.start, part.end, wanted)):
         reason, content = "", ""
         if isinstance(row, Exception):
             reason, content = str(row), str(getattr(row, "content", ""))
@@ -113,25 +117,38 @@ def parts_of(source: str, column: str, part_bytes: int) -> dict[str, Part]:
         ValueError: a parquet file that is damaged or has no such column.
     """
     location = Location(source)
-    parts = {}
-    for name, (size, _) in location.files().items():
-        file = location.at(name)
-        base = name or file.path.replace("\\", "/").rpartition("/")[2]
+    files = location.files()
+    if not files:
+        raise FileNotFoundError(f"there is no file {source}, and no folder with files in it.")
+
+    def cut(name: str) -> dict[str, Part]:
+        file, size = location.at(name), files[name][0]
         if file.suffix == ".parquet":
             with _parquet(file, [column]) as table:
                 rows, own = table.metadata.num_rows, table.schema_arrow.get_field_index(column)
                 groups = range(table.metadata.num_row_groups)
-                size = sum(table.metadata.row_group(g).column(own).total_uncompressed_size for g in groups)
-            step = max(1, rows * part_bytes // max(1, size))
-            size = rows
+                text = sum(table.metadata.row_group(g).column(own).total_uncompressed_size for g in groups)
+            size, step = rows, max(1, rows * part_bytes // max(1, text))
         else:
-            step = size if file.compressed or file.suffix in (".csv", ".tsv") else part_bytes
-        for start in range(0, size, max(1, step)):
-            end = start + step
-            parts[f"{base}-{start:012d}"] = Part(str(file), start, None if end >= size else end)
-    if not parts:
-        raise FileNotFoundError(f"there is no file {source}, and no folder with files in it.")
-    return parts
+            step = max(1, size) if file.compressed or file.suffix in (".csv", ".tsv") else part_bytes
+        base = name or file.path.replace("\\", "/").rpartition("/")[2]
+        starts = range(0, size, step)
+        return {f"{base}-{n:012d}": Part(str(file), n, None if n + step >= size else n + step) for n in starts}
+
+    with ThreadPoolExecutor(16) as readers:  # who wait for the answers of an object store
+        return {name: part for parts in readers.map(cut, files) for name, part in parts.items()}
+
+
+def _undamaged(location: Location, rows: Iterator[_Row]) -> Iterator[_Row]:
+    """The rows; ValueError that names the file where decompressing or a library's own reader fails."""
+    try:
+        yield from rows
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise ValueError(f"{location} is damaged ({error}); get it again.") from None
+    except ValueError as error:
+        if type(error).__module__.startswith("pyarrow"):
+            raise ValueError(f"{location} is damaged ({error}); get it again.") from None
+        raise
 
 
 def _numbered_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[str, bytes]]:

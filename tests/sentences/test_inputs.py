@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +113,10 @@ def test_null_rows_of_parquet(tmp_path: Path) -> None:
         ("a.parquet", b"PAR1 nothing", "a.parquet is no whole parquet file"),
         ("a.csv", b"id;body\n1;x\n", "has no column 'text'; its columns are id;body"),
         ("a.csv", b'text\n"open\n', "line 2: unexpected end of data"),
+        ("a.txt.gz", b"\x1f\x8b\x08 and no more", r"a\.txt\.gz is damaged \("),
+        ("a.txt.gz", gzip.compress(b"one two three")[:-9], r"a\.txt\.gz is damaged \("),
+        ("a.txt.xz", b"\xfd7zXZ\x00", r"a\.txt\.xz is damaged \("),
+        ("a.txt.gz", b"plain", r"a\.txt\.gz is damaged \(Not a gzipped file"),
         (None, b"", "there is no file .*, and no folder with files in it"),
     ],
 )
@@ -158,26 +160,6 @@ def test_changed_ids_are_another_input(embedder: SentenceEmbedder, tmp_path: Pat
     encode_corpus(embedder, [Text("a", 1)], tmp_path, file_format="parquet")
     with pytest.raises(ValueError, match="was made from other texts"):
         encode_corpus(embedder, [Text("a", 2)], tmp_path, file_format="parquet")
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
-    """An empty bucket of an S3-compatible server on loopback, as a URI."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = ThreadedMotoServer("127.0.0.1", port)
-    server.start()
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**keys, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_REGION": "us-east-1"}.items():
-            patch.setenv(name, value)
-        boto3.client("s3").create_bucket(Bucket="corpus")
-        yield "s3://corpus"
-    server.stop()
 
 
 def upload(path: Path, uri: str) -> None:
