@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, NamedTuple
 
+from minibert.extras import need
 from minibert.sentences.storage import Location
 
 
@@ -238,11 +239,7 @@ def _rows_of_parquet(location: Location, start: int, end: int | None, columns: l
 
 def _parquet(location: Location, columns: list[str]) -> Any:
     """The open file, its columns checked."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ImportError("reading .parquet needs pyarrow: pip install 'minibert[parquet]'.") from None
+    pyarrow, parquet = (need(module, "parquet", "Reading .parquet") for module in ("pyarrow", "pyarrow.parquet"))
     try:
         file = parquet.ParquetFile(location.path, filesystem=location.fs)
     except pyarrow.ArrowInvalid as error:

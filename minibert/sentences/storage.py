@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from minibert.extras import need
 from minibert.files import read_json, replacing, write_json
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
@@ -44,12 +45,9 @@ class Location:
         if found is None:
             self.path = self.name
             return
+        fs = need("pyarrow.fs", "parquet", f"Reaching {self.name}")
         try:
-            from pyarrow.fs import FileSystem
-        except ImportError:
-            raise ImportError(f"{self.name} needs pyarrow: pip install 'minibert[parquet]'.") from None
-        try:
-            self.fs, self.path = FileSystem.from_uri(self.name)
+            self.fs, self.path = fs.FileSystem.from_uri(self.name)
         except (ValueError, OSError) as error:
             raise ValueError(f"{self.name} cannot be reached: {error}") from None
 
