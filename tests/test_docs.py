@@ -1,0 +1,45 @@
+"""The API reference: every public name is described, every link leads somewhere, every example is true."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import CHECKOUT
+
+sys.path.append(str(CHECKOUT / "scripts"))
+import docs
+
+WITH_EXAMPLES = [
+    ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
+    for path in sorted((CHECKOUT / "minibert").rglob("*.py"))
+    if ">>>" in path.read_text(encoding="utf-8")
+]
+
+
+def test_every_public_name_is_documented() -> None:
+    assert not list(docs.undocumented())
+
+
+@pytest.mark.filterwarnings("ignore:Error parsing type annotation")
+def test_the_reference_has_no_broken_link(tmp_path: Path) -> None:
+    pytest.importorskip("pdoc", reason="needs pdoc: extra [docs]")
+    docs.build(tmp_path)
+    page = (tmp_path / "minibert.html").read_text(encoding="utf-8")
+    assert 'id="BertModel"' in page and 'id="SentenceEmbedder"' in page
+    assert not docs.broken_links(tmp_path)
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<p id="here"><a href="#here">fine</a> <a href="b.html#there">lost</a>')
+    (tmp_path / "b.html").write_text('<a href="a.html#here">fine</a> <a href="#gone">lost</a>')
+    assert docs.broken_links(tmp_path) == {"a.html -> b.html#there", "b.html -> #gone"}
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_examples_in_docstrings_are_true(module: str) -> None:
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted and not result.failed
