@@ -12,14 +12,12 @@ from typing import Any
 __version__ = "0.1.0"
 
 
-def _public_names() -> dict[str, str]:
-    """Public name -> module that defines it."""
-    stub = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-    found = re.findall(r"^from (\S+) import (?:\(([^)]*)\)|(.*))", stub, re.MULTILINE)
-    return {name: module for module, *lines in found for name in re.findall(r"(\w+) as", "".join(lines))}
-
-
-_PUBLIC = _public_names()
+_PUBLIC: dict[str, str] = {}  # name -> module that defines it
+for _group in Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8").split("\n# ")[2:]:
+    _found = re.findall(r"^from (\S+) import (?:\(([^)]*)\)|(.*))", _group, re.MULTILINE)
+    _names = {name: module for module, *lines in _found for name in re.findall(r"(\w+) as", "".join(lines))}
+    _PUBLIC |= _names
+    __doc__ += f"\n{_group.splitlines()[0]}:\n    {', '.join(_names)}\n"
 __all__ = ["__version__", *_PUBLIC]
 
 

@@ -2,7 +2,7 @@
 
 The reading path, one short file each:
 
-    tokenizer.py -> embeddings.py -> attention.py -> encoder.py -> model.py -> heads.py
+    tokenization/ -> embeddings.py -> layouts.py -> attention.py -> encoder.py -> model.py -> losses.py -> heads.py
 
 References: Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers" (the paper);
 google-research/bert `modeling.py`; the parameter names are those of the official checkpoints. A shape legend for

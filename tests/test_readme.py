@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import CHECKOUT
 from test_model import PARAMETERS
+from test_package import ROOMS
 
+PATH = ("embeddings", "layouts", "attention", "encoder", "model", "losses", "heads")
 READMES = [path for path in (CHECKOUT / "README.md", CHECKOUT / "README.ko.md") if path.exists()]
 
 
@@ -35,3 +37,34 @@ def test_sizes(readme: Path) -> None:
 def test_links(readme: Path) -> None:
     links = re.findall(r"\]\((?!https?://)([^)#]+)", readme.read_text(encoding="utf-8"))
     assert links and not [link for link in links if not (CHECKOUT / link).exists()]
+
+
+def code(text: str) -> list[str]:
+    """The code blocks without what may be in another language: comments and texts in quotes."""
+    return [re.sub(r"#.*|\"[^\"]*\"", "", block) for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)]
+
+
+def tables(text: str) -> list[list[str]]:
+    """The numbers of every table row, in order; counts of files and names of sections are alike, too."""
+    rows = re.findall(r"^\|.*\|$", text, re.MULTILINE)
+    return [re.findall(r"\d(?:[\d,.]*\d)?", re.sub(r"\[[^\]]*\]\([^)]*\)", "", row)) for row in rows]
+
+
+def test_both_readmes_show_the_same() -> None:
+    """One is a translation of the other: the same commands, numbers, links and pictures in the same order."""
+    english, korean = (path.read_text(encoding="utf-8") for path in READMES)
+    assert code(korean) == code(english)
+    assert [sorted(row) for row in tables(korean)] == [sorted(row) for row in tables(english)]
+    links = [re.findall(r"\]\(([^)]+)\)", text) for text in (english, korean)]
+    assert sorted(links[0]) == sorted(link.replace("README.md", "README.ko.md") for link in links[1])
+
+
+def test_the_reading_order_is_the_import_order() -> None:
+    """README, the docstring of model.py and the rooms of the package lead a reader the same way."""
+    order = [room for room in ROOMS if room in PATH]
+    for text in (
+        *(path.read_text(encoding="utf-8") for path in READMES),
+        (CHECKOUT / "minibert" / "model.py").read_text(),
+    ):
+        shown = re.findall(r"\b(embeddings|layouts|attention|encoder|model|losses|heads)\.py\b", text)
+        assert list(dict.fromkeys(shown)) == order
