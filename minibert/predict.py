@@ -197,7 +197,7 @@ def _words(row: Encoding, labels: list[str], scores: list[float]) -> list[tuple[
 
 
 def _better(one: _Word, other: _Word) -> _Word:
-    """Of two sights of a word the one with its beginning, or else with more around it; as far as either reaches."""
+    """Of a word seen in two windows, the one with its beginning, or else more context; as far as either reaches."""
     best = min(one, other, key=lambda word: (word.start, -word.margin))
     return best._replace(end=max(one.end, other.end))
 

@@ -26,6 +26,10 @@ class SentenceModel(nn.Module):
     ids (tokens,)  ->  hidden states (tokens, hidden)  ->  pooled (batch, width)  ->  steps  ->  (batch, dimension)
     ```
 
+    It is an `nn.Module`, because users move, train, hook, wrap and count embedders like any other model. It is no
+    `nn.Sequential` as in sentence-transformers: its parts do not pass dictionaries to each other, so they have names
+    (`model`, `pooling`, `steps`) instead of numbers.
+
     Args:
         model: the BERT; used as it is.
         pooling: one of `minibert.sentences.pooling.POOLINGS`, or several to be put side by side.

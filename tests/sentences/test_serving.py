@@ -29,7 +29,7 @@ def embedder(tmp_path: Path) -> SentenceEmbedder:
 
 @pytest.fixture
 def calls(embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How many rows each pass through the model had; the first one waits until the test lets it go."""
+    """How many rows went through the model together, call by call."""
     sizes: list[int] = []
     encode_rows = embedder.encode_rows
 
