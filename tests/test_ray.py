@@ -171,7 +171,7 @@ def two_cpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 def test_as_many_workers_as_cpus_end(two_cpus: dict[str, str], model: str, tmp_path: Path) -> None:
     source = write_texts(tmp_path / "texts", files=8)
     run = command(str(source), str(tmp_path / "out"), model, "--actors", "2")
-    done = subprocess.run(run, env=two_cpus, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(run, env=two_cpus, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0 and done.stdout.startswith("400 texts, "), done.stderr[-3000:]
     check(str(tmp_path / "out"), model, list(range(400)))
 
@@ -188,7 +188,7 @@ def test_killed_midway_and_run_again(two_cpus: dict[str, str], model: str, tmp_p
     assert first.wait() == -signal.SIGKILL
     time.sleep(5)  # what its workers were writing is written, or not
     kept = {path.name: path.stat().st_mtime_ns for path in target.glob("*.parquet")}
-    second = subprocess.run(run, env=two_cpus, capture_output=True, text=True, timeout=300)
+    second = subprocess.run(run, env=two_cpus, capture_output=True, text=True, timeout=1800)
     assert second.returncode == 0, second.stderr[-3000:]
     assert all((target / name).stat().st_mtime_ns == time_ for name, time_ in kept.items())
     check(str(target), model)
@@ -204,10 +204,10 @@ def test_a_bucket_in_and_out(two_cpus: dict[str, str], bucket: str, model: str, 
     # workers are the cluster's processes, which were started without the bucket's address
     uri, query = bucket.replace("s3://", "s3://test:test@"), os.environ["AWS_ENDPOINT_URL"].split("://")[1]
     there = [f"{uri}/ray/{name}?scheme=http&endpoint_override={query}" for name in ("texts", "out")]
-    done = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     check(f"{bucket}/ray/out", model, list(range(200)))
-    again = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, text=True, timeout=300)
+    again = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, text=True, timeout=1800)
     assert again.stdout.startswith("0 texts, ")
 
 
