@@ -8,13 +8,15 @@ tokenizer_config.json says itself whether to lower-case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from minibert.files import Source, read_json, replacing, write_json
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, listed
+from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, Vocabulary, check_size, listed
 
 OPTIONS = (
     "do_lower_case",
@@ -29,43 +31,45 @@ OPTIONS = (
 _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "PreTrainedTokenizer", "TokenizersBackend")
 
 
-def read_source(source: Source) -> dict[str, Any]:
+def read_source(source: Source, max_vocab_size: int = MAX_VOCAB_SIZE) -> dict[str, Any]:
     """The constructor's arguments from the files of a folder or repository.
 
     Raises:
         FileNotFoundError: there is no vocabulary.
-        ValueError: a file is broken, or for another kind of tokenizer.
+        ValueError: a file is broken, too large, or for another kind of tokenizer.
     """
-    config = _json(source, "tokenizer_config.json")
+    config = _json(source, "tokenizer_config.json", max_vocab_size)
     kind = str(config.get("tokenizer_class") or _CLASSES[0])
     if kind.removesuffix("Fast") not in _CLASSES:
         raise ValueError(f"{source} is for the tokenizer {kind}; minibert has BERT's WordPiece only.")
     settings: dict[str, Any] = {}
     if tokenizer_file := source.file("tokenizer.json"):
-        settings = read_file(tokenizer_file)
+        settings = read_file(tokenizer_file, max_vocab_size)
     elif vocab_file := source.file("vocab.txt"):
-        settings = read_file(vocab_file)
+        settings = read_file(vocab_file, max_vocab_size)
     else:
         raise FileNotFoundError(f"{source} holds neither tokenizer.json nor vocab.txt; is it a BERT checkpoint?")
-    settings |= {key: config[key] for key in (*OPTIONS, "model_input_names", *ALL_NAMED) if config.get(key) is not None}
-    extra = _extra(config)
-    if (decoder := config.get("added_tokens_decoder")) is not None:
-        if not isinstance(decoder, Mapping) or not all(number.isdecimal() for number in decoder):
-            raise ValueError(f"{source}: added_tokens_decoder should give a token for each id, not {decoder!r:.60}.")
-        added = {int(number): AddedToken.of(token) for number, token in decoder.items()}
-    else:  # before it there were two more files
-        legacy = _json(source, "special_tokens_map.json")
-        settings |= {key: legacy[key] for key in ALL_NAMED if legacy.get(key)}
+    with naming(f"{source}, tokenizer_config.json"):
+        settings |= {key: config[key] for key in (*OPTIONS, "model_input_names") if config.get(key) is not None}
+        settings |= _named(config)
+        extra = _extra(config)
+        if (decoder := config.get("added_tokens_decoder")) is not None:
+            added = _by_number(decoder, max_vocab_size)
+            return {**settings, "added_tokens": added, "extra_special_tokens": extra}
+    # before added_tokens_decoder there were two more files
+    with naming(f"{source}, special_tokens_map.json"):
+        legacy = _json(source, "special_tokens_map.json", max_vocab_size)
+        settings |= _named(legacy)
         extra += _extra(legacy)
-        special = {AddedToken.of(token).content for token in (*extra, *(settings.get(key, "") for key in ALL_NAMED))}
-        older = _json(source, "added_tokens.json")
-        _check_ids(older.values(), "added_tokens.json")
+    with naming(f"{source}, added_tokens.json"):
+        special = {token.content for token in (*extra, *(settings[key] for key in ALL_NAMED if key in settings))}
+        older = _json(source, "added_tokens.json", max_vocab_size)
+        _check_ids(older.values(), max_vocab_size)
         added = {number: AddedToken(token, special=token in special) for token, number in older.items()}
-        added |= settings.get("added_tokens", {})
-    return {**settings, "added_tokens": added, "extra_special_tokens": extra}
+    return {**settings, "added_tokens": added | settings.get("added_tokens", {}), "extra_special_tokens": extra}
 
 
-def read_file(path: Path) -> dict[str, Any]:
+def read_file(path: Path, max_vocab_size: int = MAX_VOCAB_SIZE) -> dict[str, Any]:
     """The constructor's arguments from a vocab.txt or tokenizer.json file alone.
 
     The padding and truncation in a tokenizer.json are left to the caller of the tokenizer.
@@ -75,24 +79,25 @@ def read_file(path: Path) -> dict[str, Any]:
     """
     if path.suffix != ".json":
         return {"vocab": path}
+    check_size(path, max_vocab_size)
     content = read_json(path)
     try:
-        return _settings(content)
+        return _settings(content, max_vocab_size)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} is not BERT's tokenizer.json: {reason}") from None
 
 
-def _settings(content: dict[str, Any]) -> dict[str, Any]:
+def _settings(content: dict[str, Any], max_vocab_size: int) -> dict[str, Any]:
     model, normalizer = content.get("model") or {}, content.get("normalizer") or {}
     found = (model.get("type", "WordPiece"), model.get("continuing_subword_prefix"), normalizer.get("type"))
     if found != ("WordPiece", "##", "BertNormalizer") or not isinstance(model.get("vocab"), dict):
         raise ValueError(f"it has {found} where BERT has ('WordPiece', '##', 'BertNormalizer').")
     added = content.get("added_tokens") or ()
-    _check_ids([*model["vocab"].values(), *(token["id"] for token in added)], "its tokens")
+    _check_ids([*model["vocab"].values(), *(token["id"] for token in added)], max_vocab_size)
     return {
         "vocab": model["vocab"],
-        "unk_token": model.get("unk_token", "[UNK]"),
+        "unk_token": AddedToken.of(model.get("unk_token", "[UNK]")),
         "do_lower_case": normalizer.get("lowercase", True),
         "strip_accents": normalizer.get("strip_accents"),
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
@@ -100,20 +105,47 @@ def _settings(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_ids(ids: Iterable[Any], where: str) -> None:
-    if set(map(type, ids)) - {int}:
-        raise ValueError(f"The ids of {where} should be whole numbers.")
+def _named(content: Mapping[str, Any]) -> dict[str, AddedToken]:
+    """The special tokens that have a role, by its name."""
+    return {key: AddedToken.of(content[key]) for key in ALL_NAMED if content.get(key)}
 
 
-def _json(source: Source, filename: str) -> dict[str, Any]:
-    path = source.file(filename)
-    return read_json(path) if path else {}
-
-
-def _extra(content: Mapping[str, Any]) -> list[Any]:
+def _extra(content: Mapping[str, Any]) -> list[AddedToken]:
     """Special tokens without a role of their own, under the present or the former name; a list or named."""
     tokens = content.get("extra_special_tokens") or content.get("additional_special_tokens") or []
-    return listed("extra_special_tokens", tokens)
+    return [AddedToken.of(token) for token in listed("extra_special_tokens", tokens)]
+
+
+def _by_number(decoder: Any, max_vocab_size: int) -> dict[int, AddedToken]:
+    """The tokens of `added_tokens_decoder`, whose ids JSON writes as strings."""
+    if not isinstance(decoder, Mapping) or not all(re.fullmatch("[0-9]{1,18}", number) for number in decoder):
+        raise ValueError(f"added_tokens_decoder should give a token for each id, not {decoder!r:.60}.")
+    added = {int(number): AddedToken.of(token) for number, token in decoder.items()}
+    _check_ids(added, max_vocab_size)
+    return added
+
+
+def _check_ids(ids: Iterable[Any], max_vocab_size: int) -> None:
+    """ValueError for ids that no embedding can have."""
+    for number in ids:
+        if type(number) is not int or not 0 <= number < max_vocab_size:
+            raise ValueError(f"Ids should be whole numbers from 0 to {max_vocab_size - 1}, not {number!r:.60}.")
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Lets an error say which file it is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _json(source: Source, filename: str, max_vocab_size: int) -> dict[str, Any]:
+    path = source.file(filename)
+    if path:
+        check_size(path, max_vocab_size)
+    return read_json(path) if path else {}
 
 
 def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ class Pipeline:
     [(0, 5, 0), (5, 8, 0), (9, 12, 1)]
     """
 
+    LONG = 10_000  # characters
+
     def __init__(
         self,
         basic: BasicTokenizer,
@@ -87,6 +89,8 @@ class Pipeline:
         self._in_normalised = TokenFinder(
             {basic.normalise(text)[0]: token for text, token in added.items() if token.normalized}
         )
+
+        self._longest_added = max(map(len, added), default=0)
 
     def ids(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of each text, without special tokens around it. All texts go through here, hence the care.
@@ -121,6 +125,21 @@ class Pipeline:
             tokens += [Token(number, start + at, end + at, words + word) for number, start, end, word in group]
             words += group[-1].word + 1 if group else 0
         return tokens
+
+    def beginning(self, text: str, count: int) -> str:
+        """The beginning of a long text that has its first `count` tokens, as far as one can tell without the rest.
+
+        A beginning that ends anywhere has the tokens of the whole text but for its last word, and for what could be
+        part of an added token. (Where those are looked for in normalised text, whatever its length, nothing is saved.)
+        """
+        size = self.LONG
+        while size < len(text) and not self._in_normalised.tokens:
+            tokens = self.tokens(text[:size])
+            safe = size - self._longest_added
+            if sum(token.word < tokens[-1].word and token.end <= safe for token in tokens) >= count:
+                return text[:size]
+            size *= 8
+        return text
 
     def _groups(self, text: str) -> Iterator[tuple[int, Sequence[Token]]]:
         """What in a text stands for itself, and where: added tokens, and the chunks between them."""

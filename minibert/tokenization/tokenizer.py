@@ -36,7 +36,7 @@ from minibert.tokenization.rows import (
     plan_rows,
     type_ids,
 )
-from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, listed, to_list
+from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, listed, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
 _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
@@ -65,6 +65,7 @@ class BertTokenizer(TokenizerProtocol):
         clean_up_tokenization_spaces: let `decode` close the gaps in English "do n't".
         name_or_path: where it came from, for messages.
         model_input_names: what a batch holds if nothing else is asked for.
+        max_vocab_size: upper limit for a vocabulary file, which bounds the memory that a wrong one takes.
         options: `unk_token`, `sep_token`, `pad_token`, `cls_token`, `mask_token` where they are not [UNK]...;
             `bos_token` and `eos_token`; and keywords of the reference as `compatibility.py` lists them.
 
@@ -91,6 +92,7 @@ class BertTokenizer(TokenizerProtocol):
         clean_up_tokenization_spaces: bool = False,
         name_or_path: str = "",
         model_input_names: Sequence[str] | None = None,
+        max_vocab_size: int = MAX_VOCAB_SIZE,
         **options: Any,
     ) -> None:
         options = without_effect(options)
@@ -101,7 +103,7 @@ class BertTokenizer(TokenizerProtocol):
             raise ValueError(f"BertTokenizer has no argument {name}.")
         named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | options
         vocab = vocab_file if vocab is None else vocab
-        super().__init__(vocab, named, extra_special_tokens, added_tokens, name_or_path)
+        super().__init__(vocab, named, extra_special_tokens, added_tokens, name_or_path, max_vocab_size)
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
@@ -144,16 +146,18 @@ class BertTokenizer(TokenizerProtocol):
         name = pretrained_model_name_or_path
         overrides = without_effect(options)
         subfolder = overrides.pop("subfolder", None) or ""
+        limit = overrides.get("max_vocab_size", MAX_VOCAB_SIZE)
         if not isinstance(name, Source) and Path(name).is_file():
-            settings = files.read_file(Path(name))
+            settings = files.read_file(Path(name), limit)
         else:
             source, overrides = split_source(name, overrides)
-            settings = files.read_source(source.inside(subfolder))
+            settings = files.read_source(source.inside(subfolder), limit)
         if tokenizer_file := overrides.pop("tokenizer_file", None):
-            settings |= files.read_file(Path(tokenizer_file))
+            settings |= files.read_file(Path(tokenizer_file), limit)
         if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
             overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
-        return cls(**{**settings, "name_or_path": str(name), **overrides})
+        with files.naming(f"{name}"):
+            return cls(**{**settings, "name_or_path": str(name), **overrides})
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
         """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
@@ -269,16 +273,19 @@ class BertTokenizer(TokenizerProtocol):
         side = option("padding_side", padding_side or self.padding_side, SIDES)
         begin, end = ([self.cls_token_id], [self.sep_token_id]) if add_special_tokens else ([], [])
         layout: list[RowContent] | None = None
+        if strategy and max_length is not None:
+            check_count("stride", stride)
+            room = max_length - len(begin) - len(end) * len(columns)
+            if room < 0:
+                raise ValueError(f"max_length is {max_length}, but the special tokens take {max_length - room}.")
+            if pad and max_length % (pad_to_multiple_of or 1):
+                raise ValueError(f"max_length={max_length} is no multiple of {pad_to_multiple_of=}.")
+            if not is_split_into_words and not return_overflowing_tokens and self.truncation_side == "right":
+                columns = self._beginnings(columns, room, strategy)
         with collector_paused():
             encode = self._pipeline.ids_of_words if is_split_into_words else self._pipeline.ids
             ids = [encode(texts) for texts in columns]
             if strategy and max_length is not None:
-                check_count("stride", stride)
-                room = max_length - len(begin) - len(end) * len(ids)
-                if room < 0:
-                    raise ValueError(f"max_length is {max_length}, but the special tokens take {max_length - room}.")
-                if pad and max_length % (pad_to_multiple_of or 1):
-                    raise ValueError(f"max_length={max_length} is no multiple of {pad_to_multiple_of=}.")
                 lengths = [list(map(len, rows)) for rows in ids]
                 layout = plan_rows(lengths, room, strategy, stride, self.truncation_side, return_overflowing_tokens)
                 ids = [[rows[sample][held[n]] for sample, held in layout] for n, rows in enumerate(ids)]
@@ -323,6 +330,13 @@ class BertTokenizer(TokenizerProtocol):
         """The tokens of a text as strings: "I love Korea" -> ["i", "love", "korea"]."""
         tokens: list[str] = self.convert_ids_to_tokens(self.encode(text, pair, add_special_tokens=add_special_tokens))
         return tokens
+
+    def _beginnings(self, columns: list[list[str]], room: int, strategy: str) -> list[list[str]]:
+        """What of very long texts can be in a row, so that 100 MB need not be tokenized for 16 tokens."""
+        if len(columns) > 1 and (strategy != "longest_first" or room % 2):
+            return columns  # it matters then which text is the longer one
+        beginning, long = self._pipeline.beginning, self._pipeline.LONG
+        return [[beginning(text, room) if len(text) > long else text for text in texts] for texts in columns]
 
     def _returns(self, name: str, asked: bool | None) -> bool:
         return name in self.model_input_names if asked is None else asked

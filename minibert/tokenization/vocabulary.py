@@ -19,6 +19,8 @@ from minibert.tokenization.added import SPACES, AddedToken
 from minibert.tokenization.wordpiece import CONTINUED
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+MAX_VOCAB_SIZE = 1_000_000  # twice as many as the largest vocabulary that was published for a BERT
+MAX_TOKEN_BYTES = 32  # of a file, for each token: a third more than tokenizer.json takes
 ALL_NAMED = ("bos_token", "eos_token", *NAMED)  # BERT has no use for the first two, but they can be set
 _GAPS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
@@ -49,10 +51,11 @@ class Vocabulary:
         extra_special_tokens: further special tokens.
         added_tokens: id -> token for added tokens that are known from files.
         name: where it came from, for messages.
+        max_vocab_size: upper limit for files.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: an empty vocabulary, one without `unk_token`, or a file that is not UTF-8.
+        ValueError: an empty vocabulary, one without `unk_token`, or a file that is not UTF-8 or too large.
     """
 
     unk_token: str
@@ -70,15 +73,26 @@ class Vocabulary:
         extra_special_tokens: Iterable[Any] = (),
         added_tokens: Mapping[int, AddedToken] | None = None,
         name: str = "",
+        max_vocab_size: int = MAX_VOCAB_SIZE,
     ) -> None:
-        self.base_vocab = _read(vocab)
+        self.base_vocab = _read(vocab, max_vocab_size)
         self._by_id = {number: token for token, number in self.base_vocab.items()}
         self._added: dict[str, AddedToken] = {}
         self._added_ids: dict[str, int] = {}
         self.clean_up_tokenization_spaces = False
 
         for number, token in sorted((added_tokens or {}).items()):
-            self._add(token, number)
+            holder = self._by_id.get(number)
+            if holder in (None, token.content) or token.content in self.base_vocab:
+                self._add(token, number)
+            else:
+                self._add(token)
+                warnings.warn(
+                    f"{token.content!r} should have the id {number}, which is that of {holder!r} in the vocabulary "
+                    f"{name or 'given'}; it has {self._added_ids[token.content]} instead, for which the model may "
+                    "have no embedding.",
+                    stacklevel=3,
+                )
         given = {key: special_tokens.get(key) for key in ALL_NAMED}
         named = {key: AddedToken.of(value, special=True) for key, value in given.items() if value is not None}
         if empty := [key for key, token in named.items() if not token.content]:
@@ -291,15 +305,32 @@ def to_list(values: Any) -> Any:
     return [to_list(value) for value in values] if isinstance(values, list | tuple) else values
 
 
-def _read(vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None) -> dict[str, int]:
+def check_size(path: str | os.PathLike[str], max_vocab_size: int) -> None:
+    """ValueError for a file that is too large to hold a vocabulary, before it is read."""
+    size = os.stat(path).st_size
+    if size > MAX_TOKEN_BYTES * max_vocab_size:
+        raise ValueError(
+            f"{path} has {size:,} bytes, too many for a vocabulary of at most {max_vocab_size:,} tokens; "
+            "pass max_vocab_size= if it is one."
+        )
+
+
+def _read(
+    vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None, max_vocab_size: int
+) -> dict[str, int]:
     if isinstance(vocab, Mapping):
         tokens = dict(vocab)
     elif isinstance(vocab, str | os.PathLike):
         try:
-            lines = read_text(vocab).removesuffix("\n").split("\n")
+            check_size(vocab, max_vocab_size)
+            text = read_text(vocab).removesuffix("\n")
         except OSError as error:
             raise FileNotFoundError(f"Cannot read the vocabulary {vocab}: {error.strerror}.") from None
-        tokens = _numbered([line.rstrip(SPACES) for line in lines], f"{vocab}")
+        if (count := text.count("\n") + 1) > max_vocab_size:
+            raise ValueError(
+                f"{vocab} has {count:,} lines; pass max_vocab_size= for more than {max_vocab_size:,} tokens."
+            )
+        tokens = _numbered([line.rstrip(SPACES) for line in text.split("\n")], f"{vocab}")
     else:
         tokens = _numbered(list(vocab or ()), "given")
     if not any(tokens):

@@ -325,6 +325,15 @@ FOLDERS: dict[str, dict[str, Any]] = {
         },
         "added_tokens.json": {"<y>": 14, "<z>": 15},
     },
+    "a token whose id is another's": {
+        "tokenizer_config.json": {
+            "added_tokens_decoder": {
+                number: {"content": token, **FLAGS}
+                for number, token in {"2": "<cls>", "4": "[MASK]", "13": "<w>"}.items()
+            },
+            "cls_token": "<cls>",
+        },
+    },
     "special tokens in the config": {
         "tokenizer_config.json": {
             "mask_token": {"__type": "AddedToken", "content": "[MASK]", **FLAGS},
@@ -334,7 +343,7 @@ FOLDERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*can never be found")
+@pytest.mark.filterwarnings("ignore:.*can never be found", "ignore:.*should have the id")
 @pytest.mark.parametrize("files", FOLDERS.values(), ids=list(FOLDERS))
 def test_folders(tmp_path: Path, files: dict[str, Any]) -> None:
     tmp_path.joinpath("vocab.txt").write_text("\n".join(SMALL) + "\n", encoding="utf-8")

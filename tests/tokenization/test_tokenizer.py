@@ -22,10 +22,11 @@ from conftest import shared_data
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import minibert.tokenization
-from minibert.tokenization.added import AddedToken
+from minibert.tokenization import basic
+from minibert.tokenization.added import AddedToken, TokenFinder
 from minibert.tokenization.basic import BasicTokenizer, split_words
 from minibert.tokenization.encoding import BatchEncoding
-from minibert.tokenization.pipeline import CHUNK, ChunkCache
+from minibert.tokenization.pipeline import CHUNK, ChunkCache, Pipeline
 from minibert.tokenization.rows import plan_rows
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.tokenization.wordpiece import WordPiece
@@ -112,20 +113,63 @@ def test_normalised_text_knows_where_it_came_from(text: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_nothing_looks_across_white_space(text: str) -> None:
     """What makes the memory of chunks right: a text's ids are those of its chunks."""
-    basic = BasicTokenizer()
-    assert basic.words(text) == [word for chunk in CHUNK.findall(text) for word in basic.words(chunk)]
+    words = BasicTokenizer().words
+    assert words(text) == [word for chunk in CHUNK.findall(text) for word in words(chunk)]
 
 
 @given(st.text("aZ09 _-.,!~가힣漢é\t\x00"), st.booleans(), st.sampled_from([None, True, False]))
 def test_plain_text_is_split_as_any_text(text: str, lower: bool, accents: bool | None) -> None:
     """The short way of plain text gives the words of the way that all of Unicode takes."""
-    basic = BasicTokenizer(lower, accents)
-    words = basic.words(text)
-    basic._plain = re.compile("(?!)")
-    basic._changes_letters = True
-    assert words == basic.words(text) and basic.words("") == []
-    normalised, _ = basic.normalise(text)
-    assert words == [normalised[start:end] for start, end in split_words(normalised)]
+    tokenizer = BasicTokenizer(lower, accents)
+    words, normalised = tokenizer.words(text), tokenizer.normalise(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(basic, "_PLAIN", re.compile("(?!)"))
+        tokenizer._plain = re.compile("(?!)")
+        tokenizer._changes_letters = True
+        assert words == tokenizer.words(text)
+        assert (normalised[0], list(normalised[1])) == tokenizer.normalise(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), count=st.integers(0, 12), pair=st.booleans())
+def test_the_beginning_of_a_long_text_is_enough(data: st.DataObject, count: int, pair: bool) -> None:
+    """With truncation a long text gives the row that all of it gives, wherever its beginning ends."""
+    parts = st.sampled_from(["painting", "s", " ", "!", "[MASK]", "<both>", "<one>", "e", "é", "\u0301", "\x00", "漢"])
+    texts = ["".join(data.draw(st.lists(parts, max_size=40))) for _ in range(2 if pair else 1)]
+    tokenizer = BertTokenizer(WORDS, extra_special_tokens=[AddedToken("<both>", lstrip=True, rstrip=True)])
+    tokenizer.add_tokens([AddedToken("<one>", single_word=True, normalized=False)])
+    options: dict[str, Any] = {"truncation": True, "max_length": count + 3, "return_offsets_mapping": True}
+    expected = tokenizer(*texts, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pipeline, "LONG", data.draw(st.integers(1, 9)))
+        assert tokenizer(*texts, **options) == expected
+
+
+@pytest.mark.parametrize("text", ["word " * 20_000_000, "a!" * 50_000_000, "[MASK]" * 17_000_000], ids=len)
+def test_truncation_stops_when_there_is_enough(tokenizer: BertTokenizer, text: str, monkeypatch: Any) -> None:
+    """100 MB for 16 tokens: only the beginning is ever looked at."""
+    seen: list[int] = []
+    normalise = BasicTokenizer.normalise
+    monkeypatch.setattr(BasicTokenizer, "normalise", lambda self, part: seen.append(len(part)) or normalise(self, part))
+    assert len(tokenizer(text, truncation=True, max_length=16)["input_ids"]) == 16
+    assert sum(seen) < 100_000
+
+
+def test_added_tokens_take_linear_time() -> None:
+    """Counted, not timed: each space is looked at once, however many tokens take white space along."""
+    finder = TokenFinder({"<b>": AddedToken("<b>", lstrip=True, rstrip=True, single_word=True)})
+
+    class Counting(str):
+        looks = 0
+
+        def __getitem__(self, key: Any) -> str:
+            Counting.looks += len(range(len(self))[key]) if isinstance(key, slice) else 1
+            return super().__getitem__(key)
+
+    for text in ("  <b>  " * 3000, "a<b>" * 3000, " " * 9000 + "<b>"):
+        Counting.looks = 0
+        parts = list(finder.split(Counting(text)))
+        assert Counting.looks <= 2 * len(text) and parts[-1][1] == len(text)
 
 
 @given(st.text("abc", max_size=12), st.sets(st.text("abc#", min_size=1, max_size=4), max_size=20))
@@ -606,3 +650,73 @@ def test_any_files_are_a_tokenizer_or_a_clear_error(data: st.DataObject, tmp_pat
     assert all(isinstance(number, int) for number in ids)
     tokenizer.decode(ids, skip_special_tokens=True)
     tokenizer.save_pretrained(tmp_path / "again")
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.json", "tokenizer_config.json"])
+def test_files_too_large_are_not_read(tmp_path: Path, name: str) -> None:
+    """Ten million lines, or a sparse file of as many bytes: refused by size, which an argument raises."""
+    BertTokenizer(WORDS).save_pretrained(tmp_path)
+    with (tmp_path / name).open("r+b") as file:
+        file.truncate(100_000_000)
+    if name == "vocab.txt":
+        (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match=f"{name} has 100,000,000 bytes, too many for .* at most 1,000,000"):
+        BertTokenizer.from_pretrained(tmp_path)
+    (tmp_path / "many.txt").write_text("\n".join(map(str, range(300))) + "\n[UNK]")
+    with pytest.raises(ValueError, match="many.txt has 301 lines; pass max_vocab_size= for more than 300 tokens"):
+        BertTokenizer.from_pretrained(tmp_path / "many.txt", max_vocab_size=300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert BertTokenizer.from_pretrained(tmp_path / "many.txt", max_vocab_size=301).vocab_size == 301
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "tokenizer_config.json",
+            '{"mask_token": ["[MASK]"]}',
+            r"tokenizer_config.json: A token is a string .* \['\[MASK",
+        ),
+        (
+            "tokenizer_config.json",
+            '{"model_max_length": 1%s}' % ("0" * 5000),
+            "tokenizer_config.json is not JSON .*4300",
+        ),
+        (
+            "tokenizer_config.json",
+            '{"model_max_length": "x"}',
+            "model_max_length should be a number of tokens, not 'x'",
+        ),
+        (
+            "tokenizer_config.json",
+            '{"added_tokens_decoder": {"%s": "a"}}' % ("1" * 5000),
+            "config.json: added_tokens_d",
+        ),
+        (
+            "tokenizer_config.json",
+            '{"added_tokens_decoder": {"99999999999": "a"}}',
+            "Ids should be whole numbers from 0",
+        ),
+        ("special_tokens_map.json", '{"cls_token": [1]}', "special_tokens_map.json: A token is a string"),
+        ("added_tokens.json", '{"a": -1}', "added_tokens.json: Ids should be whole numbers from 0 to 999999, not -1"),
+    ],
+)
+def test_errors_name_the_file(tmp_path: Path, name: str, content: str, message: str) -> None:
+    write_vocabulary(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        BertTokenizer.from_pretrained(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_two_tokens_never_share_an_id(tmp_path: Path) -> None:
+    """[CLS] was taken out of vocab.txt and still stands in the config, with the id that is [SEP]'s now."""
+    words = [*WORDS[:2], *WORDS[3:], *(f"w{n}" for n in range(52))]
+    decoder = {str(number): {"content": token, "special": True} for number, token in enumerate(WORDS[:5])}
+    write_vocabulary(tmp_path, words, tokenizer_config={"added_tokens_decoder": decoder})
+    with pytest.warns(
+        UserWarning, match=r"'\[CLS\]' should have the id 2, which is that of '\[SEP\]' .* has 66 instead"
+    ):
+        tokenizer = BertTokenizer.from_pretrained(tmp_path)
+    assert tokenizer("i")["input_ids"] == [66, 4, 2] and tokenizer.convert_ids_to_tokens([2, 66]) == ["[SEP]", "[CLS]"]
