@@ -10,7 +10,8 @@ import inspect
 import os
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +31,22 @@ HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\
 WORD_EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 
 Model = TypeVar("Model", bound="PreTrainedModel")
+
+# torch's threads do not live in a forked process, and an operator that waits for them there waits for ever; with one
+# thread it waits for nobody. A child whose parent has computed nothing yet may set its number of threads again.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Computes in the calling thread alone, which starts none of torch's: so processes can be forked after loading."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @dataclass
@@ -286,6 +303,7 @@ def _twin(module: nn.Module) -> nn.Module:
     return twin
 
 
+@one_thread()
 def assign(
     model: PreTrainedModel,
     tensors: dict[str, Tensor],

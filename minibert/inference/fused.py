@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
-from minibert.inference.threads import even_shares, workers
+from minibert.inference.threads import even_shares, usable_threads, workers
 from minibert.layouts import Layout, PackedLayout
 
 # a product keeps float32 where 8 bits change its results by more than this (norm of the error over norm of the result,
@@ -64,7 +65,7 @@ class FusedEncoder(BertEncoder):
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
         hidden_states = hidden_states.float()
-        threads = torch.get_num_threads()
+        threads = usable_threads()
         shares = even_shares(hidden_states, layout, threads) if attend is sdpa_attention else []
         if not shares:
             return self._run(hidden_states, layout, attend, keep_all)
@@ -105,10 +106,7 @@ class FusedEncoder(BertEncoder):
 
     def unfused(self) -> BertEncoder:
         """An ordinary encoder with these weights in float32."""
-        with torch.device("meta"):
-            encoder = BertEncoder(self.config.replace(num_hidden_layers=len(self.layer)))
-        encoder.load_state_dict(self.state_dict(), assign=True)
-        return encoder.eval()
+        return _plain_encoder(self.state_dict(), len(self.layer), self.config)
 
     def train(self, mode: bool = True) -> FusedEncoder:
         """Refuses: there are no gradients, and no dropout."""
@@ -125,8 +123,11 @@ class FusedEncoder(BertEncoder):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # packed weights can be neither copied nor pickled; ordinary ones can, and are packed anew
-        return FusedEncoder, (self.unfused(), self.config, self.precision, self.sample)
+        # packed weights can be neither copied nor pickled; ordinary ones can, and are packed anew. They go as bytes: a
+        # spawned process would get tensors as file descriptors, which close before it starts, as nobody holds them
+        device = next((kernel.bias.device for kernel in self._kernels()), torch.device("cpu"))
+        weights = safetensors.torch.save(self.state_dict())
+        return _encoder_of, (weights, len(self.layer), device, self.config, self.precision, self.sample)
 
     def _kernels(self) -> list[Kernel]:
         return [module.kernel for module in self.modules() if isinstance(module, Fused)]
@@ -138,10 +139,26 @@ class FusedEncoder(BertEncoder):
         return f"precision={self.precision!r}, {counts}"
 
 
+def _plain_encoder(weights: dict[str, Tensor], layers: int, config: BertConfig) -> BertEncoder:
+    with torch.device("meta"):
+        encoder = BertEncoder(config.replace(num_hidden_layers=layers))
+    encoder.load_state_dict(weights, assign=True)
+    return encoder.eval()
+
+
+def _encoder_of(
+    weights: bytes, layers: int, device: torch.device, config: BertConfig, precision: str, sample: Tensor | None
+) -> FusedEncoder:
+    """What `FusedEncoder.__reduce__` took apart."""
+    tensors = {name: tensor.to(device) for name, tensor in safetensors.torch.load(weights).items()}
+    with torch.no_grad():
+        return FusedEncoder(_plain_encoder(tensors, layers, config), config, precision, sample)
+
+
 def _in_float32(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: dict[str, Any]) -> None:
     """What the encoder saved, as float32 copies: nothing that is done to them reaches the weights in use."""
     for name in [name for name in state if name.startswith(prefix)]:  # one at a time: no second set of all weights
-        state[name] = state[name].to(torch.float32, copy=True)
+        state[name] = state[name].to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
 
 def _with_inputs(layer: BertLayer, x: Tensor, layout: Layout) -> tuple[Tensor, dict[nn.Module, Tensor]]:

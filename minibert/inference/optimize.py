@@ -23,13 +23,14 @@ from torch import Tensor, nn
 from minibert.config import BertConfig
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import PRECISIONS
-from minibert.inference.threads import MIN_BATCHES_PER_THREAD, workers
-from minibert.pretrained import Model, PreTrainedModel
+from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
+from minibert.pretrained import Model, PreTrainedModel, one_thread
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
+@one_thread()
 def optimize(model: Model, precision: str = "fp32") -> Model:
     """A copy of `model` that computes the same faster, for inference only; `model` itself is not touched.
 
@@ -100,7 +101,7 @@ def map_batches(model: PreTrainedModel, run: Callable[[Batch], Result], batches:
         run: called in other threads, which have modes (`torch.inference_mode`) of their own.
         batches: about equally large.
     """
-    threads = torch.get_num_threads()
+    threads = usable_threads()
     apart = isinstance(model.base_model.encoder, FusedEncoder) and model.device.type == "cpu"
     if not apart or threads == 1 or len(batches) < MIN_BATCHES_PER_THREAD * threads:
         return map(run, batches)

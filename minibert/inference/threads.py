@@ -19,6 +19,11 @@ MAX_IMBALANCE = 1.1
 MIN_BATCHES_PER_THREAD = 4
 
 
+def usable_threads() -> int:
+    """As many as torch has; one while Python ends, which starts no more though `atexit` handlers may still encode."""
+    return torch.get_num_threads() if threading.main_thread().is_alive() else 1
+
+
 def even_shares(hidden_states: Tensor, layout: Layout, threads: int) -> list[tuple[Tensor, Layout]]:
     """The batch cut into even shares, as many as are worth a thread; none if it is better left whole."""
     if hidden_states.device.type != "cpu" or torch.compiler.is_compiling():

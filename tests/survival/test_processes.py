@@ -1,0 +1,157 @@
+"""Embedders in other processes: forked, spawned, pickled, and when Python ends."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from minibert import BertModel, SentenceEmbedder, optimize
+
+TEXTS = ["how tall do trees grow in Korea " * repeats for repeats in range(1, 31)]
+# what another number of threads or another batch may change
+TOLERANCE = {None: 1e-5, "fp32": 1e-5, "bf16": 0.02, "int8": 0.02}
+
+FORK = """
+import os, sys, time
+import numpy as np, torch
+from minibert import SentenceEmbedder
+name, precision, threads, when = sys.argv[1:]
+texts = ["how tall do trees grow in Korea " * repeats for repeats in range(1, 31)] * 20
+torch.set_num_threads(int(threads))
+embedder = SentenceEmbedder.from_pretrained(name, precision=None if precision == "None" else precision)
+expected = embedder.encode(texts) if when == "after" else None
+reader, writer = os.pipe()
+child = os.fork()
+if child == 0:
+    if when == "before, with threads":
+        torch.set_num_threads(int(threads))
+    os.write(writer, embedder.encode(texts)[:8].tobytes())
+    os._exit(0)
+for _ in range(2000):
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if ended:
+        break
+    time.sleep(0.01)
+else:
+    os.kill(child, 9)
+    sys.exit("the child hangs")
+vectors = np.frombuffer(os.read(reader, 1 << 20), dtype=np.float32).reshape(8, -1)
+expected = embedder.encode(texts) if expected is None else expected
+difference = abs(vectors - expected[:8]).max()
+assert status == 0 and difference < (0.02 if precision in ("bf16", "int8") else 1e-5), (status, difference)
+"""
+
+
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "before, with threads", "after"])
+@pytest.mark.parametrize(
+    ("threads", "precision", "model"),
+    [
+        (2, "fp32", "minibert-tiny"),
+        *(
+            pytest.param(threads, precision, model, marks=pytest.mark.slow)
+            for threads in (1, 2)
+            for precision in ("None", "fp32", "bf16", "int8")
+            for model in ("minibert-tiny", "minilm")
+        ),
+    ],
+)
+def test_a_forked_process_encodes(minilm: str, model: str, precision: str, threads: int, when: str) -> None:
+    """Loaded in a server that forks its workers, before or after its first vectors.
+
+    With torch's threads in the parent, an operator that waits for them hangs in the child. So loading starts none, and
+    a child has one thread unless it asks for more.
+    """
+    name = minilm if model == "minilm" else model
+    arguments = [sys.executable, "-W", "ignore", "-c", FORK, name, precision, str(threads), when]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+AT_EXIT = """
+import atexit, sys, torch
+from minibert import SentenceEmbedder
+torch.set_num_threads(2)
+embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision="fp32")
+texts = ["how tall do trees grow in Korea " * 20] * 200
+if sys.argv[1] == "after":
+    embedder.encode(texts)
+atexit.register(lambda: print(embedder.encode(texts).shape))
+"""
+
+
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
+def test_encoding_while_python_ends(when: str) -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", AT_EXIT, when], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("(200, 128)\n", "")
+
+
+class Vectors(Dataset[torch.Tensor]):
+    """Encodes in the workers of a DataLoader."""
+
+    def __init__(self, embedder: SentenceEmbedder) -> None:
+        self.embedder = embedder
+
+    def __len__(self) -> int:
+        return len(TEXTS)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.from_numpy(self.embedder.encode(TEXTS[index]))
+
+
+def encode(embedder: SentenceEmbedder) -> Any:
+    return embedder.encode(TEXTS)
+
+
+def states(model: Any) -> Any:
+    with torch.no_grad():
+        return model(torch.arange(5, 12)[None]).last_hidden_state.numpy()
+
+
+PRECISIONS = ["fp32", *(pytest.param(p, marks=pytest.mark.slow) for p in (None, "bf16", "int8"))]
+
+
+@pytest.mark.filterwarnings("ignore:This processor has no:UserWarning")
+@pytest.mark.parametrize("precision", [None, "fp32", "bf16", "int8"])
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copied", "pickled"])
+def test_copied_and_pickled(again: Any, precision: str | None) -> None:
+    model = BertModel.from_pretrained("minibert-tiny")
+    model = optimize(model, precision=precision) if precision else model
+    assert np.array_equal(states(again(model)), states(model))
+    embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=precision)
+    assert np.array_equal(encode(again(embedder)), encode(embedder))
+
+
+@pytest.mark.filterwarnings("ignore:This processor has no:UserWarning")
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    "method",
+    ["spawn", pytest.param("fork", marks=pytest.mark.slow), pytest.param("forkserver", marks=pytest.mark.slow)],
+)
+def test_workers_of_a_data_loader(method: str, precision: str | None) -> None:
+    embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=precision)
+    expected = encode(embedder)
+    loader = DataLoader(Vectors(embedder), batch_size=4, num_workers=2, multiprocessing_context=method, timeout=100)
+    vectors = torch.cat(list(loader)).numpy()
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=TOLERANCE[precision])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This processor has no:UserWarning")
+@pytest.mark.parametrize("precision", [None, "fp32", "bf16", "int8"])
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+@pytest.mark.parametrize("of_torch", [True, False])
+def test_pools(method: str, precision: str | None, of_torch: bool) -> None:
+    embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=precision)
+    expected = encode(embedder)
+    package: Any = torch.multiprocessing if of_torch else __import__("multiprocessing")
+    with package.get_context(method).Pool(2) as pool:
+        for vectors in pool.map_async(encode, [embedder] * 3).get(timeout=200):
+            np.testing.assert_allclose(vectors, expected, rtol=0, atol=TOLERANCE[precision])
