@@ -7,19 +7,23 @@ when a number on it is first used.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import pickle
+import pickletools
 import re
+import zipfile
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from minibert.files import Source, read_json, replacing
+from minibert.files import Source, read_json, replacing, vacant
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -31,6 +35,14 @@ WEIGHT_FILES = (
 # tensors may rightly be called so
 RENAMES = ((re.compile(r"LayerNorm\.gamma$"), "LayerNorm.weight"), (re.compile(r"LayerNorm\.beta$"), "LayerNorm.bias"))
 BACKBONE = ("embeddings.", "encoder.", "pooler.")
+
+# smaller files are read at once: it takes no longer, and whatever happens to the file, the model stays
+MIN_MAPPED_BYTES = 16 << 20
+# converted .bin files that were not used for longest are removed beyond this
+MAX_CACHE_BYTES = 5 << 30
+# what no honest pickle of a BERT comes near: a large one has 400 tensors of 60 opcodes
+MAX_OPCODES, MAX_PICKLED_NAME = 1_000_000, 1000
+LEGACY_PICKLES = 5  # of torch.save before zip files: a magic number, the version, the system, the object, its storages
 
 SAFETENSORS_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
 
@@ -50,8 +62,15 @@ def model_name(name: str, is_head: bool, prefixed: bool) -> str:
     return name if is_head else name.removeprefix("bert.")
 
 
-def read_tensors(source: Source) -> dict[str, Tensor]:
+def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
     """All tensors of a checkpoint by the names in its file, memory-mapped: nothing is read before it is used.
+
+    A mapped file must stay as it is: writing over it changes the tensors, and cutting it ends the process (SIGBUS). To
+    put a new file in its place, which is safe, rename it. Files below `MIN_MAPPED_BYTES` are read at once.
+
+    Args:
+        source: where the checkpoint is.
+        mmap: False reads everything at once, and the file may change afterwards.
 
     Raises:
         FileNotFoundError: no weights, or a shard is missing.
@@ -59,7 +78,7 @@ def read_tensors(source: Source) -> dict[str, Tensor]:
     """
     path = source.require(*WEIGHT_FILES)
     if path.suffix != ".json":
-        return _read_file(path)
+        return _read_file(path, mmap)
     tensors: dict[str, Tensor] = {}
     shards = read_json(path).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
@@ -68,81 +87,173 @@ def read_tensors(source: Source) -> dict[str, Tensor]:
         file = source.file(shard) if Path(shard).name == shard else None
         if file is None:
             raise FileNotFoundError(f"{source} lacks {shard}, a shard that {path.name} names; get it again.")
-        tensors.update(_read_file(file))
+        tensors.update(_read_file(file, mmap))
     if absent := shards.keys() - tensors.keys():
         raise ValueError(f"{source}: {path.name} names {min(absent)}, which no shard holds; get the checkpoint again.")
     return tensors
 
 
-def _read_file(path: Path) -> dict[str, Tensor]:
-    return _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
+def _read_file(path: Path, mmap: bool) -> dict[str, Tensor]:
+    return _read_safetensors(path, mmap) if path.suffix == ".safetensors" else _read_pickle(path, mmap)
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Every tensor as a view of the mapped file.
+def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
+    """Every tensor as a view of the mapped file, or of its bytes in memory.
 
     The library checks the file; the views are made here, because its own take four times as long and a model has
     hundreds (format: 8 bytes header size, JSON header, data).
     """
     try:
-        with safe_open(path, framework="pt") as file, path.open("rb") as header:
-            start = 8 + int.from_bytes(header.read(8), "little")
-            entries = json.loads(header.read(start - 8))
-            mapped = torch.UntypedStorage.from_file(str(path), shared=False, nbytes=path.stat().st_size)
-            tensors = {}
-            for name in file.keys():
-                offset = start + entries[name]["data_offsets"][0]
-                dtype = SAFETENSORS_DTYPES.get(entries[name]["dtype"])
-                if dtype is None or offset % dtype.itemsize:
-                    tensors[name] = file.get_tensor(name)  # a rare type, or a file whose data is not aligned
+        with path.open("rb") as opened:
+            name = _plain_name(path, opened.fileno())
+            with safe_open(name, framework="pt") as file:
+                start = 8 + int.from_bytes(opened.read(8), "little")
+                entries = json.loads(opened.read(start - 8))
+                size = os.fstat(opened.fileno()).st_size
+                if mmap and size >= MIN_MAPPED_BYTES:
+                    content = torch.UntypedStorage.from_file(name, shared=False, nbytes=size)
                 else:
-                    # a storage of its own, on the same memory: pickling a tensor writes all of its storage
-                    own = mapped[offset : start + entries[name]["data_offsets"][1]]
-                    tensors[name] = torch.empty(0, dtype=dtype).set_(own, 0, entries[name]["shape"])  # type: ignore[call-overload]
-            return tensors
+                    content = _in_memory(opened, size)
+                tensors = {}
+                for tensor in file.keys():
+                    offset = start + entries[tensor]["data_offsets"][0]
+                    dtype = SAFETENSORS_DTYPES.get(entries[tensor]["dtype"])
+                    if dtype is None or offset % dtype.itemsize:
+                        tensors[tensor] = file.get_tensor(tensor)  # a rare type, or data that are not aligned
+                    else:
+                        # a storage of its own, on the same memory: pickling a tensor writes all of its storage
+                        own = content[offset : start + entries[tensor]["data_offsets"][1]]
+                        empty = torch.empty(0, dtype=dtype, device="cpu")
+                        tensors[tensor] = empty.set_(own, 0, entries[tensor]["shape"])  # type: ignore[call-overload]
+                return tensors
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
         raise ValueError(f"{path} is not a whole safetensors file ({error}); get it again.") from None
 
 
-def _read_pickle(path: Path) -> dict[str, Tensor]:
+def _plain_name(path: Path, handle: int) -> str:
+    """The path as the libraries take it: in UTF-8. A path that is not has another name while it is open."""
+    try:
+        return str(path).encode("utf-8").decode()
+    except UnicodeEncodeError:
+        return f"/dev/fd/{handle}"
+
+
+def _in_memory(file: io.BufferedReader, size: int) -> torch.UntypedStorage:
+    """A file's bytes. Tensors lie as far from a multiple of 64 as in the file, for the last bits depend on that."""
+    content = torch.empty(size, dtype=torch.uint8, device="cpu")  # torch aligns its memory to 64 bytes
+    file.seek(0)
+    if size and file.readinto(content.numpy().data) != size:
+        raise ValueError("it was cut while it was read")
+    return content.untyped_storage()
+
+
+def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
     """Tensors of an old pytorch_model.bin, converted to safetensors once and memory-mapped from then on."""
-    stat = path.stat()
-    key = hashlib.sha256(f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:32]
-    converted = cache_folder() / f"{key}.safetensors"
+    converted = cache_folder() / f"{_content_key(path)}.safetensors"
     if converted.is_file():
         with suppress(ValueError):  # damaged: converted again
-            return _read_safetensors(converted)
+            tensors = _read_safetensors(converted, mmap)
+            with suppress(OSError):
+                os.utime(converted)  # those that were not used for longest are removed first
+            return tensors
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        check_pickle(path)
+        with path.open("rb") as file:
+            content = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise ValueError(
             f"{path} is refused: it is not a plain file of tensors, and reading it could run code. "
             "Get the checkpoint as safetensors."
         ) from None
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, AssertionError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a whole PyTorch file ({error}); get it again.") from None
+    except Exception as error:  # damaged pickles give errors of every kind
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise ValueError(f"{path} is not a whole PyTorch file ({reason}); get it again.") from None
     if not isinstance(content, dict) or not all(isinstance(t, Tensor) for t in content.values()):
         raise ValueError(f"{path} should hold tensors by name, but it holds something else.")
+    total = 0
+    for name, tensor in content.items():
+        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+            raise ValueError(f"{path}: {ascii(name)} is no ordinary tensor ({tensor.device}, {tensor.layout}).")
+        if not str(name).isprintable() or not isinstance(name, str):
+            raise ValueError(f"{path}: {ascii(name)} is no name of a tensor.")
+        total += tensor.numel() * tensor.element_size()
+    if total > 4 * path.stat().st_size:  # a decoder that is tied stands there twice; nothing does a hundred times
+        raise ValueError(f"{path} claims {total} bytes of tensors, several times its size; get it again.")
     # clones, because safetensors refuses tensors that share memory
-    tensors = {str(name): tensor.detach().clone().contiguous() for name, tensor in content.items()}
+    tensors = {name: tensor.detach().clone().contiguous() for name, tensor in content.items()}
     try:
-        converted.parent.mkdir(parents=True, exist_ok=True)
-        write_tensors(converted, tensors)
+        converted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_tensors(converted, tensors, mode=0o600)
+        _tidy_cache(keep=converted)
     except OSError:
         return tensors  # nowhere to keep it: converted again next time
-    return _read_safetensors(converted)
+    return _read_safetensors(converted, mmap)
+
+
+def check_pickle(path: Path) -> None:
+    """Refuses pickles on which `torch.load` would spend very long or very much memory, before it sees them.
+
+    Raises:
+        pickle.UnpicklingError: a name in it is longer than any, or its parts are larger than the file.
+        zipfile.BadZipFile: not a whole zip file.
+    """
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            file.seek(0)
+            for _ in range(LEGACY_PICKLES):
+                _check_opcodes(file)
+            return
+        with zipfile.ZipFile(file) as parts:
+            entries = parts.infolist()
+            if sum(entry.file_size for entry in entries) > path.stat().st_size:  # compressed, or one on another
+                raise pickle.UnpicklingError("its parts are larger than itself")
+            for entry in entries:
+                if entry.filename.endswith("data.pkl"):
+                    _check_opcodes(io.BytesIO(parts.read(entry)))
+
+
+def _check_opcodes(stream: IO[bytes]) -> None:
+    """Walks through a pickle without doing what it says; torch's error for a bad name takes its length squared."""
+    for number, (_, argument, _) in enumerate(pickletools.genops(stream)):
+        if number > MAX_OPCODES or (isinstance(argument, (str, bytes)) and len(argument) > MAX_PICKLED_NAME):
+            raise pickle.UnpicklingError("a name or a number of parts beyond all measure")
+
+
+def _content_key(path: Path) -> str:
+    """Which file this is, as far as can be told without reading all of it: no clock of a user's makes another alike."""
+    status = path.stat()
+    digest = hashlib.sha256(
+        repr((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode()
+    )
+    with path.open("rb") as file:
+        digest.update(file.read(1 << 16))
+        file.seek(max(0, status.st_size - (1 << 16)))
+        digest.update(file.read())
+    return digest.hexdigest()[:32]
+
+
+def _tidy_cache(keep: Path) -> None:
+    """Removes what was not used for longest until the cache is small enough, and what killed writers left there."""
+    for leftover in keep.parent.glob(".*.tmp"):
+        vacant(leftover)
+    entries = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in keep.parent.glob("*.safetensors"))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in entries:
+        if total > MAX_CACHE_BYTES and path != keep:
+            path.unlink(missing_ok=True)  # whoever has it mapped keeps it
+            total -= size
 
 
 def cache_folder() -> Path:
-    """Where converted checkpoints are kept: `$MINIBERT_CACHE`, or minibert/ in the user's cache folder."""
+    """Where converted checkpoints are kept, at most 5 GB: `$MINIBERT_CACHE`, or minibert/ in the user's cache."""
     if folder := os.environ.get("MINIBERT_CACHE"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "minibert"
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Writes a safetensors file, whole or not at all."""
-    with replacing(path) as temporary:
+def write_tensors(path: Path, tensors: dict[str, Tensor], mode: int = 0o666) -> None:
+    """Writes a safetensors file atomically, with permissions as in `replacing`."""
+    with replacing(path, mode) as temporary:
         try:
             save_file(tensors, temporary, metadata={"format": "pt"})
         except SafetensorError as error:

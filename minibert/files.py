@@ -111,11 +111,16 @@ class Source:
         Raises:
             FileNotFoundError: no such repository or revision, or the network cannot be reached (or may not be)
                 and the cache does not hold the file.
+            ValueError: something stands in the place of the file: a Git LFS pointer, or a web page.
         """
         if self.folder is not None:
-            path = self.folder / filename
-            return path if path.is_file() else None
-        return self._from_hub(filename)
+            path: Path | None = self.folder / filename
+            path = path if path is not None and path.is_file() else None
+        else:
+            path = self._from_hub(filename)
+        if path is not None:
+            _refuse_placeholder(path)
+        return path
 
     def require(self, *filenames: str) -> Path:
         """Path of the first of `filenames` that exists; FileNotFoundError naming all of them when none does."""
@@ -167,6 +172,15 @@ class Source:
             revision=self._hub["revision"],  # type: ignore[arg-type]
         )
         return isinstance(found, str)
+
+
+def _refuse_placeholder(path: Path) -> None:
+    with path.open("rb") as file:
+        head = file.read(64).lstrip().lower()
+    if head.startswith(b"version https://git-lfs"):
+        raise ValueError(f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned.")
+    if head.startswith((b"<!doctype html", b"<html")):
+        raise ValueError(f"{path} is a web page, not the file itself: download the file (its raw form) again.")
 
 
 def split_source(name: str | os.PathLike[str] | Source, options: Mapping[str, Any]) -> tuple[Source, dict[str, Any]]:
@@ -258,7 +272,7 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int]:
     """A new file beside `path` and its handle, locked: whoever finds it unlocked knows that its writer is dead."""
     for number in count():
         temporary = path.with_name(f".{path.name}.{number}.tmp")
-        if not _vacant(temporary):
+        if not vacant(temporary):
             continue
         with suppress(FileExistsError):
             handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
@@ -268,7 +282,7 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int]:
     raise AssertionError("there is always another number")
 
 
-def _vacant(path: Path) -> bool:
+def vacant(path: Path) -> bool:
     """Whether there is no such file; one that a killed writer left is removed."""
     try:
         handle = os.open(path, os.O_RDWR)

@@ -127,6 +127,7 @@ class PreTrainedModel(nn.Module):
         dtype: torch.dtype | str | None = "auto",
         device: torch.device | str | None = None,
         ignore_mismatched_sizes: bool = False,
+        mmap: bool = True,
         **options: Any,
     ) -> Model:
         """Loads a checkpoint; the model is in eval mode and its `load_report` says what was done.
@@ -139,6 +140,8 @@ class PreTrainedModel(nn.Module):
                 the file holds.
             device: where to put them; None leaves them on the CPU, memory-mapped.
             ignore_mismatched_sizes: initialise tensors whose shape differs from the model's instead of refusing.
+            mmap: False reads the file into memory, so that the model does not depend on what becomes of the file: for
+                servers that run for long; see `minibert.checkpoint.read_tensors`.
             options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`; `add_pooling_layer` where the
                 class has it; anything else is a config field, such as `num_labels=3` or `attn_implementation="eager"`.
 
@@ -153,7 +156,7 @@ class PreTrainedModel(nn.Module):
         if dtype not in ("auto", None):
             options["dtype"] = dtype
         config = BertConfig.from_pretrained(source, **options) if config is None else config.replace(**options)
-        tensors = read_tensors(source) if state_dict is None else state_dict
+        tensors = read_tensors(source, mmap) if state_dict is None else state_dict
         if config.dtype is None:
             stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
             config.dtype = str(stored)
@@ -169,7 +172,7 @@ class PreTrainedModel(nn.Module):
         return cls(config)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Writes config.json and model.safetensors, each whole or not at all, as `transformers` reads them.
+        """Writes config.json and model.safetensors, each atomically, as `transformers` reads them.
 
         A tensor that is another's alias (the tied MLM decoder) is written once.
         """
@@ -361,7 +364,7 @@ def assign(
     new = [name for name in expected if name not in found and name not in aliases]
     report.missing = [name for name in new if name not in mismatched]
     for name in new:
-        found[name] = torch.empty(expected[name].shape, dtype=dtype)
+        found[name] = torch.empty(expected[name].shape, dtype=dtype, device="cpu")
     for prefix, module in model.named_modules():
         # in place of load_state_dict and setattr, which would take as long as all the rest of loading
         for name in module._parameters:

@@ -49,9 +49,10 @@ from minibert.files import read_json, replacing, write_json
 from minibert.training.corpora import Mixture, Portions, TokenCache
 from minibert.training.data import Batch, Dataset, pack
 from minibert.training.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
-from minibert.training.loop import LOG_FILE, STATE_FILE, Trainer
+from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import PretrainingData, pretraining_losses
+from minibert.training.state import LOG_FILE, STATE_FILE
 
 HERE = Path(__file__).resolve().parent
 PROMPTS = HERE / "recipe" / "everyday.tsv"

@@ -59,8 +59,9 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from minibert.training.loop import Trainer, check_new
+    from minibert.training.loop import Trainer
     from minibert.training.pretraining import PretrainingData, encode_documents, pretraining_losses, read_documents
+    from minibert.training.state import check_new
 
     if (options.config is None) == (options.model is None):
         raise UsageError("give --config to start from scratch, or --model to go on from a checkpoint.")

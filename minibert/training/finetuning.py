@@ -41,8 +41,9 @@ from minibert.training.data import (
     split_by_tokens,
     text_lengths,
 )
-from minibert.training.loop import Trainer, check_new
+from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
+from minibert.training.state import check_new
 
 Path_ = str | os.PathLike[str]
 

@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -25,19 +26,27 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from minibert.extras import need
-from minibert.files import replacing
+from minibert.files import only_run_in, replacing
 from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
 from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import Parallel, Processes
 from minibert.training.speedups import faster_operators
+from minibert.training.state import (
+    LOG_FILE,
+    POSITION,
+    STATE_FILE,
+    check_new,
+    check_parts,
+    first_line,
+    logged_step,
+    read_state,
+    stamp,
+)
 
 Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 """For a batch the summed loss of each kind of label, by the label's name in the examples."""
-
-STATE_FILE = "state.pt"
-LOG_FILE = "log.jsonl"
 
 
 def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
@@ -103,13 +112,14 @@ class Trainer:
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
         self._about = {
-            **{name: getattr(options, name) for name in _DECISIVE},
+            **{name: getattr(options, name) for name in _FIXED_ON_RESUME},
             "examples": [len(self._examples), sum(map(length, self._examples))],
             "labels": list(model.config.id2label.values()),
         }
         self._parallel = Parallel(model, self.processes, options.sharded)
         self.optimizer = make_optimizer(model, options)
         self.schedule = linear_schedule(self.optimizer, self.steps, options.warmup, options.decay_steps)
+        self._found = stamp(self.folder)
         if resume:
             self._resume()
         else:
@@ -128,19 +138,22 @@ class Trainer:
         if self.processes.size > 1:  # torchrun ends the others when one has died
             signal.signal(signal.SIGTERM, self._stopped)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._clean()
-        if self.step == 0:
-            self._save()
-        try:
-            scores = self._run()
-        except RuntimeError as error:
-            if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
-                message = f"Process {self.processes.rank}: another process of this run has ended. {self._go_on()}"
-                raise RuntimeError(message) from error
-            raise
-        if self._saved_step < self.step:
-            self._save()
-        return scores
+        with only_run_in(self.folder) if self.processes.rank == 0 else nullcontext():
+            if self.processes.rank == 0 and stamp(self.folder) != self._found:
+                raise ValueError(f"Another process has trained in {self.folder} meanwhile: pass --resume to go on.")
+            self._clean()
+            if self.step == 0:
+                self._save()
+            try:
+                scores = self._run()
+            except RuntimeError as error:
+                if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
+                    message = f"Process {self.processes.rank}: another process of this run has ended."
+                    raise RuntimeError(f"{message} {self._resume_hint()}") from error
+                raise
+            if self._saved_step < self.step:
+                self._save()
+            return scores
 
     def _run(self) -> dict[str, float]:
         scores: dict[str, float] = {}
@@ -151,9 +164,8 @@ class Trainer:
                 progress.set_postfix(loss=f"{entry['loss']:.4f}", tokens_per_s=entry["tokens_per_second"])
                 progress.update()
                 if not math.isfinite(entry["loss"]):
-                    raise ValueError(
-                        f"The loss is {entry['loss']} after step {self.step}: lower the learning rate. {self._go_on()}"
-                    )
+                    advice = f"lower the learning rate. {self._resume_hint()}"
+                    raise ValueError(f"The loss is {entry['loss']} after step {self.step}: {advice}")
                 due = self._epoch_is_over()
                 if self.evaluate and self._evaluation_is_due():
                     scores, due = self._evaluate(self.evaluate), True
@@ -237,7 +249,7 @@ class Trainer:
     # --- what is kept ------------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        """Writes everything that the next step depends on, whole or not at all."""
+        """Writes everything that the next step depends on, atomically."""
         random = self.processes.gather(_random_state(self.processes.device))
         weights = self._parallel.state(self.optimizer)
         if self.processes.rank == 0:
@@ -246,12 +258,13 @@ class Trainer:
                 "about": self._about,
                 "schedule": self.schedule.state_dict(),
                 "random": random,
-                "position": {name: getattr(self, name) for name in _POSITION},
+                "position": {name: getattr(self, name) for name in POSITION},
             }
             try:
                 with replacing(self.folder / STATE_FILE) as temporary:
                     torch.save(state, temporary)
-            except (OSError, RuntimeError) as error:  # torch has an error of its own for a full disk
+                    check_parts(temporary)  # the state before is kept until the new one is there and whole
+            except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:  # a full disk is each of these
                 message = f"{self.folder / STATE_FILE} cannot be written; is the disk full? The state before is whole."
                 raise OSError(message) from error
         self._saved_step = self.step
@@ -260,18 +273,21 @@ class Trainer:
         path = self.folder / STATE_FILE
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist, so there is nothing to resume: start without --resume.")
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = read_state(path)
         for name, now in self._about.items():
             if (before := state["about"].get(name, now)) != now:
                 raise ValueError(f"{path} is of a run with {name} {before}, not {now}: resume with the same.")
-        self._parallel.load(state, self.optimizer)
-        self.schedule.load_state_dict(state["schedule"])
-        for name, value in state["position"].items():
-            setattr(self, name, value)
-        self._saved_step = self.step
-        self._open_epoch()
-        if self.processes.rank < len(state["random"]):
-            _set_random_state(self.processes.device, state["random"][self.processes.rank])
+        try:
+            self._parallel.load(state, self.optimizer)
+            self.schedule.load_state_dict(state["schedule"])
+            for name, value in state["position"].items():
+                setattr(self, name, value)
+            self._saved_step = self.step
+            self._open_epoch()
+            if self.processes.rank < len(state["random"]):
+                _set_random_state(self.processes.device, state["random"][self.processes.rank])
+        except Exception as error:  # whatever the optimiser or the schedule makes of values that are not their own
+            raise ValueError(f"{path} does not fit this model and its optimiser ({first_line(error)}).") from error
 
     def _evaluate(self, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
         self.model.eval()
@@ -295,8 +311,13 @@ class Trainer:
     def _log(self, entry: dict[str, Any]) -> None:
         if self.processes.rank > 0:
             return
-        with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+        try:
+            with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+        except OSError as error:
+            raise OSError(
+                f"{self.folder / LOG_FILE} cannot be written ({error.strerror}). {self._resume_hint()}"
+            ) from error
         if self.options.tensorboard:
             writer = _tensorboard(str(self.folder))
             for name, value in entry.items():
@@ -309,26 +330,24 @@ class Trainer:
             return
         if not path.is_file():
             return
-        lines = path.read_text(encoding="utf-8").splitlines()
-        kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= self.step]
+        lines = path.read_bytes().splitlines()
+        steps = [logged_step(line) for line in lines]
+        if None in steps[:-1]:  # the last line may be half-written
+            number = steps.index(None) + 1
+            raise ValueError(f"{path}, line {number} is damaged: mend it or delete it, then start with --resume again.")
+        kept = [line for line, step in zip(lines, steps, strict=True) if step is not None and step <= self.step]
         with replacing(path) as temporary:
-            temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+            temporary.write_bytes(b"".join(line + b"\n" for line in kept))
 
-    def _go_on(self) -> str:
+    def _resume_hint(self) -> str:
         return f"Start again with --resume to go on from step {self._saved_step} ({self.folder / STATE_FILE})."
 
     def _stopped(self, *_: Any) -> None:
-        raise SystemExit(f"Process {self.processes.rank}: told to stop at step {self.step}. {self._go_on()}")
-
-
-def check_new(folder: str | os.PathLike[str]) -> None:
-    """ValueError when there is a run in the folder already."""
-    if Path(folder, STATE_FILE).exists():
-        raise ValueError(f"{folder} already holds a run: pass --resume to go on, or choose another folder.")
+        raise SystemExit(f"Process {self.processes.rank}: told to stop at step {self.step}. {self._resume_hint()}")
 
 
 # what a run cannot change half-way: the order of the data, and what every step does
-_DECISIVE = (
+_FIXED_ON_RESUME = (
     "batch_size",
     "learning_rate",
     "warmup",
@@ -339,7 +358,6 @@ _DECISIVE = (
     "seed",
     "pool",
 )
-_POSITION = ("step", "epoch", "batch_in_epoch", "best", "evaluations_since_best")
 
 
 def count_labels(examples: Sequence[Example], name: str) -> int:

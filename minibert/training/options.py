@@ -6,6 +6,7 @@ makes their options of it. Nothing heavy is imported, so that `--help` answers a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -57,8 +58,25 @@ class TrainingOptions:
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
-        """ValueError for numbers with which there is nothing to train."""
-        for name in ("epochs", "steps", "batch_size", "tokens_per_forward", "pool"):
+        """ValueError for numbers that mean nothing."""
+        at_least = {
+            "epochs": 1,
+            "batch_size": 1,
+            "pool": 1,
+            "seed": 0,
+            "save_every": 0,
+            "evaluate_every": 0,
+            "patience": 0,
+        }
+        optional = {"steps": 1, "tokens_per_forward": 1, "decay_steps": 0}
+        for name, least in {**at_least, **optional}.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} should be 1 or more, not {value}.")
+            if value is None and name in optional:
+                continue
+            if type(value) is not int or value < least:
+                raise ValueError(f"{name} should be a whole number of {least} or more, not {value!r}.")
+        if not 0 <= self.warmup <= 1:
+            raise ValueError(f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}.")
+        for name in ("learning_rate", "weight_decay", "max_grad_norm"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} should be 0 or more and finite, not {getattr(self, name)!r}.")

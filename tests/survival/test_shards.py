@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import kill_when, start
 from tiny_folder import WORDS, tiny_folder
 
 from minibert import SentenceEmbedder
@@ -151,12 +151,8 @@ def test_kills_and_flipped_bits(
     encode_corpus(embedder, lines, tmp_path / "whole", shard_size=100)
     for kill in range(kills):
         out, shards = tmp_path / str(kill), draw.randrange(SHARDS)
-        process = subprocess.Popen(command(model, corpus, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and len(list(out.glob("shard-*.npy"))) <= shards:
-            time.sleep(0.001)
-        time.sleep(draw.uniform(0, 0.02))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process = start(command(model, corpus, out)[3:], tmp_path / "log.txt")
+        kill_when(process, lambda: len(list(out.glob("shard-*.npy"))) > shards, 0.02)  # noqa: B023
         if finished := sorted(out.glob("shard-*.json")):
             shard = draw.choice(finished)
             flip(draw.choice([shard, shard.with_suffix(".npy")]), draw)

@@ -1,0 +1,200 @@
+"""Training that is killed, damaged, started twice, or runs out of disk."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import resource
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import tiny_config
+from forked import kill_when, start
+from tiny_folder import WORDS, tiny_folder
+
+from minibert import BertForSequenceClassification
+from minibert.training.data import Examples
+from minibert.training.finetuning import SequenceTask
+from minibert.training.loop import Trainer
+from minibert.training.options import TrainingOptions
+from minibert.training.state import read_state
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Pre-training and fine-tuning, some dozens of steps of each."""
+    folder, draw = tmp_path_factory.mktemp("data"), random.Random(0)
+    model = tiny_folder(folder / "model")
+    sentences = [" ".join(draw.choices(WORDS, k=draw.randrange(3, 12))) for _ in range(120)]
+    corpus, rows = folder / "corpus.txt", folder / "rows.tsv"
+    corpus.write_text("\n".join(s if n % 6 else "" for n, s in enumerate(sentences)))
+    rows.write_text("text\tlabel\n" + "".join(f"{s}\t{n % 2}\n" for n, s in enumerate(sentences)))
+    every = ["--batch-size", "4", "--steps", "40", "--save-every", "3"]
+    pretrain = ["pretrain", "--model", str(model), "--corpus", str(corpus), "--max-length", "32"]
+    finetune = ["finetune", "classification", "--model", str(model), "--train", str(rows), "--dev", str(rows)]
+    return {"pretrain": pretrain + every, "finetune": [*finetune, "--text", "text", "--label", "label", *every]}
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = read_state(folder / "state.pt")["model"]
+    return found
+
+
+def losses(folder: Path) -> list[Any]:
+    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in entry.items() if name != "tokens_per_second"} for entry in entries]
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: Path) -> None:
+    """Killed at any moment, most of them after a saved state: going on ends with the same weights and log."""
+    whole = start([*commands[kind], "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
+    whole.join()
+    assert whole.exitcode == 0, (tmp_path / "whole.txt").read_text()
+    for number in range(kills):
+        out, log = tmp_path / str(number), tmp_path / f"{number}.txt"
+        steps = random.Random(number).choice([0, *range(35)])
+
+        def reached(out: Path = out, steps: int = steps) -> bool:
+            path = out / "log.jsonl"
+            return path.exists() and len(path.read_bytes().splitlines()) >= steps
+
+        arguments = [*commands[kind], "--output", str(out)]
+        kill_when(start(arguments, log), reached, 0.1)
+        resumed = start([*arguments, *(["--resume"] if (out / "state.pt").exists() else [])], log)
+        resumed.join()
+        assert resumed.exitcode == 0, log.read_text()
+        assert losses(out) == losses(tmp_path / "whole")
+        for name, weight in weights(tmp_path / "whole").items():
+            assert torch.equal(weights(out)[name], weight)
+        assert not list(out.glob(".*"))
+
+
+@pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: Path, tries: int) -> None:
+    """One works, the other stops in a sentence."""
+    for number in range(tries):
+        out, logs = tmp_path / str(number), [tmp_path / f"{number}-{own}.txt" for own in (0, 1)]
+        pair = [start([*commands["pretrain"], "--output", str(out)], log) for log in logs]
+        for process in pair:
+            process.join()
+        codes = [process.exitcode for process in pair]
+        assert sorted(codes, key=str) == [0, 1]  # type: ignore[arg-type]
+        lines = re.findall("minibert pretrain: .*", logs[codes.index(1)].read_text())
+        assert len(lines) == 1
+        working = f"{out} is in use by process {pair[codes.index(0)].pid} on "
+        assert working in lines[0] or "already holds a run" in lines[0] or "Another process has trained in" in lines[0]
+        assert [entry["step"] for entry in losses(out)] == list(range(1, 41))
+
+
+def trainer(folder: Path, *, resume: bool = False, steps: int = 4) -> Trainer:
+    torch.manual_seed(0)
+    examples = [{"input_ids": torch.arange(5, 12).numpy(), "labels": n % 2} for n in range(8)]
+    model = BertForSequenceClassification(tiny_config())
+    options = TrainingOptions(steps=steps, batch_size=4)
+    return Trainer(model, Examples(examples), SequenceTask().losses, folder, options, resume=resume)
+
+
+def test_a_damaged_state_is_named(tmp_path: Path) -> None:
+    trainer(tmp_path).run()
+    path, draw = tmp_path / "state.pt", random.Random(0)
+    whole = path.read_bytes()
+    before = read_state(path)["model"]
+    for damage in range(60):
+        data = bytearray(whole)
+        if damage % 3 == 0:
+            del data[draw.randrange(len(data)) :]
+        else:
+            data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        path.write_bytes(data)
+        try:
+            state = read_state(path)["model"]  # a bit between two parts, which nobody reads
+        except ValueError as error:
+            assert str(error).startswith(f"{path} is damaged (") and "put a copy of it back, or start anew" in str(
+                error
+            )
+        else:
+            assert all(torch.equal(state[name], weight) for name, weight in before.items())
+
+
+@pytest.mark.parametrize("part", ["model", "about", "schedule", "random", "position", "step"])
+def test_an_edited_state_is_named(tmp_path: Path, part: str) -> None:
+    trainer(tmp_path).run()
+    for value in (None, "gone", -1):
+        state = torch.load(tmp_path / "state.pt")
+        owner = state["position"] if part == "step" else state
+        owner[part] = value
+        if value is None:
+            del owner[part]
+        torch.save(state, tmp_path / "state.pt")
+        with pytest.raises(ValueError, match=r"state\.pt (is damaged|does not fit this model|is of a run with)"):
+            trainer(tmp_path, resume=True, steps=6)
+        trainer(tmp_path / part / str(value)).run()
+        (tmp_path / part / str(value) / "state.pt").replace(tmp_path / "state.pt")
+
+
+@pytest.mark.parametrize("line", [b'{"step": 2, "lo', b"\xff\xfe", b"[]", b"", b'{"step": "2"}', b"1" * 5000])
+def test_a_damaged_log_is_named(tmp_path: Path, line: bytes) -> None:
+    trainer(tmp_path).run()
+    lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
+    lines[1] = line
+    (tmp_path / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(ValueError, match=r"log\.jsonl, line 2 is damaged: mend it or delete it, then start with --res"):
+        trainer(tmp_path, resume=True, steps=6).run()
+
+
+def test_the_state_before_is_kept_until_the_new_one_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer(tmp_path).run()
+    before = (tmp_path / "state.pt").read_bytes()
+    save = torch.save
+
+    def damaged(state: Any, path: Path) -> None:
+        save(state, path)
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+
+    monkeypatch.setattr(torch, "save", damaged)
+    with pytest.raises(OSError, match=r"state\.pt cannot be written; is the disk full\? The state before is whole"):
+        trainer(tmp_path, resume=True, steps=6).run()
+    assert (tmp_path / "state.pt").read_bytes() == before
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """Nothing is lost, and the log is named when it is the log that does not fit."""
+    trainer(tmp_path).run()
+    before = (tmp_path / "state.pt").read_bytes()
+    limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        for size, name in ((50_000, r"state\.pt cannot be written"), (10, r"log\.jsonl c(ould|an)not be written")):
+            resuming = trainer(tmp_path, resume=True, steps=6)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+            with pytest.raises(OSError, match=name.replace("c(ould|an)not", "(could not|cannot)")):
+                resuming.run()
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert (tmp_path / "state.pt").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("warmup", value) for value in (5, -1, float("nan"))),
+        *(("save_every", value) for value in (-1, 1.5)),
+        *(("steps", value) for value in (1.5, 0)),
+        *(("patience", value) for value in (-1, True)),
+        ("learning_rate", float("nan")),
+    ],
+)
+def test_options_that_mean_nothing(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{name} should be "):
+        TrainingOptions(**{name: value})
