@@ -15,6 +15,7 @@ import platform
 import re
 import stat
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -29,6 +30,15 @@ except ImportError:  # Windows
 BUNDLED_MODELS = Path(__file__).parent / "models"
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token")
+
+
+# optional files without which the numbers are others, and what they are then
+DEFAULTS = {
+    "modules.json": "a plain BERT, with mean pooling and vectors that are not normalised",
+    "sentence_bert_config.json": "no limit to the tokens but the tokenizer's",
+    "config_sentence_transformers.json": "no prompts",
+    "tokenizer_config.json": "lower case, unless tokenizer.json says otherwise",
+}
 
 
 class Source:
@@ -57,6 +67,7 @@ class Source:
         self.name = os.fspath(name)
         self.folder: Path | None = None
         self._repository, self._subfolder = self.name, ""  # `inside` changes the name, not the repository
+        self.assumed_absent: list[str] = []
         self._hub = {
             "revision": revision,
             "cache_dir": cache_dir,
@@ -148,6 +159,7 @@ class Source:
         except errors.LocalEntryNotFoundError as error:
             # An offline cache that knows the repository but not this file: like a file that is not there.
             if self._cached():
+                self._assume_absent(filename)
                 return None
             offline = self._hub["local_files_only"] or isinstance(error.__cause__, errors.OfflineModeIsEnabled)
             reason = "offline mode is on" if offline else "the Hub cannot be reached"
@@ -161,17 +173,29 @@ class Source:
             why = f"Could not get {filename} of {name!r} from the Hub: {str(error).splitlines()[0]}"
         raise FileNotFoundError(why)
 
+    def _assume_absent(self, filename: str) -> None:
+        """Says what follows when a file was never looked for, so that nobody knows whether the repository has it."""
+        from huggingface_hub import _CACHED_NO_EXIST
+
+        known = self._in_cache(filename) is _CACHED_NO_EXIST
+        if known or filename in self.assumed_absent or (default := DEFAULTS.get(Path(filename).name)) is None:
+            return
+        self.assumed_absent.append(filename)
+        warnings.warn(
+            f"{filename} of {self._repository} is not in the cache, where nobody has looked for it: taken for absent, "
+            f"which means {default}. Go online once to be sure.",
+            stacklevel=6,
+        )
+
     def _cached(self) -> bool:
         """Whether the cache already holds this repository's config.json at the wanted revision."""
+        return isinstance(self._in_cache("config.json"), str)
+
+    def _in_cache(self, filename: str) -> Any:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(
-            self._repository,
-            "config.json",
-            cache_dir=self._hub["cache_dir"],  # type: ignore[arg-type]
-            revision=self._hub["revision"],  # type: ignore[arg-type]
-        )
-        return isinstance(found, str)
+        place: dict[str, Any] = {name: self._hub[name] for name in ("cache_dir", "revision")}
+        return try_to_load_from_cache(self._repository, filename, **place)
 
 
 def _refuse_placeholder(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import os
 import sys
 import traceback
@@ -20,6 +21,8 @@ from typing import Any
 import minibert
 from minibert.cli import convert, embed, fill_mask, finetune, info, pretrain, search, tokenize, verify, view
 from minibert.cli.common import Parser, UsageError
+
+_DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 
 COMMANDS = (embed, search, tokenize, fill_mask, info, convert, view, verify, pretrain, finetune)
 # one for each, in `minibert` alone and at the end of its --help; a test parses them
@@ -69,7 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
         if options.debug:
             traceback.print_exc()
-        print(f"minibert {options.command}: {_sentence(error)}", file=sys.stderr)
+        sentence = _sentence(error)
+        if isinstance(error, OSError) and error.filename is None and error.errno in _DISK_FULL:
+            sentence = f"standard output could not be written ({error.strerror})."  # whoever writes files names them
+        print(f"minibert {options.command}: {sentence}", file=sys.stderr)
         try:
             _flush()
         except OSError:

@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
     add_text_options(parser)
     add_embedder_options(parser)
     parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="vectors of length 1")
-    parser.add_argument("--batch-tokens", type=int, help="tokens that go through the model together (default: 2048)")
+    parser.add_argument("--batch-tokens", type=int, help="tokens that go through the model together (default: 4096)")
     parser.add_argument("--prompt", help="put before every text")
     parser.add_argument("--prompt-name", help="a prompt that the model brings, such as query")
     parser.add_argument(
@@ -55,7 +55,10 @@ def run(options: argparse.Namespace) -> None:
 
     texts = texts_of(options)
     # torchrun tells each of its processes its number and how many there are
-    rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+    try:
+        rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+    except ValueError:
+        raise UsageError("RANK and WORLD_SIZE should be whole numbers, as torchrun sets them.") from None
     if options.out and options.out_dir:
         raise UsageError("give --out or --out-dir, not both.")
     if options.id_column and not (options.out or f".{options.format}").endswith((".jsonl", ".parquet")):

@@ -19,13 +19,18 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from dataclasses import asdict
 
+    from minibert.files import DEFAULTS
     from minibert.model import BertModel
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report below says it all
-        model = BertModel.from_pretrained(source_of(options))
+        source = source_of(options)
+        model = BertModel.from_pretrained(source)
+        for name in DEFAULTS:
+            source.file(name)
     assert model.load_report is not None
     report, config = asdict(model.load_report), model.config.to_dict()
+    report["assumed_absent"] = [f"{name}: {DEFAULTS[name]}" for name in source.assumed_absent]
     tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
     if options.json:
         content = {"config": config, "parameters": model.num_parameters(), "tensors": tensors, "load_report": report}

@@ -89,7 +89,9 @@ class MklKernel(Kernel):
         super().__init__(weight, bias, _in_place(activation))
         self._inputs = weight.shape[1]
         self._packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, self.ROWS)
-        self._sizes = torch.empty(1, 1).expand(weight.shape)  # all that is asked of the original weight
+        self._sizes = torch.empty(1, 1, dtype=torch.float32).expand(
+            weight.shape
+        )  # all that is asked of the original weight
         self._product = torch.ops.mkl._mkl_linear.default
 
     def product(self, x: Tensor) -> Tensor:
@@ -100,7 +102,7 @@ class MklKernel(Kernel):
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""
         # one 1 in each row picks one input's weights out of the packed ones
-        ones, no_bias = torch.eye(self._inputs), None
+        ones, no_bias = torch.eye(self._inputs, dtype=torch.float32), None
         return self._product(ones, self._packed, self._sizes, no_bias, len(ones)).t()  # type: ignore[no-any-return]
 
 

@@ -98,6 +98,8 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         super().__init__(model, pooling, layers, layer_weights, steps)
         self.tokenizer = tokenizer
         positions = model.config.max_position_embeddings
+        if max_length is not None and (type(max_length) is not int or max_length < 1):
+            raise ValueError(f"max_length should be a whole number of 1 or more, not {max_length!r}.")
         self.max_length = min(positions, tokenizer.model_max_length if max_length is None else max_length)
         self.prompts = dict(prompts or {})
         self.default_prompt_name = default_prompt_name

@@ -74,6 +74,8 @@ class Truncate(nn.Module):
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
+        if type(dimension) is not int or dimension < 1:
+            raise ValueError(f"truncate_dim should be a whole number of 1 or more, not {dimension!r}.")
         self.dimension = dimension
 
     def forward(self, vectors: Tensor) -> Tensor:
@@ -126,7 +128,8 @@ class SentenceFolder:
         steps = list(self.steps)
         while normalize is not None and steps and isinstance(steps[-1], Normalize):  # one before a Dense stays
             steps.pop()
-        if truncate_dim := self.truncate_dim if truncate_dim is None else truncate_dim:
+        truncate_dim = self.truncate_dim if truncate_dim is None else truncate_dim
+        if truncate_dim is not None:
             steps.append(Truncate(truncate_dim))
         if normalize:
             steps.append(Normalize())

@@ -110,6 +110,8 @@ class SentenceModel(nn.Module):
     ) -> Vectors:
         """Vectors of texts (texts, dimension), without gradients; those of a text's windows are merged.
 
+        In the precision of the model, whatever `torch.autocast` or the default type around the call say.
+
         Args:
             rows: of all texts; sorted by length and packed here.
             skip: as in `forward`.
@@ -117,13 +119,13 @@ class SentenceModel(nn.Module):
             report: is told the numbers of the rows that are done.
         """
         lengths = [len(row) for row in rows.ids]
-        pooled = torch.empty(len(lengths), self.width)
+        pooled = torch.empty(len(lengths), self.width, dtype=torch.float32)
 
         def run(batch: list[int]) -> Tensor:
-            with torch.inference_mode():
+            with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
                 return self.pooled(*rows.packed(batch, self.device), skip).cpu()
 
-        with self.in_eval_mode(), torch.inference_mode():
+        with self.in_eval_mode(), torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
             todo = list(batches(lengths, batch_tokens))
             for batch, part in zip(todo, map_batches(self.model, run, todo), strict=True):
                 pooled[batch] = part
@@ -137,7 +139,7 @@ class SentenceModel(nn.Module):
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:
         """Features of the tokens of each row, (tokens, D), without pooling and steps."""
         found: dict[int, Tensor] = {}
-        with self.in_eval_mode(), torch.inference_mode():
+        with self.in_eval_mode(), torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
             for batch in batches([len(row) for row in rows.ids], batch_tokens):
                 ids, layout, types = rows.packed(batch, self.device)
                 features, _ = self._features(ids, layout, types)

@@ -66,8 +66,8 @@ class OutputOptions:
     device: torch.device | str | None = None
 
     def __post_init__(self) -> None:
-        if self.truncate_dim is not None and self.truncate_dim < 1:
-            raise ValueError(f"truncate_dim should be 1 or more, not {self.truncate_dim}.")
+        if self.truncate_dim is not None and (type(self.truncate_dim) is not int or self.truncate_dim < 1):
+            raise ValueError(f"truncate_dim should be a whole number of 1 or more, not {self.truncate_dim!r}.")
         if self.precision not in ("float32", "binary", "ubinary"):
             raise ValueError(
                 f'precision is that of the result, "float32", "binary" or "ubinary", not {self.precision!r}; '

@@ -6,6 +6,7 @@ batch, so that padding never enters a mean or a maximum.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -55,6 +56,8 @@ def resolve_layers(
         raise ValueError(f"layers {layers!r} should lie between 0 (embeddings) and {last}, the model's last layer.")
     if weights is not None and len(weights) != len(numbers):
         raise ValueError(f"layers {layers!r} takes {len(numbers)} weights, one a layer, not {len(weights)}.")
+    if weights is not None and not all(map(math.isfinite, weights)):
+        raise ValueError(f"layer_weights should be finite numbers, not {list(weights)}.")
     return numbers, None if weights is None else list(weights)
 
 

@@ -49,7 +49,10 @@ class Processes:
     def join(cls) -> Processes:
         """Meets the others: over nccl with GPUs, over gloo without."""
         gpu = torch.cuda.is_available()
-        rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        try:
+            rank, size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+        except ValueError:
+            raise ValueError("RANK and WORLD_SIZE should be whole numbers, as torchrun sets them.") from None
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if gpu else torch.device("cpu")
         if gpu:
             torch.cuda.set_device(device)
