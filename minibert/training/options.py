@@ -73,8 +73,10 @@ class TrainingOptions:
             value = getattr(self, name)
             if value is None and name in optional:
                 continue
-            if type(value) is not int or value < least:
-                raise ValueError(f"{name} should be a whole number of {least} or more, not {value!r}.")
+            if type(value) is not int:
+                raise ValueError(f"{name} should be a whole number, not {value!r}.")
+            if value < least:
+                raise ValueError(f"{name} should be {least} or more, not {value}.")
         if not 0 <= self.warmup <= 1:
             raise ValueError(f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}.")
         for name in ("learning_rate", "weight_decay", "max_grad_norm"):
