@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.config import BertConfig
-from minibert.layouts import Layout
+from minibert.layouts import UNMASKED, Layout
 
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Layout, float], tuple[Tensor, "Tensor | None"]]
 
@@ -71,14 +71,17 @@ class BertSelfAttention(nn.Module):
                 f"({config.num_attention_heads})."
             )
         self.num_attention_heads = config.num_attention_heads
+        self.attention_head_size = config.hidden_size // config.num_attention_heads
         self.query = nn.Linear(config.hidden_size, config.hidden_size)
         self.key = nn.Linear(config.hidden_size, config.hidden_size)
         self.value = nn.Linear(config.hidden_size, config.hidden_size)
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
 
-    def forward(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
+    ) -> tuple[Tensor, Tensor | None]:
         """(..., hidden) to the context (..., hidden) and the probabilities, if `attend` gives any."""
-        heads = (self.num_attention_heads, -1)
+        heads = (self.num_attention_heads, self.attention_head_size)
         query = self.query(hidden_states).unflatten(-1, heads)  # (..., heads, head_size)
         key = self.key(hidden_states).unflatten(-1, heads)
         value = self.value(hidden_states).unflatten(-1, heads)
@@ -108,7 +111,9 @@ class BertAttention(nn.Module):
         self.self = BertSelfAttention(config)
         self.output = BertSelfOutput(config)
 
-    def forward(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
+    ) -> tuple[Tensor, Tensor | None]:
         """(..., hidden) to (..., hidden) and the attention probabilities, if there are any."""
         context, weights = self.self(hidden_states, layout, attend)
         return self.output(context, hidden_states), weights

@@ -23,9 +23,16 @@ class BertEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
+    @property
+    def position_ids(self) -> Tensor:
+        """All positions there are, (1, max_position_embeddings)."""
+        return torch.arange(self.position_embeddings.num_embeddings, device=self.position_embeddings.weight.device)[
+            None
+        ]
+
     def forward(
         self,
-        input_ids: Tensor | None,
+        input_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
@@ -34,15 +41,15 @@ class BertEmbeddings(nn.Module):
 
         Args:
             input_ids: (batch, seq), or (tokens,) when packed; None when `inputs_embeds` is given.
-            token_type_ids: segment of each token, same shape; None: all in segment 0.
-            position_ids: place of each token, same shape or (seq,); None: 0, 1, 2, ...
+            token_type_ids: segment of each token, shapes as of `position_ids`; None: all in segment 0.
+            position_ids: place of each token, same shape or (1, seq) or (seq,); None: 0, 1, 2, ...
             inputs_embeds: word embeddings to use instead of looking up `input_ids`, (batch, seq, hidden).
 
         Returns:
             The first hidden states, (batch, seq, hidden) or (tokens, hidden).
 
         Raises:
-            ValueError: an id, segment or position that its embedding has no row for.
+            ValueError: an id, segment or position that its embedding has no row for, or of another type or shape.
         """
         words = _look_up("input_ids", self.word_embeddings, input_ids) if inputs_embeds is None else inputs_embeds
         tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
@@ -56,15 +63,19 @@ class BertEmbeddings(nn.Module):
         if token_type_ids is None:
             token_type_ids = torch.zeros(tokens, dtype=torch.long, device=words.device)
         # the reference adds in this order, and floating-point sums depend on it
-        embeddings = words + _look_up("token_type_ids", self.token_type_embeddings, token_type_ids)
-        embeddings = embeddings + _look_up("position_ids", self.position_embeddings, position_ids)
+        embeddings = words + _look_up("token_type_ids", self.token_type_embeddings, token_type_ids, tokens)
+        embeddings = embeddings + _look_up("position_ids", self.position_embeddings, position_ids, tokens)
         hidden_states: Tensor = self.dropout(self.LayerNorm(embeddings))
         return hidden_states
 
 
-def _look_up(name: str, table: nn.Embedding, ids: Tensor | None) -> Tensor:
-    """`table(ids)`, with an error that names the argument and the id that has no row."""
-    assert ids is not None
+def _look_up(name: str, table: nn.Embedding, ids: Tensor | None, tokens: torch.Size | None = None) -> Tensor:
+    """`table(ids)`, with an error that names the argument and what is wrong with it."""
+    if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
+        kind = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
+        raise ValueError(f"{name} should be a tensor of whole numbers (torch.long), not {kind}.")
+    if tokens is not None and ids.shape not in (tokens, *((tokens[1:], (1, *tokens[1:])) if len(tokens) > 1 else ())):
+        raise ValueError(f"{name} should be of shape {tuple(tokens)} as the tokens are, not {tuple(ids.shape)}.")
     try:
         vectors: Tensor = table(ids)
     except IndexError:

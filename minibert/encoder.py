@@ -10,9 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from minibert.attention import AttentionFunction, BertAttention
+from minibert.attention import AttentionFunction, BertAttention, sdpa_attention
+from minibert.compatibility.heads import each_layers_mask, masking_heads
 from minibert.config import BertConfig
-from minibert.layouts import Layout
+from minibert.layouts import UNMASKED, Layout
+from minibert.outputs import BertModelOutput
 
 
 def gelu_new(x: Tensor) -> Tensor:
@@ -42,11 +44,11 @@ class BertIntermediate(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.activation = ACTIVATIONS[config.hidden_act]
+        self.intermediate_act_fn = ACTIVATIONS[config.hidden_act]
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """(..., hidden) to (..., intermediate)."""
-        return self.activation(self.dense(hidden_states))
+        return self.intermediate_act_fn(self.dense(hidden_states))
 
 
 class BertOutput(nn.Module):
@@ -73,10 +75,19 @@ class BertLayer(nn.Module):
         self.intermediate = BertIntermediate(config)
         self.output = BertOutput(config)
 
-    def forward(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> tuple[Tensor, Tensor | None]:
-        """The next hidden states, and the attention probabilities if `attend` gives any."""
+    def forward(
+        self,
+        hidden_states: Tensor,
+        layout: Layout = UNMASKED,
+        attend: AttentionFunction = sdpa_attention,
+        attentions: list[Tensor] | None = None,
+    ) -> Tensor:
+        """The next hidden states; the attention probabilities, if `attend` gives any, are added to `attentions`."""
         attention_output, weights = self.attention(hidden_states, layout, attend)
-        return self.output(self.intermediate(attention_output), attention_output), weights
+        if attentions is not None and weights is not None:
+            attentions.append(weights)
+        layer_output: Tensor = self.output(self.intermediate(attention_output), attention_output)
+        return layer_output
 
 
 class BertEncoder(nn.Module):
@@ -88,29 +99,40 @@ class BertEncoder(nn.Module):
         self.gradient_checkpointing = False
 
     def forward(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, keep_all: bool = False
-    ) -> tuple[list[Tensor], list[Tensor]]:
+        self,
+        hidden_states: Tensor,
+        layout: Layout = UNMASKED,
+        attend: AttentionFunction = sdpa_attention,
+        head_mask: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> BertModelOutput:
         """Runs every layer.
 
         Args:
             hidden_states: the embeddings, (batch, seq, hidden) or (tokens, hidden).
             layout: where sequences begin and end.
             attend: one of `ATTENTION_FUNCTIONS`.
-            keep_all: return what went into every layer too, and not only what came out of the last.
+            head_mask: what the context of each head is multiplied by, as in `each_layers_mask`.
+            output_hidden_states: return the embeddings and what came out of every layer.
+            output_attentions: return the attention probabilities of every layer; only `eager_attention` gives any.
 
         Returns:
-            The hidden states, the last layer's at the end (L + 1 of them with `keep_all`, the embeddings first), and
-            the attention probabilities of every layer for which `attend` gives them.
+            A `BertModelOutput` without `pooler_output`.
         """
-        kept, attentions = [], []
-        for layer in self.layer:
-            if keep_all:
-                kept.append(hidden_states)
+        all_states = [hidden_states] if output_hidden_states else None
+        attentions: list[Tensor] | None = [] if output_attentions else None
+        for layer, mask in zip(self.layer, each_layers_mask(head_mask, len(self.layer)), strict=True):
+            arguments = (hidden_states, layout, attend if mask is None else masking_heads(attend, mask), attentions)
             if self.gradient_checkpointing and self.training:
                 # keep only the layer's input and compute the layer again for its gradient (Chen et al. 2016)
-                hidden_states, weights = checkpoint(layer, hidden_states, layout, attend, use_reentrant=False)
+                hidden_states = checkpoint(layer, *arguments, use_reentrant=False)
             else:
-                hidden_states, weights = layer(hidden_states, layout, attend)
-            if weights is not None:
-                attentions.append(weights)
-        return [*kept, hidden_states], attentions
+                hidden_states = layer(*arguments)
+            if all_states is not None:
+                all_states.append(hidden_states)
+        return BertModelOutput(
+            last_hidden_state=hidden_states,
+            hidden_states=None if all_states is None else tuple(all_states),
+            attentions=None if attentions is None else tuple(attentions),
+        )

@@ -6,18 +6,21 @@ logits. Its class says what shape they have.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.compatibility.vocabulary import resize_decoder
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
 from minibert.losses import cross_entropy, is_class_index, multi_label_loss, regression_loss, span_loss
-from minibert.model import BertModel
+from minibert.model import BertModel, ForwardOptions
 from minibert.outputs import BertModelOutput, LogitsOutput, PreTrainingOutput, QuestionAnsweringOutput
 from minibert.pretrained import WORD_EMBEDDINGS, PreTrainedModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class _Head(PreTrainedModel):
@@ -32,25 +35,34 @@ class _Head(PreTrainedModel):
         own = {name for name, _ in self.named_parameters() if not name.startswith("bert.")}
         self.init_weights(own - self.tied_weights().keys())
 
+    def _encode(self, *inputs: Any, **options: Unpack[ForwardOptions]) -> BertModelOutput:
+        options["return_dict"] = True
+        return self.bert(*inputs, **options)
+
+
+class _LogitsHead(_Head):
+    """A head with one kind of logits and labels."""
+
     def forward(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        *,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        return_dict: bool | None = None,
-        **arguments: Any,
-    ) -> Any:
+        **options: Unpack[ForwardOptions],
+    ) -> LogitsOutput:
         """Scores a batch.
 
         Args:
-            input_ids: (batch, seq).
-            attention_mask: as in `BertModel.forward`.
-            token_type_ids: as in `BertModel.forward`.
+            input_ids: (batch, seq); this and what follows as in `BertModel.forward`.
+            attention_mask: (batch, seq).
+            token_type_ids: (batch, seq).
+            position_ids: (batch, seq).
+            inputs_embeds: (batch, seq, hidden).
             labels: what is right, in the shape that the class names.
-            return_dict: as in `BertModel.forward`.
-            arguments: further arguments of `BertModel.forward`.
+            options: further arguments of `BertModel.forward`.
 
         Returns:
             A `LogitsOutput` with logits in the shape that the class names, and with the loss if there are labels.
@@ -58,14 +70,14 @@ class _Head(PreTrainedModel):
         Raises:
             ValueError: as in `BertModel.forward`, and labels that do not fit the logits.
         """
-        outputs = self._encode(input_ids, attention_mask, token_type_ids, **arguments)
+        outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
         logits = self._logits(outputs)
         loss = None if labels is None else self._loss(logits, labels)
-        return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
+        output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
+        return self.finish(output, options.get("return_dict"))
 
-    def _encode(self, *inputs: Tensor | None, **arguments: Any) -> BertModelOutput:
-        output: BertModelOutput = self.bert(*inputs, return_dict=True, **arguments)
-        return output
+    if TYPE_CHECKING:
+        __call__ = forward
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
         raise NotImplementedError
@@ -80,12 +92,12 @@ class BertPredictionHeadTransform(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.activation = ACTIVATIONS[config.hidden_act]
+        self.transform_act_fn = ACTIVATIONS[config.hidden_act]
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """(..., hidden) to (..., hidden)."""
-        transformed: Tensor = self.LayerNorm(self.activation(self.dense(hidden_states)))
+        transformed: Tensor = self.LayerNorm(self.transform_act_fn(self.dense(hidden_states)))
         return transformed
 
 
@@ -102,13 +114,6 @@ class BertLMPredictionHead(nn.Module):
         """(..., hidden) to (..., vocab)."""
         logits: Tensor = self.decoder(self.transform(hidden_states))
         return logits
-
-    def resize(self, vocab_size: int) -> None:
-        """Cuts words off the end or adds some, whose scores start as 0 where the decoder is not tied."""
-        added = vocab_size - self.decoder.out_features
-        self.bias = nn.Parameter(F.pad(self.bias.detach(), (0, added)))  # a negative number cuts
-        self.decoder.weight = nn.Parameter(F.pad(self.decoder.weight.detach(), (0, 0, 0, added)))
-        self.decoder.out_features = vocab_size
 
 
 class BertPreTrainingHeads(nn.Module):
@@ -139,16 +144,18 @@ class _MaskedLMHead(_Head):
             aliases["cls.predictions.decoder.weight"] = WORD_EMBEDDINGS
         return aliases
 
-    def tie_weights(self) -> None:
+    def tie_weights(self, **unused: Any) -> None:
         """Ties, and fits the decoder to the vocabulary when that has been resized."""
-        words = self.get_input_embeddings().num_embeddings
-        if self.cls.predictions.decoder.out_features != words:
-            self.cls.predictions.resize(words)
+        resize_decoder(self.cls.predictions, self.get_input_embeddings().num_embeddings)
         super().tie_weights()
 
     def get_output_embeddings(self) -> nn.Linear:
         """The decoder, (vocab, hidden)."""
         return self.cls.predictions.decoder
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        """Replaces the decoder and its bias."""
+        self.cls.predictions.decoder, self.cls.predictions.bias = new_embeddings, new_embeddings.bias
 
     def _word_logits(self, outputs: BertModelOutput, positions: Tensor | None) -> Tensor:
         states = outputs.last_hidden_state
@@ -187,22 +194,26 @@ class BertForMaskedLM(_MaskedLMHead):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        *,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
         positions: Tensor | None = None,
-        return_dict: bool | None = None,
-        **arguments: Any,
-    ) -> Any:
+        **options: Unpack[ForwardOptions],
+    ) -> LogitsOutput:
         """Scores words; the same arguments as every head, and `positions`.
 
         `positions`, torch.bool (batch, seq), is True where logits are wanted; they are (chosen, vocab) then. Pass
         `labels != IGNORED` in training to save the product of all other tokens with the vocabulary: the loss is the
         same but for rounding.
         """
-        outputs = self._encode(input_ids, attention_mask, token_type_ids, **arguments)
+        outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
         logits = self._word_logits(outputs, positions)
         loss = None if labels is None else _word_loss(logits, labels, positions)
-        return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
+        output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
+        return self.finish(output, options.get("return_dict"))
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
 
 class BertForPreTraining(_MaskedLMHead):
@@ -216,29 +227,32 @@ class BertForPreTraining(_MaskedLMHead):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        *,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
         next_sentence_label: Tensor | None = None,
         positions: Tensor | None = None,
-        return_dict: bool | None = None,
-        **arguments: Any,
-    ) -> Any:
+        **options: Unpack[ForwardOptions],
+    ) -> PreTrainingOutput:
         """Scores words and sentence pairs; arguments as in `BertForMaskedLM.forward`, and `next_sentence_label`.
 
         `next_sentence_label` (batch,) is 0 where the second segment follows the first and 1 where it is random.
         Returns a `PreTrainingOutput`; its `loss` is the sum of both, and needs both kinds of labels.
         """
-        outputs = self._encode(input_ids, attention_mask, token_type_ids, **arguments)
+        outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
         word_logits = self._word_logits(outputs, positions)
         pair_logits = self.cls.seq_relationship(outputs.pooler_output)
         loss = None
         if labels is not None and next_sentence_label is not None:
             loss = _word_loss(word_logits, labels, positions) + cross_entropy(pair_logits, next_sentence_label)
         output = PreTrainingOutput(loss, word_logits, pair_logits, outputs.hidden_states, outputs.attentions)
-        return self.finish(output, return_dict)
+        return self.finish(output, options.get("return_dict"))
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
 
-class BertForNextSentencePrediction(_Head):
+class BertForNextSentencePrediction(_LogitsHead):
     """Tells whether the second segment follows the first: logits (batch, 2).
 
     `labels` (batch,) are 0 where it follows and 1 where it is random.
@@ -254,7 +268,7 @@ class BertForNextSentencePrediction(_Head):
         return logits
 
 
-class _Classifier(_Head):
+class _Classifier(_LogitsHead):
     """Dropout and one linear layer on top."""
 
     def __init__(self, config: BertConfig, classes: int, add_pooling_layer: bool) -> None:
@@ -319,24 +333,27 @@ class BertForMultipleChoice(_Classifier):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        *,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        return_dict: bool | None = None,
-        **arguments: Any,
-    ) -> Any:
+        **options: Unpack[ForwardOptions],
+    ) -> LogitsOutput:
         """Scores choices; arguments as in `BertModel.forward`, each with an axis of choices after the batch's."""
-        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
-        inputs |= arguments
-        first = input_ids if input_ids is not None else inputs.get("inputs_embeds")
+        first = input_ids if input_ids is not None else inputs_embeds
         if first is None or first.dim() < 3:
             shape = None if first is None else tuple(first.shape)
             raise ValueError(f"input_ids should be of shape (batch, choices, seq), not {shape}.")
+        inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
         # every choice is a sequence of its own: (batch, choices, seq, ...) to (batch x choices, seq, ...)
-        rows = {name: x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 2 else x for name, x in inputs.items()}
-        outputs = self._encode(**rows)
+        rows = [x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 2 else x for x in inputs]
+        outputs = self._encode(*rows, **options)
         logits = self._logits(outputs).view(first.shape[:2])
         loss = None if labels is None else cross_entropy(logits, labels)
-        return self.finish(LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions), return_dict)
+        output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
+        return self.finish(output, options.get("return_dict"))
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
 
 class BertForQuestionAnswering(_Head):
@@ -354,21 +371,24 @@ class BertForQuestionAnswering(_Head):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        *,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
-        return_dict: bool | None = None,
-        **arguments: Any,
-    ) -> Any:
+        **options: Unpack[ForwardOptions],
+    ) -> QuestionAnsweringOutput:
         """Scores every token as the answer's first and as its last; the arguments of every head but for labels.
 
         `start_positions` and `end_positions`, (batch,), are the places of the right first and last token; one past
         the end of the sequence is ignored. Returns a `QuestionAnsweringOutput`; its `loss` needs both of them.
         """
-        outputs = self._encode(input_ids, attention_mask, token_type_ids, **arguments)
+        outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
         start_logits, end_logits = (x.contiguous() for x in self.qa_outputs(outputs.last_hidden_state).unbind(-1))
         loss = None
         if start_positions is not None and end_positions is not None:
             loss = (span_loss(start_logits, start_positions) + span_loss(end_logits, end_positions)) / 2
         output = QuestionAnsweringOutput(loss, start_logits, end_logits, outputs.hidden_states, outputs.attentions)
-        return self.finish(output, return_dict)
+        return self.finish(output, options.get("return_dict"))
+
+    if TYPE_CHECKING:
+        __call__ = forward

@@ -58,6 +58,8 @@ class PaddedLayout:
         self._shape: tuple[int, ...] = ()
         if attention_mask is None:
             return
+        if not isinstance(attention_mask, Tensor):
+            raise ValueError(f"attention_mask should be a tensor, not {type(attention_mask).__name__}.")
         self._shape = tuple(attention_mask.shape)
         if len(self._shape) not in (2, 3, 4):
             raise ValueError(f"attention_mask should be (batch, seq) or (batch, seq, seq), not {self._shape}.")
@@ -91,6 +93,10 @@ class PaddedLayout:
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """(batch, seq, hidden) to (batch, hidden)."""
         return hidden_states[:, 0]
+
+
+UNMASKED = PaddedLayout()
+"""The layout of a padded batch in which every token sees every other."""
 
 
 class PackedLayout:

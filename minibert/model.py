@@ -12,18 +12,22 @@ hidden_size = heads x head_size; `intermediate` = intermediate_size; `vocab` = v
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from minibert.attention import ATTENTION_FUNCTIONS
+from minibert.compatibility.model import UnusedArguments, refuse_arguments
 from minibert.config import BertConfig
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
-from minibert.layouts import Layout, PackedLayout, PaddedLayout
+from minibert.layouts import UNMASKED, Layout, PackedLayout, PaddedLayout
 from minibert.outputs import BertModelOutput
 from minibert.pretrained import PreTrainedModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class BertPooler(nn.Module):
@@ -36,9 +40,19 @@ class BertPooler(nn.Module):
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
 
-    def forward(self, cls_states: Tensor) -> Tensor:
-        """(batch, hidden) to (batch, hidden), every number between -1 and 1."""
-        return torch.tanh(self.dense(cls_states))
+    def forward(self, hidden_states: Tensor, layout: Layout = UNMASKED) -> Tensor:
+        """(batch, seq, hidden), or as the layout has them, to (batch, hidden); every number between -1 and 1."""
+        return torch.tanh(self.dense(layout.first_tokens(hidden_states)))
+
+
+class ForwardOptions(UnusedArguments, total=False):
+    """What every `forward` takes beside its tensors, see `BertModel.forward`."""
+
+    head_mask: Tensor | None
+    output_hidden_states: bool | None
+    output_attentions: bool | None
+    return_dict: bool | None
+    layout: Layout | None
 
 
 class BertModel(PreTrainedModel):
@@ -63,11 +77,13 @@ class BertModel(PreTrainedModel):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        head_mask: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
         return_dict: bool | None = None,
         layout: Layout | None = None,
-    ) -> Any:
+        **unused: Unpack[UnusedArguments],
+    ) -> BertModelOutput:
         """Encodes a batch.
 
         Args:
@@ -77,21 +93,25 @@ class BertModel(PreTrainedModel):
             token_type_ids: segment of each token, like `input_ids`. None: all 0.
             position_ids: position of each token, like `input_ids` or (seq,). None: counted from 0.
             inputs_embeds: word embeddings in place of `input_ids`, (batch, seq, hidden).
+            head_mask: what each head counts, (heads,) or (layers, heads): 0 takes it away. None: 1.
             output_hidden_states: return embeddings and every layer's hidden states. None: as the config says.
             output_attentions: return every layer's attention probabilities. They come from the eager attention,
                 whatever the config names, so the last bits may differ from a call without. None: as the config says.
             return_dict: False returns a plain tuple. None: as the config says.
             layout: where sequences begin and end, instead of `attention_mask`; `PackedLayout` for sequences in a row
                 without padding.
+            unused: what the reference's decoders take; without effect, or refused.
 
         Returns:
-            A `BertModelOutput`; with a `PackedLayout` its hidden states are (tokens, hidden).
+            A `BertModelOutput`, or its tuple with `return_dict=False`; with a `PackedLayout` its hidden states are
+            (tokens, hidden).
 
         Raises:
             ValueError: neither or both of `input_ids` and `inputs_embeds`, an id without a row in its embedding, or a
                 sequence longer than `max_position_embeddings`.
         """
         config = self.config
+        refuse_arguments(self, unused)
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
         if layout is None:
@@ -106,19 +126,22 @@ class BertModel(PreTrainedModel):
             raise ValueError("output_attentions needs a padded batch: packed sequences have maps of different sizes.")
         tokens = input_ids if input_ids is not None else inputs_embeds
         assert tokens is not None
+        if not isinstance(tokens, Tensor):
+            raise ValueError(
+                f"input_ids should be a tensor of whole numbers (torch.long), not {type(tokens).__name__}."
+            )
         layout.check(tokens.shape if inputs_embeds is None else tokens.shape[:-1])
         if isinstance(layout, PackedLayout) and position_ids is None:
             position_ids = layout.position_ids(tokens.device)
 
         embedded = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         attend = ATTENTION_FUNCTIONS["eager" if output_attentions else config.attn_implementation]
-        hidden_states, attentions = self.encoder(embedded, layout, attend, keep_all=output_hidden_states)
-        last_hidden_state = hidden_states[-1]
-
-        output = BertModelOutput(
-            last_hidden_state=last_hidden_state,
-            pooler_output=None if self.pooler is None else self.pooler(layout.first_tokens(last_hidden_state)),
-            hidden_states=tuple(hidden_states) if output_hidden_states else None,
-            attentions=tuple(attentions) if output_attentions else None,
+        output: BertModelOutput = self.encoder(
+            embedded, layout, attend, head_mask, output_hidden_states, output_attentions
         )
+        if self.pooler is not None:
+            output.pooler_output = self.pooler(output.last_hidden_state, layout)
         return self.finish(output, return_dict)
+
+    if TYPE_CHECKING:
+        __call__ = forward

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from minibert.compatibility.outputs import NamedValues
+
+# every model gives it; None, like all that is absent, only until it is set
+ALWAYS_THERE: Any = None
 
 
 @dataclass
@@ -34,7 +38,7 @@ class BertModelOutput(ModelOutput):
         attentions: every layer's attention probabilities, (batch, heads, seq, seq) each.
     """
 
-    last_hidden_state: Tensor | None = None
+    last_hidden_state: Tensor = ALWAYS_THERE
     pooler_output: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
@@ -45,8 +49,8 @@ class PreTrainingOutput(ModelOutput):
     """Output of `BertForPreTraining`: MLM logits (batch, seq, vocab) and NSP logits (batch, 2)."""
 
     loss: Tensor | None = None
-    prediction_logits: Tensor | None = None
-    seq_relationship_logits: Tensor | None = None
+    prediction_logits: Tensor = ALWAYS_THERE
+    seq_relationship_logits: Tensor = ALWAYS_THERE
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
 
@@ -56,7 +60,7 @@ class LogitsOutput(ModelOutput):
     """Output of the heads with one kind of logits; their shape is in the head's docstring."""
 
     loss: Tensor | None = None
-    logits: Tensor | None = None
+    logits: Tensor = ALWAYS_THERE
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
 
@@ -66,7 +70,7 @@ class QuestionAnsweringOutput(ModelOutput):
     """Output of `BertForQuestionAnswering`: logits of each token starting and ending the answer, (batch, seq)."""
 
     loss: Tensor | None = None
-    start_logits: Tensor | None = None
-    end_logits: Tensor | None = None
+    start_logits: Tensor = ALWAYS_THERE
+    end_logits: Tensor = ALWAYS_THERE
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None

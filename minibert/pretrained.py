@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from minibert.checkpoint import BACKBONE, model_name, read_tensors, write_tensors
+from minibert.compatibility.model import ModelProtocol
 from minibert.config import BertConfig
 from minibert.files import Source, split_source
 from minibert.outputs import ModelOutput
@@ -31,6 +32,7 @@ HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\
 WORD_EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 
 Model = TypeVar("Model", bound="PreTrainedModel")
+Output = TypeVar("Output", bound=ModelOutput)
 
 # torch's threads do not live in a forked process, and an operator that waits for them there waits for ever; with one
 # thread it waits for nobody. A child whose parent has computed nothing yet may set its number of threads again.
@@ -106,9 +108,10 @@ def _listed(names: list[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + rest + (" is" if len(names) == 1 else " are")
 
 
-class PreTrainedModel(nn.Module):
+class PreTrainedModel(ModelProtocol, nn.Module):
     """What every model of this package shares: a config, initial weights, loading and saving."""
 
+    config_class = BertConfig
     config: BertConfig
     load_report: LoadReport | None
 
@@ -185,11 +188,7 @@ class PreTrainedModel(nn.Module):
         shared = self.tied_weights().keys() - aliases.keys()  # safetensors refuses tensors that share memory
         write_tensors(folder / "model.safetensors", {n: t.clone() if n in shared else t for n, t in tensors.items()})
 
-    def tied_weights(self) -> dict[str, str]:
-        """Names of parameters that are the same tensor as another: alias to the name it is saved under."""
-        return {}
-
-    def tie_weights(self) -> None:
+    def tie_weights(self, **unused: Any) -> None:
         """Makes every alias of `tied_weights` the very tensor it stands for."""
         for alias, name in self.tied_weights().items():
             owner, _, attribute = alias.rpartition(".")
@@ -233,47 +232,10 @@ class PreTrainedModel(nn.Module):
         """Type of the parameters."""
         return next(self.parameters()).dtype
 
-    def num_parameters(self) -> int:
-        """Number of trainable numbers, shared tensors counted once."""
-        return sum(parameter.numel() for parameter in self.parameters())
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The word embeddings, (vocab, hidden)."""
-        embeddings: nn.Embedding = self.base_model.embeddings.word_embeddings
-        return embeddings
-
-    def set_input_embeddings(self, embeddings: nn.Embedding) -> None:
-        """Replaces the word embeddings; a tied decoder follows."""
-        self.base_model.embeddings.word_embeddings = embeddings
-        self.config.vocab_size = embeddings.num_embeddings
-        self.tie_weights()
-
-    def resize_token_embeddings(self, vocab_size: int) -> nn.Embedding:
-        """Keeps the first `vocab_size` words, new ones drawn as at the start, for a tokenizer with added tokens."""
-        old = self.get_input_embeddings()
-        if vocab_size <= (last := old.padding_idx or 0):
-            raise ValueError(f"vocab_size should be {last + 1} or more, not {vocab_size}: number {last} is padding.")
-        new = nn.Embedding(vocab_size, old.embedding_dim, padding_idx=old.padding_idx).to(old.weight)
-        kept = min(vocab_size, old.num_embeddings)
-        with torch.no_grad():
-            new.weight.normal_(0.0, self.config.initializer_range)
-            new.weight[:kept] = old.weight[:kept]
-        new.weight.requires_grad_(old.weight.requires_grad)
-        self.set_input_embeddings(new)
-        return new
-
-    def gradient_checkpointing_enable(self) -> None:
-        """Trades time for memory in training: each layer is computed again for its gradient."""
-        self.base_model.encoder.gradient_checkpointing = True
-
-    def gradient_checkpointing_disable(self) -> None:
-        """Keeps what every layer computed, as is usual."""
-        self.base_model.encoder.gradient_checkpointing = False
-
-    def finish(self, output: ModelOutput, return_dict: bool | None) -> Any:
+    def finish(self, output: Output, return_dict: bool | None) -> Output:
         """The output itself, or a plain tuple when the call or else the config says `return_dict=False`."""
-        wanted = self.config.return_dict if return_dict is None else return_dict
-        return output if wanted else output.to_tuple()
+        wanted = self.config.use_return_dict if return_dict is None else return_dict
+        return output if wanted else output.to_tuple()  # type: ignore[return-value]
 
 
 class _NoInitialDraws(TorchFunctionMode):
@@ -290,11 +252,13 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
 
     One layer is built and copied, because building modules is most of what loading costs.
     """
+    few = config.replace(num_hidden_layers=min(1, config.num_hidden_layers), pruned_heads={})
     with torch.device("meta"), _NoInitialDraws():
-        model = model_class(config.replace(num_hidden_layers=min(1, config.num_hidden_layers)), **options).eval()
+        model = model_class(few, **options).eval()
     model.config.num_hidden_layers = config.num_hidden_layers
     layers = model.base_model.encoder.layer
     layers.extend(_twin(layers[0]) for _ in range(1, config.num_hidden_layers))
+    model.prune_heads({int(layer): heads for layer, heads in config.pruned_heads.items()})
     return model
 
 

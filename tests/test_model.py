@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import inspect
 import pickle
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import ragged_batch, tiny_config
+from conftest import HEADS, ragged_batch, tiny_config
 from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader
 
+import minibert
 from minibert import BertConfig, BertForMaskedLM, BertModel, PackedLayout, PaddedLayout
 from minibert.attention import ATTENTION_FUNCTIONS
 from minibert.outputs import BertModelOutput, LogitsOutput, ModelOutput, PreTrainingOutput, QuestionAnsweringOutput
@@ -160,6 +164,188 @@ def test_input_embeddings(model: BertModel) -> None:
     assert model(inputs_embeds=embeds, **batch).last_hidden_state.shape == (3, 11, 32)
     model.set_input_embeddings(torch.nn.Embedding(7, 32))
     assert model.get_input_embeddings().num_embeddings == model.config.vocab_size == 7
+
+
+def test_parts_called_alone(model: BertModel) -> None:
+    """As books and tools do: a layer gives a tensor, the stack an output, the pooler pools."""
+    ids = torch.randint(1, 99, (2, 7))
+    expected = model(ids, output_hidden_states=True, output_attentions=True)
+    x = model.embeddings(ids)
+    for i, layer in enumerate(model.encoder.layer):
+        attentions: list[torch.Tensor] = []
+        layer(expected.hidden_states[i], attend=ATTENTION_FUNCTIONS["eager"], attentions=attentions)
+        assert torch.equal(attentions[0], expected.attentions[i])
+        x = layer(x)
+    plain = model(ids)
+    assert torch.equal(x, plain.last_hidden_state) and torch.equal(model.pooler(x), plain.pooler_output)
+    out = model.encoder(model.embeddings(ids), output_hidden_states=True)
+    assert torch.equal(out.last_hidden_state, out[0]) and torch.equal(out[0], x) and len(out.hidden_states) == 3
+    eager = model.encoder(model.embeddings(ids), attend=ATTENTION_FUNCTIONS["eager"], output_attentions=True)
+    assert all(torch.equal(a, b) for a, b in zip(eager.attentions, expected.attentions, strict=True))
+    context, weights = model.encoder.layer[0].attention.self(x)
+    assert context.shape == (2, 7, 32) and weights is None
+    assert model.encoder.layer[0].attention.self.attention_head_size == 8
+    assert model.encoder.layer[0].intermediate.intermediate_act_fn is torch.nn.functional.gelu
+    assert torch.equal(model.embeddings.position_ids, torch.arange(64)[None])
+
+
+@pytest.mark.parametrize("attention", ATTENTION_FUNCTIONS)
+def test_pruning_a_head_is_zeroing_it(attention: str, tmp_path: Path) -> None:
+    model = BertModel(tiny_config(attn_implementation=attention, num_hidden_layers=3)).eval()
+    batch = ragged_batch(model.config)
+    mask = torch.ones(3, 4)
+    mask[0, [1, 2]] = mask[2, 3] = 0
+    with torch.no_grad():
+        expected = model(**batch, head_mask=mask)
+        assert not torch.equal(expected[0], model(**batch)[0])
+        alike = model(**batch, head_mask=torch.ones(4))
+        assert all(torch.equal(a, b) for a, b in zip(alike, model(**batch), strict=True))
+        model.prune_heads({0: [2]})
+        model.prune_heads({0: [1], 2: [3]})  # numbers as before any was pruned
+        model.prune_heads({0: [1]})
+        pruned = model(**batch, output_attentions=attention == "eager")
+    # the products of eager attention are batched over fewer heads, and MKL rounds a batch of another size otherwise
+    tolerance = 1e-6 if attention == "eager" else 0
+    torch.testing.assert_close(pruned.last_hidden_state, expected.last_hidden_state, rtol=0, atol=tolerance)
+    assert model.config.pruned_heads == {0: [1, 2], 2: [3]}
+    if pruned.attentions is not None:
+        assert [a.shape[1] for a in pruned.attentions] == [2, 4, 3]
+    model.save_pretrained(tmp_path)
+    again = BertModel.from_pretrained(tmp_path)
+    assert again.num_parameters() == model.num_parameters() and torch.equal(again(**batch)[0], pruned[0])
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [(torch.ones(3), "head_mask is for 3 heads, but there are 4"), (torch.ones(3, 4), r"should be \(heads,\) or \(2")],
+)
+def test_head_masks_that_are_none(model: BertModel, mask: torch.Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model(torch.ones(1, 3, dtype=torch.long), head_mask=mask)
+
+
+def test_heads_that_cannot_be_pruned(model: BertModel) -> None:
+    with pytest.raises(ValueError, match="takes layers from 0 to 1, not 2"):
+        model.prune_heads({2: [0]})
+    for heads in ([4], [0, 1, 2, 3], [-1]):
+        with pytest.raises(ValueError, match="should be some of 0 to 3, and not all"):
+            model.prune_heads({0: heads})
+
+
+def test_masked_heads_show_in_the_attentions(model: BertModel) -> None:
+    mask = torch.tensor([0.0, 1.0, 0.5, 1.0], requires_grad=True)
+    ids = torch.randint(1, 99, (2, 7))
+    out = model(ids, head_mask=mask, output_attentions=True)
+    assert not out.attentions[1][:, 0].any()
+    out.last_hidden_state.sum().backward()
+    assert mask.grad is not None and mask.grad.abs().min() > 0  # how much each head matters
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"use_cache": False, "head_mask": None, "past_key_values": None, "encoder_hidden_states": None}, None, ""),
+        ({"use_cache": True, "num_items_in_batch": 5, "encoder_attention_mask": None}, None, ""),
+        ({"past_key_values": ()}, ValueError, "past_key_values is for decoders"),
+        ({"encoder_hidden_states": torch.ones(1)}, ValueError, "encoder_hidden_states is for decoders"),
+        ({"inputs_ids": 1}, TypeError, "unexpected keyword argument 'inputs_ids'"),
+    ],
+)
+@pytest.mark.parametrize("name", ["BertModel", "BertForTokenClassification"])
+def test_the_reference_s_arguments(
+    name: str, arguments: dict[str, Any], error: type[Exception] | None, message: str
+) -> None:
+    model = getattr(minibert, name)(tiny_config()).eval()
+    ids = torch.ones(1, 3, dtype=torch.long)
+    if error is None:
+        assert torch.equal(model(ids, **arguments)[0], model(ids)[0])
+    else:
+        with pytest.raises(error, match=message):
+            model(ids, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"input_ids": torch.ones(1, 3, dtype=torch.uint8)}, "input_ids should be a tensor of whole numbers .*uint8"),
+        ({"input_ids": torch.ones(1, 3)}, "input_ids should be a tensor of whole numbers .*float32"),
+        ({"input_ids": torch.ones(1, 3).bool()}, "input_ids should be a tensor of whole numbers .*bool"),
+        ({"input_ids": [[1, 2]]}, r"input_ids should be a tensor of whole numbers \(torch.long\), not list"),
+        (
+            {"input_ids": torch.ones(1, 3).long().numpy()},
+            "input_ids should be a tensor .* not ndarray",
+        ),
+        (
+            {"input_ids": torch.ones(1, 3).long(), "position_ids": torch.arange(3).expand(2, 3)},
+            r"position_ids should be of shape \(1, 3\) as the tokens are, not \(2, 3\)",
+        ),
+        (
+            {"input_ids": torch.ones(2, 3).long(), "token_type_ids": torch.zeros(3, 3).long()},
+            r"token_type_ids should be of shape \(2, 3\) as the tokens are, not \(3, 3\)",
+        ),
+        (
+            {"input_ids": torch.ones(2, 3).long(), "attention_mask": [[1]]},
+            "attention_mask should be a tensor, not list",
+        ),
+        (
+            {"input_ids": torch.ones(5).long(), "layout": PackedLayout([2, 3]), "position_ids": torch.ones(1).long()},
+            r"position_ids should be of shape \(5,\) as the tokens are, not \(1,\)",
+        ),
+    ],
+)
+def test_inputs_of_another_kind(model: BertModel, inputs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model(**inputs)
+
+
+def test_what_tools_ask_of_a_model() -> None:
+    model = BertForMaskedLM(tiny_config())
+    words, rest = 99 * 32, (64 + 2) * 32
+    total = model.num_parameters()
+    assert model.num_parameters(exclude_embeddings=True) == total - words - rest
+    model.get_input_embeddings().weight.requires_grad_(False)
+    assert model.num_parameters(only_trainable=True) == total - words
+    assert model.get_memory_footprint() == 4 * total and not model.can_generate()
+    assert (model.base_model_prefix, model.main_input_name, model.config_class) == ("bert", "input_ids", BertConfig)
+    model.set_attn_implementation("eager")
+    assert model.config.attn_implementation == model.bert.config.attn_implementation == "eager"
+    with pytest.raises(ValueError, match="attn_implementation should be one of sdpa, eager"):
+        model.set_attn_implementation("flash")
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    model.set_output_embeddings(torch.nn.Linear(32, 99))
+    assert model.get_output_embeddings().weight is not model.get_input_embeddings().weight
+    assert BertModel(tiny_config()).get_output_embeddings() is None
+    ids = torch.ones(1, 3, dtype=torch.long)
+    for wanted in (False, True, False):
+        (model.enable_input_require_grads if wanted else model.disable_input_require_grads)()
+        assert model.get_input_embeddings()(ids).requires_grad is wanted
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    assert model.is_gradient_checkpointing
+
+
+def test_positional_arguments_are_in_the_reference_s_order() -> None:
+    transformers = importlib.import_module("transformers")
+    for name in ("BertModel", *HEADS):
+        ours, theirs = (
+            [n for n in inspect.signature(getattr(package, name).forward).parameters if n != "kwargs"]
+            for package in (minibert, transformers)
+        )
+        shared = [n for n in theirs if not n.startswith(("encoder_", "past_", "use_cache"))]
+        assert ours[: len(shared)] == shared, name
+
+
+def test_more_words_around_the_mean() -> None:
+    model = BertForMaskedLM(tiny_config())
+    old = model.get_input_embeddings().weight.detach().clone()
+    assert model.resize_token_embeddings().num_embeddings == 99
+    assert model.resize_token_embeddings(100, pad_to_multiple_of=8).num_embeddings == 104
+    new = model.get_input_embeddings().weight[99:]
+    torch.testing.assert_close(new, old.mean(0).expand(5, 32), rtol=0, atol=1e-4)
+    assert model.config.vocab_size == 104 and model.get_output_embeddings().out_features == 104
+    model.resize_token_embeddings(200, mean_resizing=False)
+    assert 0.01 < model.get_input_embeddings().weight[104:].std() < 0.03
+    with pytest.raises(ValueError, match="pad_to_multiple_of should be 1 or more, not -8"):
+        model.resize_token_embeddings(pad_to_multiple_of=-8)
 
 
 def test_more_words() -> None:

@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
 from minibert.config import BertConfig
@@ -19,7 +20,8 @@ from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutpu
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
 from minibert.inference.threads import even_shares, usable_threads, workers
-from minibert.layouts import Layout, PackedLayout
+from minibert.layouts import UNMASKED, Layout, PackedLayout
+from minibert.outputs import BertModelOutput
 
 # a product keeps float32 where 8 bits change its results by more than this (norm of the error over norm of the result,
 # on random words); trained BERTs have products whose inputs are a few huge numbers among thousands of small ones
@@ -58,39 +60,43 @@ class FusedEncoder(BertEncoder):
         self.register_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
         self.eval()
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # what is compiled already; the rest of a model can be
     def forward(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, keep_all: bool = False
-    ) -> tuple[list[Tensor], list[Tensor]]:
+        self,
+        hidden_states: Tensor,
+        layout: Layout = UNMASKED,
+        attend: AttentionFunction = sdpa_attention,
+        head_mask: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> BertModelOutput:
         """As `BertEncoder.forward`; results are float32 whatever the products were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
         hidden_states = hidden_states.float()
+        options = (head_mask, output_hidden_states, output_attentions)
         threads = usable_threads()
         shares = even_shares(hidden_states, layout, threads) if attend is sdpa_attention else []
         if not shares:
-            return self._run(hidden_states, layout, attend, keep_all)
+            return self._run(hidden_states, layout, attend, *options)
         inference = torch.is_inference_mode_enabled()  # every thread has modes of its own
 
-        def run(share: tuple[Tensor, Layout]) -> list[Tensor]:
+        def run(share: tuple[Tensor, Layout]) -> BertModelOutput:
             with torch.no_grad(), torch.inference_mode(inference):
-                states, _ = self._run(*share, attend, keep_all)
-            return states
+                return self._run(*share, attend, *options)
 
-        states = workers(len(shares), threads, os.getpid()).map(run, shares)
-        return [torch.cat(parts) for parts in zip(*states, strict=True)], []
+        parts = list(workers(len(shares), threads, os.getpid()).map(run, shares))
+        return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
 
-    def _run(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, keep_all: bool
-    ) -> tuple[list[Tensor], list[Tensor]]:
+    def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: Any) -> BertModelOutput:
         """As `forward`, for a batch that is left whole."""
         quickest = self._attention(hidden_states, layout) if attend is sdpa_attention else attend
         with torch.autocast(hidden_states.device.type, enabled=False):  # kernels take the type they were made for
-            states, attentions = super().forward(hidden_states, layout, quickest, keep_all)
-            if (
-                quickest is packed_attention and not states[-1].sum().isfinite()
-            ):  # 0 times NaN is NaN: neighbours would share it
-                states, attentions = super().forward(hidden_states, layout, attend, keep_all)
-        return states, [x.float() for x in attentions]
+            output = super().forward(hidden_states, layout, quickest, *options)
+            # 0 times NaN is NaN: neighbours would share it
+            if quickest is packed_attention and not output.last_hidden_state.sum().isfinite():
+                output = super().forward(hidden_states, layout, attend, *options)
+        return tree_map(Tensor.float, output)  # type: ignore[no-any-return]
 
     def _attention(self, hidden_states: Tensor, layout: Layout) -> AttentionFunction:
         """The quickest for this batch."""
@@ -169,7 +175,7 @@ def _with_inputs(layer: BertLayer, x: Tensor, layout: Layout) -> tuple[Tensor, d
         inputs[module] = arguments[0]
 
     hooks = [module.register_forward_pre_hook(keep) for module in layer.modules() if isinstance(module, nn.Linear)]
-    y, _ = layer(x, layout, sdpa_attention)
+    y: Tensor = layer(x, layout, sdpa_attention)
     for hook in hooks:
         hook.remove()
     return y, inputs
@@ -203,12 +209,14 @@ class FusedSelfAttention(Fused, BertSelfAttention):
 
     def __init__(self, part: BertSelfAttention, products: _Products) -> None:
         super().__init__(part, ["query", "key", "value"], products)
-        self.num_attention_heads = part.num_attention_heads
+        self.num_attention_heads, self.attention_head_size = part.num_attention_heads, part.attention_head_size
 
-    def forward(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
+    ) -> tuple[Tensor, Tensor | None]:
         """As `BertSelfAttention.forward`."""
         qkv = self.kernel(hidden_states)
-        sizes = (3, self.num_attention_heads, qkv.shape[-1] // 3 // self.num_attention_heads)
+        sizes = (3, self.num_attention_heads, self.attention_head_size)
         query, key, value = qkv.view(*qkv.shape[:-1], *sizes).unbind(-3)
         return attend(query, key, value, layout, 0.0)
 
@@ -217,7 +225,7 @@ class FusedIntermediate(Fused):
     """`BertIntermediate` with the activation in the product."""
 
     def __init__(self, part: BertIntermediate, products: _Products) -> None:
-        super().__init__(part, ["dense"], products, part.activation)
+        super().__init__(part, ["dense"], products, part.intermediate_act_fn)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """As `BertIntermediate.forward`."""

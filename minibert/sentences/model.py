@@ -157,7 +157,7 @@ class SentenceModel(nn.Module):
             output_hidden_states=self._keep_all,
             return_dict=True,
         )
-        if self._keep_all:
+        if output.hidden_states is not None:
             return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
         return combine_layers([output.last_hidden_state], [0], self.layer_weights), output.pooler_output
 

@@ -80,7 +80,7 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
         hidden = f"layer.{i}.output"
     if base.pooler is not None:
         steps += [
-            Step("pooler.cls", f"{hidden} of the first token, [CLS]", base.pooler, is_input=True),
+            Step("pooler.cls", f"{hidden} of the first token, [CLS]", base.pooler.dense, is_input=True),
             Step("pooler.dense", "cls W + b", base.pooler.dense),
             Step("pooler.output", "tanh(dense)", base.pooler),
         ]

@@ -1,0 +1,217 @@
+"""What the tools around a model ask of it beyond loading, computing and saving.
+
+A keyword of the reference either does here what it says, is without effect for the reason that stands beside it, or is
+refused in a sentence when its value asks for what is not there.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, TypedDict
+
+from torch import Tensor, nn
+
+from minibert.compatibility.heads import prune
+from minibert.compatibility.vocabulary import resized
+
+
+class UnusedArguments(TypedDict, total=False):
+    """Arguments of the reference's `forward` that change nothing in an encoder."""
+
+    use_cache: bool | None
+    past_key_values: None
+    encoder_hidden_states: None
+    encoder_attention_mask: None
+    num_items_in_batch: Any
+
+
+# which values say nothing, and what to say of others
+_UNUSED_ARGUMENTS: dict[str, str] = {
+    "use_cache": "",  # an encoder computes a text once and has nothing to keep, there and here
+    "past_key_values": "is for decoders, which add words to a text; an encoder computes every text at once.",
+    "encoder_hidden_states": "is for decoders with cross-attention; minibert is an encoder.",
+    "encoder_attention_mask": "is for decoders with cross-attention; minibert is an encoder.",
+    "num_items_in_batch": "",  # the Trainer's count of labels: BERT's losses are means over the batch, there and here
+}
+
+
+def refuse_arguments(module: Any, arguments: Mapping[str, Any]) -> None:
+    """TypeError for an argument that no `forward` has, ValueError for a value that asks for what is not there."""
+    for name, value in arguments.items():
+        why = _UNUSED_ARGUMENTS.get(name)
+        if why is None:
+            raise TypeError(f"{type(module).__name__}.forward() got an unexpected keyword argument {name!r}")
+        if why and value is not None and value is not False:
+            raise ValueError(f"{name} {why}")
+
+
+class ModelProtocol:
+    """The reference's `PreTrainedModel` in all that is not loading, computing or saving."""
+
+    config: Any
+    base_model: Any
+    parameters: Callable[..., Iterator[nn.Parameter]]
+
+    base_model_prefix: ClassVar[str] = "bert"
+    main_input_name: ClassVar[str] = "input_ids"
+    supports_gradient_checkpointing: ClassVar[bool] = True
+    is_parallelizable: ClassVar[bool] = False
+    _supports_sdpa: ClassVar[bool] = True
+    _supports_flash_attn: ClassVar[bool] = False
+    _supports_flex_attn: ClassVar[bool] = False
+    _no_split_modules: ClassVar[list[str]] = ["BertEmbeddings", "BertLayer"]
+    _keep_in_fp32_modules: ClassVar[None] = None
+    _keys_to_ignore_on_save: ClassVar[None] = None
+
+    @property
+    def name_or_path(self) -> str:
+        """What was passed to `from_pretrained`."""
+        name: str = self.config.name_or_path
+        return name
+
+    @property
+    def _tied_weights_keys(self) -> dict[str, str]:
+        """As tools ask for it, see `tied_weights`."""
+        return self.tied_weights()
+
+    def tied_weights(self) -> dict[str, str]:
+        """Names of parameters that are the same tensor as another: alias to the name it is saved under."""
+        return {}
+
+    def tie_weights(self, **unused: Any) -> None:
+        """See `PreTrainedModel.tie_weights`."""
+        raise NotImplementedError
+
+    @property
+    def is_gradient_checkpointing(self) -> bool:
+        """Whether each layer is computed again for its gradient."""
+        enabled: bool = self.base_model.encoder.gradient_checkpointing
+        return enabled
+
+    def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs: dict[str, Any] | None = None) -> None:
+        """Trades time for memory in training: each layer is computed again for its gradient.
+
+        Args:
+            gradient_checkpointing_kwargs: arguments of `torch.utils.checkpoint`; without effect, as the one way that
+                is used here, `use_reentrant=False`, gives the same gradients as the other.
+        """
+        self.base_model.encoder.gradient_checkpointing = True
+
+    def gradient_checkpointing_disable(self) -> None:
+        """Keeps what every layer computed, as is usual."""
+        self.base_model.encoder.gradient_checkpointing = False
+
+    def can_generate(self) -> bool:
+        """Whether it writes texts; an encoder does not."""
+        return False
+
+    def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
+        """Number of numbers in the parameters, shared tensors counted once.
+
+        Args:
+            only_trainable: without frozen ones.
+            exclude_embeddings: without word, position and token type embeddings.
+        """
+        tables = [m for m in self.base_model.embeddings.modules() if isinstance(m, nn.Embedding)]
+        left_out = {id(table.weight) for table in tables if exclude_embeddings}
+        return sum(
+            p.numel() for p in self.parameters() if id(p) not in left_out and (p.requires_grad or not only_trainable)
+        )
+
+    def get_memory_footprint(self, return_buffers: bool = True) -> int:
+        """Bytes of all parameters; there are no buffers."""
+        return sum(p.numel() * p.element_size() for p in self.parameters())
+
+    def floating_point_ops(self, input_dict: Mapping[str, Any], exclude_embeddings: bool = True) -> int:
+        """A rough number of operations of a training step: 6 for each token and parameter (Kaplan et al. 2020)."""
+        tokens = input_dict[self.main_input_name].numel() if self.main_input_name in input_dict else 0
+        return 6 * tokens * self.num_parameters(exclude_embeddings=exclude_embeddings)
+
+    def set_attn_implementation(self, attn_implementation: str) -> None:
+        """Chooses the attention function, `"sdpa"` or `"eager"`."""
+        self.config.attn_implementation = attn_implementation
+
+    def get_output_embeddings(self) -> nn.Linear | None:
+        """The decoder of words, (vocab, hidden); None in models without one."""
+        return None
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The word embeddings, (vocab, hidden)."""
+        embeddings: nn.Embedding = self.base_model.embeddings.word_embeddings
+        return embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Replaces the word embeddings; a tied decoder follows."""
+        self.base_model.embeddings.word_embeddings = value
+        self.config.vocab_size = value.num_embeddings
+        self.tie_weights()
+
+    def resize_token_embeddings(
+        self,
+        new_num_tokens: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        mean_resizing: bool = True,
+    ) -> nn.Embedding:
+        """Cuts words off the end or adds some, for a tokenizer with added tokens.
+
+        Args:
+            new_num_tokens: how many words to have, `len(tokenizer)`. None: as many as now.
+            pad_to_multiple_of: round this up to a multiple, which some processors like.
+            mean_resizing: draw new words around the mean of the old ones. False: as at the start of pre-training.
+
+        Raises:
+            ValueError: too few words, as the padding word would be cut off.
+        """
+        old = self.get_input_embeddings()
+        words = old.num_embeddings if new_num_tokens is None else new_num_tokens
+        if pad_to_multiple_of is not None:
+            if pad_to_multiple_of < 1:
+                raise ValueError(f"pad_to_multiple_of should be 1 or more, not {pad_to_multiple_of}.")
+            words = -(-words // pad_to_multiple_of) * pad_to_multiple_of
+        if words <= (last := old.padding_idx or 0):
+            raise ValueError(f"vocab_size should be {last + 1} or more, not {words}: number {last} is padding.")
+        if words != old.num_embeddings:
+            new = copy.copy(old)  # the same class and padding
+            std = None if mean_resizing else self.config.initializer_range
+            vars(new)["_parameters"] = {"weight": resized(old.weight, words, std)}
+            new.num_embeddings = words
+            self.set_input_embeddings(new)
+        return self.get_input_embeddings()
+
+    def enable_input_require_grads(self) -> None:
+        """Gives word embeddings gradients although they are frozen, for adapters under gradient checkpointing."""
+        self.disable_input_require_grads()
+        hook = self.get_input_embeddings().register_forward_hook(_require_grad)
+        vars(self)["_input_require_grads"] = hook
+
+    def disable_input_require_grads(self) -> None:
+        """Takes back `enable_input_require_grads`."""
+        if hook := vars(self).pop("_input_require_grads", None):
+            hook.remove()
+
+    def prune_heads(self, heads_to_prune: Mapping[int, Iterable[int]]) -> None:
+        """Takes attention heads away for good: layer to the numbers of its heads, as counted before any was pruned.
+
+        Raises:
+            ValueError: no such layer or head, or all heads of a layer.
+        """
+        layers = self.base_model.encoder.layer
+        gone = {int(layer): set(heads) for layer, heads in self.config.pruned_heads.items()}
+        for layer, heads in heads_to_prune.items():
+            if not 0 <= layer < len(layers):
+                raise ValueError(f"prune_heads takes layers from 0 to {len(layers) - 1}, not {layer}.")
+            before = gone.setdefault(layer, set())
+            new = set(heads) - before
+            # what a head is called now: its number less those of the heads before it that are gone
+            prune(layers[layer].attention, {head - sum(other < head for other in before) for head in new})
+            before |= new
+        self.config.pruned_heads = {layer: sorted(heads) for layer, heads in gone.items() if heads}
+
+    def push_to_hub(self, *_: Any, **__: Any) -> None:
+        """Refuses: what is saved is uploaded by the Hub's own tool."""
+        raise ValueError("minibert uploads nothing: save_pretrained(folder), then `hf upload NAME folder`.")
+
+
+def _require_grad(_: nn.Module, __: Any, output: Tensor) -> None:
+    output.requires_grad_(True)
