@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.compatibility.config import DERIVED, RENAMED, ConfigProtocol, refuse_unsupported
+from minibert.compatibility.loading import settle
 from minibert.files import Source, read_json, split_source, write_json
 
 _SIZES = (
@@ -184,11 +185,13 @@ class BertConfig(ConfigProtocol):
         return cls(**{**read_json(_preset_file(name)), **overrides})
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str] | Source, **options: Any) -> BertConfig:
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | os.PathLike[str] | Source, **options: Any
+    ) -> BertConfig:
         """The config of a checkpoint.
 
         Args:
-            name: folder, bundled model, Hub id, or a `Source`.
+            pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`.
             options: `revision`, `cache_dir`, `local_files_only` and `token` as in `Source`; anything else
                 overrides a field of the file.
 
@@ -196,8 +199,10 @@ class BertConfig(ConfigProtocol):
             FileNotFoundError: no such checkpoint, or it holds no config.json.
             ValueError: config.json is not that of a BERT minibert covers.
         """
-        source, overrides = split_source(name, options)
-        path = source.require("config.json")
+        options = settle("BertConfig.from_pretrained", options)
+        subfolder = options.pop("subfolder", "")
+        source, overrides = split_source(pretrained_model_name_or_path, options)
+        path = source.inside(subfolder).require("config.json")
         content = read_json(path)
         try:
             config = cls.from_dict(content, **overrides)

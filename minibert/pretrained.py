@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from minibert.checkpoint import BACKBONE, model_name, read_tensors, write_tensors
+from minibert.compatibility.loading import SAVING, one_device, settle
 from minibert.compatibility.model import ModelProtocol
 from minibert.config import BertConfig
 from minibert.files import Source, split_source
@@ -75,6 +76,15 @@ class LoadReport:
     renamed: list[tuple[str, str]] = field(default_factory=list)
     untied: list[tuple[str, str]] = field(default_factory=list)
 
+    def as_loading_info(self) -> dict[str, Any]:
+        """The report in the words of the reference."""
+        return {
+            "missing_keys": set(self.missing),
+            "unexpected_keys": {*self.unexpected, *self.left_out},
+            "mismatched_keys": set(self.mismatched),
+            "error_msgs": [],
+        }
+
     def problems(self, model_name: str) -> list[str]:
         """Sentences for a person: only what changes the results."""
         sentences = []
@@ -123,30 +133,38 @@ class PreTrainedModel(ModelProtocol, nn.Module):
     @classmethod
     def from_pretrained(
         cls: type[Model],
-        name: str | os.PathLike[str] | Source,
+        pretrained_model_name_or_path: str | os.PathLike[str] | Source | None,
         *,
-        config: BertConfig | None = None,
+        config: BertConfig | str | os.PathLike[str] | None = None,
         state_dict: dict[str, Tensor] | None = None,
         dtype: torch.dtype | str | None = "auto",
         device: torch.device | str | None = None,
+        device_map: Any = None,
         ignore_mismatched_sizes: bool = False,
         mmap: bool = True,
+        output_loading_info: bool = False,
+        subfolder: str = "",
         **options: Any,
     ) -> Model:
         """Loads a checkpoint; the model is in eval mode and its `load_report` says what was done.
 
         Args:
-            name: folder, bundled model, Hub id, or a `Source`.
-            config: config to use instead of the checkpoint's own.
+            pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`; None where `config` and
+                `state_dict` say everything.
+            config: config to use instead of the checkpoint's own, or what to load it from.
             state_dict: tensors to use instead of the checkpoint's own.
             dtype: type of the parameters, such as `torch.float32`; "auto" takes what config.json names, or else what
                 the file holds.
             device: where to put them; None leaves them on the CPU, memory-mapped.
+            device_map: the same, in the words of the reference.
             ignore_mismatched_sizes: initialise tensors whose shape differs from the model's instead of refusing.
             mmap: False reads the file into memory, so that the model does not depend on what becomes of the file: for
                 servers that run for long; see `minibert.checkpoint.read_tensors`.
+            output_loading_info: return the model and a dict of what was missing, unexpected and mismatched.
+            subfolder: the folder of the checkpoint inside its folder or repository.
             options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`; `add_pooling_layer` where the
                 class has it; anything else is a config field, such as `num_labels=3` or `attn_implementation="eager"`.
+                The reference's other keywords are in `compatibility.loading`.
 
         Raises:
             FileNotFoundError: no such checkpoint, or a file of it is missing and cannot be had.
@@ -154,37 +172,76 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             TypeError: an option that is neither known nor a config field.
         """
         dtype = options.pop("torch_dtype", dtype)
-        source, options = split_source(name, options)
+        options = settle(f"{cls.__name__}.from_pretrained", options)
+        device = one_device(device_map) if device is None else device
+        source: Source | None = None
+        if pretrained_model_name_or_path is not None:
+            source, options = split_source(pretrained_model_name_or_path, options)
+            source = source.inside(subfolder)
+        if isinstance(config, str | os.PathLike):
+            config = BertConfig.from_pretrained(config)
         model_options = {k: options.pop(k) for k in list(options) if k in inspect.signature(cls).parameters}
         if dtype not in ("auto", None):
             options["dtype"] = dtype
-        config = BertConfig.from_pretrained(source, **options) if config is None else config.replace(**options)
-        tensors = read_tensors(source, mmap) if state_dict is None else state_dict
+        if source is None and (config is None or state_dict is None):
+            raise ValueError(f"{cls.__name__}.from_pretrained without a name takes both config and state_dict.")
+        config = BertConfig.from_pretrained(source, **options) if config is None else config.replace(**options)  # type: ignore[arg-type]
+        tensors = read_tensors(source, mmap) if state_dict is None else state_dict  # type: ignore[arg-type]
         if config.dtype is None:
             stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
             config.dtype = str(stored)
         model = build_on_meta(cls, config, model_options)
-        model.load_report = assign(model, tensors, source, getattr(torch, str(config.dtype)), ignore_mismatched_sizes)
-        for sentence in model.load_report.problems(cls.__name__):
+        where = "state_dict" if source is None else str(source)
+        model.load_report = report = assign(
+            model, tensors, where, getattr(torch, str(config.dtype)), ignore_mismatched_sizes
+        )
+        for sentence in report.problems(cls.__name__):
             warnings.warn(sentence, stacklevel=2)
-        return model if device is None else model.to(device)
+        model = model if device is None else model.to(device)
+        return (model, report.as_loading_info()) if output_loading_info else model  # type: ignore[return-value]
 
     @classmethod
     def from_config(cls: type[Model], config: BertConfig) -> Model:
         """A model with new weights, as calling the class gives it; notebooks that use Auto classes say it so."""
         return cls(config)
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+    def save_pretrained(
+        self,
+        save_directory: str | os.PathLike[str],
+        is_main_process: bool = True,
+        state_dict: dict[str, Tensor] | None = None,
+        safe_serialization: bool = True,
+        **options: Any,
+    ) -> None:
         """Writes config.json and model.safetensors, each atomically, as `transformers` reads them.
 
         A tensor that is another's alias (the tied MLM decoder) is written once.
+
+        Args:
+            save_directory: the folder, made when it does not exist.
+            is_main_process: False writes nothing: another process does.
+            state_dict: tensors to write instead of the model's own, as gathered from many processes.
+            safe_serialization: as the reference says that no pickles are wanted; False is refused.
+            options: the reference's other keywords, in `compatibility.loading`.
+
+        Raises:
+            ValueError: a keyword that asks for what there is not.
+            OSError: the files cannot be written.
         """
-        folder = Path(folder)
+        function = f"{type(self).__name__}.save_pretrained"
+        if unknown := settle(function, options, SAVING):
+            raise TypeError(f"{function} has no option {min(unknown)!r}.")
+        if not safe_serialization:
+            raise ValueError(f"{function} writes safetensors only: pickles can run code when they are read.")
+        if not is_main_process:
+            return
+        folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
         self.config.replace(architectures=[type(self).__name__], dtype=str(self.dtype)).save_pretrained(folder)
         # the reference does not look for aliases when the config says that there are none
         aliases = self.tied_weights() if self.config.tie_word_embeddings else {}
-        tensors = {name: t.detach().contiguous() for name, t in self.state_dict().items() if name not in aliases}
+        state = self.state_dict() if state_dict is None else state_dict
+        tensors = {name: t.detach().contiguous() for name, t in state.items() if name not in aliases}
         shared = self.tied_weights().keys() - aliases.keys()  # safetensors refuses tensors that share memory
         write_tensors(folder / "model.safetensors", {n: t.clone() if n in shared else t for n, t in tensors.items()})
 
@@ -274,7 +331,7 @@ def _twin(module: nn.Module) -> nn.Module:
 def assign(
     model: PreTrainedModel,
     tensors: dict[str, Tensor],
-    source: Source,
+    source: str,
     dtype: torch.dtype,
     ignore_mismatched_sizes: bool,
 ) -> LoadReport:
@@ -283,7 +340,7 @@ def assign(
     Raises:
         ValueError: a tensor of the wrong shape or type, or no tensor that fits at all.
     """
-    report = LoadReport(str(source))
+    report = LoadReport(source)
     expected = dict(model.named_parameters(remove_duplicate=False))
     found: dict[str, Tensor] = {}
     is_head, prefixed = hasattr(model, "bert"), any(name.startswith("bert.") for name in tensors)

@@ -55,6 +55,7 @@ class ModelProtocol:
 
     base_model_prefix: ClassVar[str] = "bert"
     main_input_name: ClassVar[str] = "input_ids"
+    input_modalities: ClassVar[tuple[str, ...]] = ("text",)
     supports_gradient_checkpointing: ClassVar[bool] = True
     is_parallelizable: ClassVar[bool] = False
     _supports_sdpa: ClassVar[bool] = True
@@ -97,6 +98,17 @@ class ModelProtocol:
                 is used here, `use_reentrant=False`, gives the same gradients as the other.
         """
         self.base_model.encoder.gradient_checkpointing = True
+
+    def activation_checkpointing_enable(
+        self,
+        activation_checkpointing_kwargs: dict[str, Any] | None = None,
+        every_n_layers: int = 1,
+        offload: bool = False,
+    ) -> None:
+        """The reference's newer name of `gradient_checkpointing_enable`; some layers only, or offloading, are refused."""
+        if every_n_layers != 1 or offload:
+            raise ValueError("activation_checkpointing_enable takes every_n_layers=1 and offload=False only.")
+        self.gradient_checkpointing_enable(activation_checkpointing_kwargs)
 
     def gradient_checkpointing_disable(self) -> None:
         """Keeps what every layer computed, as is usual."""

@@ -61,9 +61,9 @@ class SimilarityModel(PreTrainedModel):
         vectors: Tensor = self.embedder(input_ids, layout)
         return vectors
 
-    def save_pretrained(self, folder: Path_) -> None:
+    def save_pretrained(self, save_directory: Path_, *_: Any, **__: Any) -> None:
         """Writes a folder that `SentenceEmbedder` and sentence-transformers load."""
-        self.embedder.save_pretrained(folder)
+        self.embedder.save_pretrained(save_directory)
 
 
 @dataclass(frozen=True)

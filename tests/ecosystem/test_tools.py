@@ -1,0 +1,256 @@
+"""A model in the tools that are made for the reference's: each runs unchanged, and gives the same numbers."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import HEADS, ragged_batch, tiny_config, with_reference
+from safetensors.torch import load_file
+from tiny_folder import VOCABULARY
+from torch import Tensor, nn
+
+import minibert
+from minibert.outputs import LogitsOutput
+
+transformers = pytest.importorskip("transformers")
+pytestmark = [pytest.mark.ecosystem, pytest.mark.filterwarnings("ignore")]
+
+
+def train_with_trainer(model: Any, folder: Path, checkpointing: bool) -> tuple[list[float], dict[str, Tensor]]:
+    """Losses of 50 steps of `transformers.Trainer`, and the weights after them."""
+    generator = torch.Generator().manual_seed(0)
+    rows = [
+        {
+            "input_ids": torch.randint(1, 99, (9,), generator=generator),
+            "attention_mask": torch.ones(9, dtype=torch.long),
+            "labels": int(torch.randint(3, (), generator=generator)),
+        }
+        for _ in range(100)
+    ]
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder),
+        max_steps=50,
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=2,
+        learning_rate=1e-3,
+        logging_steps=1,
+        save_steps=50,
+        report_to=[],
+        use_cpu=True,
+        gradient_checkpointing=checkpointing,
+        dataloader_num_workers=0,
+        seed=1,
+    )
+    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows[:8])
+    trainer.train()
+    assert trainer.evaluate()["eval_loss"] > 0
+    assert trainer.predict(rows[:5]).predictions.shape == (5, 3)
+    return [log["loss"] for log in trainer.state.log_history if "loss" in log], dict(model.named_parameters())
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_trainer(checkpointing: bool, tmp_path: Path) -> None:
+    """The same losses and weights as the reference's after 50 steps, dropout and all."""
+    config = tiny_config(num_labels=3, num_hidden_layers=1)
+    ours, theirs = with_reference("BertForSequenceClassification", config)
+    ours.config.use_cache = False
+    losses, weights = train_with_trainer(ours, tmp_path / "ours", checkpointing)
+    their_losses, their_weights = train_with_trainer(theirs, tmp_path / "theirs", checkpointing)
+    assert losses == their_losses and len(losses) == 50
+    for name, weight in their_weights.items():
+        assert torch.equal(weights[name], weight), name
+    saved = load_file(tmp_path / "ours" / "checkpoint-50" / "model.safetensors")
+    assert torch.equal(saved["classifier.weight"], ours.classifier.weight)
+
+
+def test_accelerate(tmp_path: Path) -> None:
+    accelerate = pytest.importorskip("accelerate")
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)  # another test's precision
+    accelerator = accelerate.Accelerator(cpu=True, mixed_precision="bf16")
+    model = minibert.BertForSequenceClassification(tiny_config())
+    batch = {**ragged_batch(model.config), "labels": torch.tensor([0, 1, 0])}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    prepared, optimizer = accelerator.prepare(model, optimizer)
+    for _ in range(2):
+        output = prepared(**batch)
+        assert type(output) is LogitsOutput and output.logits.dtype == torch.float32
+        accelerator.backward(output.loss)
+        optimizer.step()
+        optimizer.zero_grad()
+    accelerator.unwrap_model(prepared).save_pretrained(
+        tmp_path,
+        is_main_process=accelerator.is_main_process,
+        save_function=accelerator.save,
+        state_dict=accelerator.get_state_dict(prepared),
+    )
+    again = minibert.BertForSequenceClassification.from_pretrained(tmp_path)
+    assert torch.equal(again.classifier.weight, model.classifier.weight)
+    accelerator.save_state(str(tmp_path / "state"))
+    accelerator.load_state(str(tmp_path / "state"))
+
+
+def test_accelerate_places_modules() -> None:
+    accelerate = pytest.importorskip("accelerate")
+    with accelerate.init_empty_weights():
+        model = minibert.BertForMaskedLM(tiny_config())
+    assert all(parameter.is_meta for parameter in model.parameters())
+    accelerate.utils.compute_module_sizes(model)
+    places = accelerate.infer_auto_device_map(model, no_split_module_classes=model._no_split_modules)
+    assert set(places.values()) == {"cpu"}
+    moved = accelerate.utils.send_to_device(LogitsOutput(logits=torch.ones(2, 3)), "meta")
+    assert type(moved) is LogitsOutput and moved.logits.is_meta
+
+
+@pytest.mark.parametrize("kind", ["lora", "prompt"])
+def test_peft(kind: str, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    config = tiny_config(num_labels=3)
+    outputs = []
+    for model in with_reference("BertForSequenceClassification", config):
+        if kind == "lora":
+            adapter = peft.LoraConfig(
+                task_type="SEQ_CLS", r=4, target_modules=["query", "value"], init_lora_weights=False
+            )
+        else:
+            adapter = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3)
+        torch.manual_seed(2)
+        adapted = peft.get_peft_model(model, adapter).eval()
+        batch = ragged_batch(config)
+        torch.manual_seed(3)
+        out = adapted(**ragged_batch(config), labels=torch.tensor([0, 1, 2]))
+        out.loss.backward()
+        outputs.append(out.logits)
+        adapted.save_pretrained(tmp_path / type(model).__module__)
+        assert batch
+    assert torch.equal(*outputs)
+
+
+def test_captum() -> None:
+    captum = pytest.importorskip("captum.attr")
+    config = tiny_config(num_labels=3)
+    results = []
+    for model in with_reference("BertForSequenceClassification", config):
+        torch.manual_seed(4)
+        batch = ragged_batch(config)
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+
+        def score(ids: Tensor, mask: Tensor, model: nn.Module = model) -> Tensor:
+            return model(ids, attention_mask=mask).logits
+
+        gradients = captum.LayerIntegratedGradients(score, model.bert.embeddings)
+        attributed = gradients.attribute(ids, torch.zeros_like(ids), additional_forward_args=mask, target=1, n_steps=4)
+
+        def score_embeds(embeds: Tensor, mask: Tensor, model: nn.Module = model) -> Tensor:
+            return model(inputs_embeds=embeds, attention_mask=mask).logits
+
+        conductance = captum.LayerConductance(score_embeds, model.bert.encoder.layer[1])
+        embeds = model.bert.embeddings.word_embeddings(ids).detach()
+        conducted = conductance.attribute(embeds, additional_forward_args=mask, target=1, n_steps=4)
+        results.append((attributed, conducted if isinstance(conducted, Tensor) else conducted[0]))
+    for ours, theirs in zip(*results, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_bertviz() -> None:
+    bertviz = pytest.importorskip("bertviz")
+    model = minibert.BertModel(tiny_config()).eval()
+    attentions = model(torch.randint(1, 99, (1, 5)), output_attentions=True).attentions
+    page = bertviz.head_view(attentions, list("abcde"), html_action="return")
+    assert "attention" in page.data
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Loads our class and the reference's from one folder, with one tokenizer."""
+    folder = tmp_path_factory.mktemp("pipelines")
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY))
+    tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"))
+
+    def load(name: str) -> tuple[Any, Any, Any]:
+        torch.manual_seed(0)
+        model = getattr(minibert, name)(tiny_config(vocab_size=len(VOCABULARY), num_labels=2))
+        model.save_pretrained(folder / name)
+        return (
+            getattr(minibert, name).from_pretrained(folder / name),
+            getattr(transformers, name).from_pretrained(folder / name),
+            tokenizer,
+        )
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "text"),
+    [
+        ("fill-mask", "BertForMaskedLM", "hello [MASK] trees"),
+        ("text-classification", "BertForSequenceClassification", "hello tall trees"),
+        ("token-classification", "BertForTokenClassification", "hello tall trees"),
+        ("feature-extraction", "BertModel", "hello tall trees"),
+    ],
+)
+def test_pipelines(task: str, name: str, text: str, both: Any) -> None:
+    ours, theirs, tokenizer = both(name)
+    pipelines = [transformers.pipeline(task, model=m, tokenizer=tokenizer, device="cpu") for m in (ours, theirs)]
+    assert repr(pipelines[0])
+    for inputs, options in ((text, {}), ([text, f"{text} in korea", text], {"batch_size": 2})):
+        results = [pipeline(inputs, **options) for pipeline in pipelines]
+        assert results[0] == results[1]
+
+
+def test_dynamic_quantization() -> None:
+    ours, theirs = with_reference("BertForSequenceClassification", tiny_config())
+    batch = ragged_batch(ours.config)
+    logits = []
+    for model in (ours, theirs):
+        quantized = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+        kinds = [type(module).__name__ for module in quantized.modules() if "quantized" in type(module).__module__]
+        assert kinds.count("Linear") == 2 * 6 + 2
+        logits.append(quantized(**batch).logits)
+    torch.testing.assert_close(*logits)
+
+
+@pytest.mark.parametrize("name", HEADS[:4])
+def test_data_parallel_gathers_outputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the GPUs' outputs are put together; on a CPU only the joining of two tensors is another."""
+    from torch.nn.parallel import scatter_gather
+
+    monkeypatch.setattr(
+        scatter_gather.Gather,
+        "apply",
+        lambda _, dim, *tensors: torch.cat([x[None] if not x.dim() else x for x in tensors]),
+    )
+    model = getattr(minibert, name)(tiny_config()).eval()
+    batch = ragged_batch(model.config)
+    labels = {"labels": batch["input_ids"] if "Masked" in name or "PreTraining" in name else torch.tensor([0, 1, 0])}
+    if "PreTraining" in name:
+        labels["next_sentence_label"] = torch.tensor([0, 1, 0])
+    for options in ({}, labels, {"output_hidden_states": True, "output_attentions": True}):
+        output = model(**batch, **options)
+        joined = scatter_gather.gather([output, output], "cpu")
+        assert type(joined) is type(output) and joined.keys() == output.keys()
+        assert joined[-1][0].shape[-1] == output[-1][0].shape[-1]
+
+
+def test_float32_outputs() -> None:
+    """What accelerate does to the outputs of a model under mixed precision."""
+    accelerate = pytest.importorskip("accelerate")
+    model = minibert.BertModel(tiny_config()).bfloat16()
+    output = model(**ragged_batch(model.config), output_hidden_states=True)
+    converted = accelerate.utils.convert_to_fp32(output)
+    assert type(converted) is type(output) and converted.hidden_states[0].dtype == torch.float32
+
+
+def test_optimised_models_compile() -> None:
+    """The encoder stays as it is, with kernels of its own; the rest is compiled."""
+    torch.compiler.reset()
+    model = minibert.optimize(minibert.BertModel(tiny_config()).eval())
+    batch = ragged_batch(model.config)
+    compiled = torch.compile(copy.deepcopy(model), backend="eager")
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        assert torch.equal(compiled(**batch)[0], model(**batch)[0])
