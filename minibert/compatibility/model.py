@@ -105,7 +105,7 @@ class ModelProtocol:
         every_n_layers: int = 1,
         offload: bool = False,
     ) -> None:
-        """The reference's newer name of `gradient_checkpointing_enable`; some layers only, or offloading, are refused."""
+        """As `gradient_checkpointing_enable`; some layers only, or offloading, are refused."""
         if every_n_layers != 1 or offload:
             raise ValueError("activation_checkpointing_enable takes every_n_layers=1 and offload=False only.")
         self.gradient_checkpointing_enable(activation_checkpointing_kwargs)
