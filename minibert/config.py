@@ -8,18 +8,20 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from minibert.compatibility.config import DERIVED, RENAMED, ConfigProtocol, refuse_unsupported
+from minibert.compatibility.config import (
+    DERIVED,
+    RENAMED,
+    ConfigProtocol,
+    changed,
+    labels_of,
+    refuse_unsupported,
+)
 from minibert.compatibility.loading import settle
-from minibert.files import Source, read_json, split_source, write_json
+from minibert.files import Source, preset_file, read_json, split_source, write_json
 
 _SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("max_position_embeddings", "type_vocab_size"),
 )
 _CHOICES = {
     "hidden_act": ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"),
@@ -110,7 +112,7 @@ class BertConfig(ConfigProtocol):
         cls.check_names(changes.keys() - {"limits"})
         config = cls.__new__(cls)
         limits = changes.pop("limits", None) or {}
-        config._set(_changed(config_dict, changes), limits)
+        config._set(changed(config_dict, changes), limits)
         return config
 
     def _set(self, values: Mapping[str, Any], limits: Mapping[str, int]) -> None:
@@ -123,7 +125,7 @@ class BertConfig(ConfigProtocol):
         own = vars(self)
         own["_limits"] = {**_LIMITS, **limits}
         self._limit("num_labels", given.get("num_labels"))
-        own["id2label"] = _labels(given)
+        own["id2label"] = labels_of(given)
         for f in fields(self):
             if f.name not in ("id2label", "extra"):
                 value = given.pop(f.name, f.default)
@@ -182,7 +184,7 @@ class BertConfig(ConfigProtocol):
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> BertConfig:
         """The config of a published size: tiny, mini, small, medium, base or large (`configs/NAME.json`)."""
-        return cls(**{**read_json(_preset_file(name)), **overrides})
+        return cls(**{**read_json(preset_file(name)), **overrides})
 
     @classmethod
     def from_pretrained(
@@ -229,43 +231,3 @@ class BertConfig(ConfigProtocol):
         """Writes config.json into `folder`, which is made when it does not exist."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         write_json(Path(folder) / "config.json", self.to_dict())
-
-
-def _preset_file(name: str) -> Path:
-    package = Path(__file__).parent
-    # in the wheel the presets lie inside the package, in a checkout beside it
-    folder = next(f for f in (package / "configs", package.parent / "configs") if f.is_dir())
-    path = folder / f"{name}.json"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in folder.glob("*.json")))
-        raise ValueError(f"There is no preset {name!r}; the presets are {known}.")
-    return path
-
-
-def _changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields with some of them changed; other labels, or another number of them, replace all that names labels."""
-    labels = {"num_labels", "id2label", "label2id"}
-    if changes.keys() & {"id2label", "label2id"} or changes.get("num_labels") not in (None, len(_labels(values))):
-        values = {name: value for name, value in values.items() if name not in labels}
-    return {**values, **changes}
-
-
-def _labels(values: Mapping[str, Any]) -> dict[int, str]:
-    """Label names by number, from whichever of the three official fields is given."""
-    count = values.get("num_labels")
-    try:
-        if values.get("id2label"):
-            labels = {int(index): str(label) for index, label in values["id2label"].items()}
-        elif values.get("label2id"):
-            labels = {int(index): str(label) for label, index in values["label2id"].items()}
-        else:
-            labels = {index: f"LABEL_{index}" for index in range(2 if count is None else count)}
-    except (AttributeError, TypeError, ValueError):
-        raise ValueError(
-            "config fields id2label, label2id, num_labels should be names and numbers of labels."
-        ) from None
-    if not labels or sorted(labels) != list(range(len(labels))):
-        raise ValueError(f"config field id2label should number one or more labels from 0, not {sorted(labels)}.")
-    if count is not None and count != len(labels):
-        raise ValueError(f"num_labels is {count}, but id2label names {len(labels)} labels.")
-    return dict(sorted(labels.items()))

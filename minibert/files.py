@@ -207,6 +207,18 @@ def _refuse_placeholder(path: Path) -> None:
         raise ValueError(f"{path} is a web page, not the file itself: download the file (its raw form) again.")
 
 
+def preset_file(name: str) -> Path:
+    """The config.json of a published size; ValueError naming all of them when there is no such."""
+    package = Path(__file__).parent
+    # in the wheel the presets lie inside the package, in a checkout beside it
+    folder = next(f for f in (package / "configs", package.parent / "configs") if f.is_dir())
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.json")))
+        raise ValueError(f"There is no preset {name!r}; the presets are {known}.")
+    return path
+
+
 def split_source(name: str | os.PathLike[str] | Source, options: Mapping[str, Any]) -> tuple[Source, dict[str, Any]]:
     """The source that a name and keyword arguments describe, and the arguments that are not the source's."""
     own = {option: value for option, value in options.items() if option in SOURCE_OPTIONS}

@@ -328,32 +328,20 @@ class BertForMultipleChoice(_Classifier):
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, classes=1, add_pooling_layer=True)
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        **options: Unpack[ForwardOptions],
-    ) -> LogitsOutput:
-        """Scores choices; arguments as in `BertModel.forward`, each with an axis of choices after the batch's."""
-        first = input_ids if input_ids is not None else inputs_embeds
+    def _encode(self, *inputs: Any, **options: Unpack[ForwardOptions]) -> BertModelOutput:
+        first = inputs[0] if inputs[0] is not None else inputs[-1]
         if first is None or first.dim() < 3:
             shape = None if first is None else tuple(first.shape)
             raise ValueError(f"input_ids should be of shape (batch, choices, seq), not {shape}.")
-        inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
         # every choice is a sequence of its own: (batch, choices, seq, ...) to (batch x choices, seq, ...)
         rows = [x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 2 else x for x in inputs]
-        outputs = self._encode(*rows, **options)
-        logits = self._logits(outputs).view(first.shape[:2])
-        loss = None if labels is None else cross_entropy(logits, labels)
-        output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
-        return self.finish(output, options.get("return_dict"))
+        outputs = super()._encode(*rows, **options)
+        assert outputs.pooler_output is not None
+        outputs.pooler_output = outputs.pooler_output.view(*first.shape[:2], -1)  # (batch, choices, hidden)
+        return outputs
 
-    if TYPE_CHECKING:
-        __call__ = forward
+    def _logits(self, outputs: BertModelOutput) -> Tensor:
+        return self._classify(outputs.pooler_output).squeeze(-1)
 
 
 class BertForQuestionAnswering(_Head):

@@ -118,14 +118,11 @@ class BertModel(PreTrainedModel):
             layout = PaddedLayout(attention_mask)
         elif attention_mask is not None:
             raise ValueError("BertModel takes attention_mask or layout, not both: a layout says where sequences end.")
-        if output_hidden_states is None:
-            output_hidden_states = config.output_hidden_states
-        if output_attentions is None:
-            output_attentions = config.output_attentions
-        if isinstance(layout, PackedLayout) and output_attentions:
+        keep_states = config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        keep_maps = config.output_attentions if output_attentions is None else output_attentions
+        if isinstance(layout, PackedLayout) and keep_maps:
             raise ValueError("output_attentions needs a padded batch: packed sequences have maps of different sizes.")
         tokens = input_ids if input_ids is not None else inputs_embeds
-        assert tokens is not None
         if not isinstance(tokens, Tensor):
             raise ValueError(
                 f"input_ids should be a tensor of whole numbers (torch.long), not {type(tokens).__name__}."
@@ -135,10 +132,8 @@ class BertModel(PreTrainedModel):
             position_ids = layout.position_ids(tokens.device)
 
         embedded = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
-        attend = ATTENTION_FUNCTIONS["eager" if output_attentions else config.attn_implementation]
-        output: BertModelOutput = self.encoder(
-            embedded, layout, attend, head_mask, output_hidden_states, output_attentions
-        )
+        attend = ATTENTION_FUNCTIONS["eager" if keep_maps else config.attn_implementation]
+        output: BertModelOutput = self.encoder(embedded, layout, attend, head_mask, keep_states, keep_maps)
         if self.pooler is not None:
             output.pooler_output = self.pooler(output.last_hidden_state, layout)
         return self.finish(output, return_dict)

@@ -309,7 +309,8 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
 
     One layer is built and copied, because building modules is most of what loading costs.
     """
-    few = config.replace(num_hidden_layers=min(1, config.num_hidden_layers), pruned_heads={})
+    few = config.replace(num_hidden_layers=min(1, config.num_hidden_layers))
+    few.extra.pop("pruned_heads", None)
     with torch.device("meta"), _NoInitialDraws():
         model = model_class(few, **options).eval()
     model.config.num_hidden_layers = config.num_hidden_layers

@@ -20,6 +20,7 @@ from official import BERT_BASE_UNCASED, pretraining_tensors, write_folder
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+import minibert
 from minibert import (
     BertConfig,
     BertForMaskedLM,
@@ -403,3 +404,75 @@ def test_a_pickled_tensor_takes_its_own_bytes_only(folder: Path) -> None:
     numbers = sum(parameter.nbytes for parameter in model.parameters())
     assert len(pickle.dumps(model)) < numbers + 100_000
     assert len(pickle.dumps(model.encoder.layer[0].output.dense.bias)) < 2_000
+
+
+class TestTheReferencesKeywords:
+    """Each does what it says, is without effect, or is refused in a sentence."""
+
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("keywords")
+        minibert.BertForMaskedLM(tiny_config()).save_pretrained(folder / "inner")
+        return folder
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"trust_remote_code": True, "use_safetensors": True, "low_cpu_mem_usage": True, "device_map": "cpu"},
+            {"force_download": False, "proxies": None, "variant": None, "device_map": {"": "cpu"}},
+            {"device_map": None, "torch_dtype": "float32"},
+        ],
+    )
+    def test_accepted(self, folder: Path, options: dict[str, Any]) -> None:
+        loaded = minibert.BertForMaskedLM.from_pretrained(
+            pretrained_model_name_or_path=folder, subfolder="inner", **options
+        )
+        plain = minibert.BertForMaskedLM.from_pretrained(folder / "inner")
+        assert torch.equal(loaded.cls.predictions.bias, plain.cls.predictions.bias)
+        assert loaded.name_or_path == loaded.config.name_or_path == str(folder / "inner")
+        assert minibert.AutoConfig.from_pretrained(folder, subfolder="inner", trust_remote_code=True) == loaded.config
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"force_download": True}, "does not take force_download=True: delete the repository from the Hub's cache"),
+            ({"proxies": {"https": "x"}}, "does not take proxies=.*: set HTTPS_PROXY"),
+            ({"variant": "fp16"}, "does not take variant='fp16': only files without a variant"),
+            ({"load_in_8bit": True}, "load_in_8bit=True: load the model and call minibert.optimize"),
+            ({"device_map": {"bert": 0, "cls": 1}}, "device_map should name one device"),
+        ],
+    )
+    def test_refused(self, folder: Path, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            minibert.BertForMaskedLM.from_pretrained(folder / "inner", **options)
+
+    def test_from_config_and_state_dict(self, folder: Path) -> None:
+        original = minibert.BertForMaskedLM.from_pretrained(folder / "inner")
+        model, info = minibert.BertModel.from_pretrained(
+            None,
+            config=original.config,
+            state_dict=original.state_dict(),
+            output_loading_info=True,
+            add_pooling_layer=False,
+        )
+        assert torch.equal(model.embeddings.word_embeddings.weight, original.get_input_embeddings().weight)
+        assert info["missing_keys"] == set() and info["mismatched_keys"] == set() and info["error_msgs"] == []
+        assert "cls.predictions.bias" in info["unexpected_keys"]
+        with pytest.raises(ValueError, match="without a name takes both config and state_dict"):
+            minibert.BertModel.from_pretrained(None, config=original.config)
+
+    def test_saving(self, folder: Path, tmp_path: Path) -> None:
+        model = minibert.BertForMaskedLM.from_pretrained(folder / "inner")
+        model.save_pretrained(tmp_path / "no", is_main_process=False)
+        assert not (tmp_path / "no").exists()
+        doubled = {name: 2 * tensor for name, tensor in model.state_dict().items()}
+        options = {"save_function": torch.save, "max_shard_size": "5GB", "safe_serialization": True}
+        model.save_pretrained(tmp_path / "yes", state_dict=doubled, push_to_hub=False, **options)
+        again = minibert.BertForMaskedLM.from_pretrained(tmp_path / "yes")
+        assert torch.equal(again.get_input_embeddings().weight, 2 * model.get_input_embeddings().weight)
+        with pytest.raises(ValueError, match="writes safetensors only"):
+            model.save_pretrained(tmp_path, safe_serialization=False)
+        with pytest.raises(ValueError, match="does not take push_to_hub=True"):
+            model.save_pretrained(tmp_path, push_to_hub=True)
+        with pytest.raises(TypeError, match="save_pretrained has no option 'max_shards'"):
+            model.save_pretrained(tmp_path, max_shards=1)

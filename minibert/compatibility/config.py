@@ -87,6 +87,35 @@ def refuse_unsupported(values: Mapping[str, Any]) -> None:
             raise ValueError(f"{name}=true {why}" if value is True else f"{name} {value!r} {why}")
 
 
+def labels_of(values: Mapping[str, Any]) -> dict[int, str]:
+    """Label names by number, from whichever of the three official fields is given."""
+    count = values.get("num_labels")
+    try:
+        if values.get("id2label"):
+            labels = {int(index): str(label) for index, label in values["id2label"].items()}
+        elif values.get("label2id"):
+            labels = {int(index): str(label) for label, index in values["label2id"].items()}
+        else:
+            labels = {index: f"LABEL_{index}" for index in range(2 if count is None else count)}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(
+            "config fields id2label, label2id, num_labels should be names and numbers of labels."
+        ) from None
+    if not labels or sorted(labels) != list(range(len(labels))):
+        raise ValueError(f"config field id2label should number one or more labels from 0, not {sorted(labels)}.")
+    if count is not None and count != len(labels):
+        raise ValueError(f"num_labels is {count}, but id2label names {len(labels)} labels.")
+    return dict(sorted(labels.items()))
+
+
+def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields with some of them changed; other labels, or another number of them, replace all that names labels."""
+    labels = {"num_labels", "id2label", "label2id"}
+    if changes.keys() & {"id2label", "label2id"} or changes.get("num_labels") not in (None, len(labels_of(values))):
+        values = {name: value for name, value in values.items() if name not in labels}
+    return {**values, **changes}
+
+
 class ConfigProtocol:
     """The reference's `PreTrainedConfig` in all that is not a field of BERT."""
 

@@ -218,7 +218,8 @@ class ModelProtocol:
             # what a head is called now: its number less those of the heads before it that are gone
             prune(layers[layer].attention, {head - sum(other < head for other in before) for head in new})
             before |= new
-        self.config.pruned_heads = {layer: sorted(heads) for layer, heads in gone.items() if heads}
+        if pruned := {layer: sorted(heads) for layer, heads in gone.items() if heads}:
+            self.config.pruned_heads = pruned
 
     def push_to_hub(self, *_: Any, **__: Any) -> None:
         """Refuses: what is saved is uploaded by the Hub's own tool."""
