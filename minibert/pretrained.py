@@ -149,8 +149,8 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         """Loads a checkpoint; the model is in eval mode and its `load_report` says what was done.
 
         Args:
-            pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`; None where `config` and
-                `state_dict` say everything.
+            pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`; None where config and
+                state_dict say everything.
             config: config to use instead of the checkpoint's own, or what to load it from.
             state_dict: tensors to use instead of the checkpoint's own.
             dtype: type of the parameters, such as `torch.float32`; "auto" takes what config.json names, or else what
