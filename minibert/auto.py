@@ -12,7 +12,7 @@ from typing import Any
 
 from minibert.checkpoint import read_tensors
 from minibert.config import BertConfig
-from minibert.files import Source, split_source
+from minibert.files import Source, read_json, split_source
 from minibert.heads import (
     BertForMaskedLM,
     BertForMultipleChoice,
@@ -58,16 +58,21 @@ def load_whole(name: str | PathLike[str] | Source, **options: Any) -> tuple[PreT
         ValueError: a damaged file, or one that is not a BERT's.
     """
     source, options = split_source(name, options)
-    config, tensors = BertConfig.from_pretrained(source), read_tensors(source)
-    model_class = whole_class(tensors, config)
+    tensors = read_tensors(source)
+    model_class = whole_class(tensors, read_json(source.require("config.json")).get("architectures"))
     if model_class is BertModel:
         options["add_pooling_layer"] = has_pooler(tensors)
-    model = model_class.from_pretrained(source, config=config, state_dict=tensors, **options)
+    model = model_class.from_pretrained(source, state_dict=tensors, **options)
     return model, BertTokenizer.from_pretrained(source)
 
 
-def whole_class(names: Iterable[str], config: BertConfig) -> type[PreTrainedModel]:
-    """The class that has a place for all tensors of these names, such as `BertForPreTraining`."""
+def whole_class(names: Iterable[str], architectures: Any = None) -> type[PreTrainedModel]:
+    """The class that has a place for all tensors of these names, such as `BertForPreTraining`.
+
+    Args:
+        names: of the tensors of a checkpoint.
+        architectures: what its config.json says; tells apart classifiers, whose tensors have the same names.
+    """
     parts = {".".join(name.split(".")[:2]) for name in names}
     roots = {part.split(".")[0] for part in parts}
     if {"cls.predictions", "cls.seq_relationship"} <= parts:
@@ -78,9 +83,8 @@ def whole_class(names: Iterable[str], config: BertConfig) -> type[PreTrainedMode
         return BertForNextSentencePrediction
     if "qa_outputs" in roots:
         return BertForQuestionAnswering
-    if "classifier" in roots:  # which of them, only the config can tell
-        named = config.extra.get("architectures")
-        known = (c for c in _CLASSIFIERS if isinstance(named, list) and c.__name__ in named)
+    if "classifier" in roots:
+        known = (c for c in _CLASSIFIERS if isinstance(architectures, list) and c.__name__ in architectures)
         return next(known, BertForSequenceClassification)
     return BertModel
 

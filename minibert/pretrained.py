@@ -189,7 +189,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         tensors = read_tensors(source, mmap) if state_dict is None else state_dict  # type: ignore[arg-type]
         if config.dtype is None:
             stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
-            config.dtype = str(stored)
+            vars(config)["dtype"] = str(stored).removeprefix("torch.")  # nothing to check
         model = build_on_meta(cls, config, model_options)
         where = "state_dict" if source is None else str(source)
         model.load_report = report = assign(
@@ -313,7 +313,7 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
     few.extra.pop("pruned_heads", None)
     with torch.device("meta"), _NoInitialDraws():
         model = model_class(few, **options).eval()
-    model.config.num_hidden_layers = config.num_hidden_layers
+    vars(few)["num_hidden_layers"] = config.num_hidden_layers  # the model's own config from now on
     layers = model.base_model.encoder.layer
     layers.extend(_twin(layers[0]) for _ in range(1, config.num_hidden_layers))
     model.prune_heads({int(layer): heads for layer, heads in config.pruned_heads.items()})

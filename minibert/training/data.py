@@ -49,7 +49,7 @@ def read_table(
     text = read_text(path)
     if path.suffix == ".jsonl":
         lines = enumerate(text.split("\n"), 1)
-        return _some(path, [_json_row(line, f"{path}, line {number}") for number, line in lines if line.strip()])
+        return _not_empty(path, [_json_row(line, f"{path}, line {number}") for number, line in lines if line.strip()])
     delimiter = delimiter or ("," if path.suffix == ".csv" else "\t")
     if len(delimiter) != 1:
         raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
@@ -65,14 +65,14 @@ def read_table(
         rows = [row for row in reader if row]
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: {error}; look for a quotation mark too many.") from None
-    names = list(columns) if columns is not None else _some(path, rows).pop(0)
+    names = list(columns) if columns is not None else _not_empty(path, rows).pop(0)
     for number, row in enumerate(rows, 1):
         if len(row) < len(names) or (len(row) > len(names) and columns is None):
             raise ValueError(f"{path}: row {number} has {len(row)} columns, not {len(names)} ({', '.join(names)}).")
-    return _some(path, [dict(zip(names, row, strict=False)) for row in rows])
+    return _not_empty(path, [dict(zip(names, row, strict=False)) for row in rows])
 
 
-def _some(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
+def _not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
     if not rows:
         raise ValueError(f"{path} holds no rows.")
     return rows
@@ -105,7 +105,7 @@ def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]
         else:
             sentences[-1][0].append(fields[0])
             sentences[-1][1].append(fields[-1])
-    return _some(path, [sentence for sentence in sentences if sentence[0]])
+    return _not_empty(path, [sentence for sentence in sentences if sentence[0]])
 
 
 def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -130,7 +130,7 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
                     rows.append({"question": entry["question"], "context": context, "answers": texts, "starts": places})
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a SQuAD file: {error} is missing or of another kind.") from None
-    return _some(path, rows)
+    return _not_empty(path, rows)
 
 
 def _answer_place(context: str, text: str, start: int) -> int | None:

@@ -180,7 +180,7 @@ class Trainer:
         rank, size = self.processes.rank, self.processes.size
         learning_rate = self.schedule.get_last_lr()[0]
         ordered = sorted(batch, key=length)
-        # a process for which no example is left computes the first one for nothing, because all must take part
+        # a process for which no example is left computes the first one without counting it, because all must take part
         mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)
         parts = [(part, weight) for part in split_by_tokens(mine, self.options.tokens_per_forward)]
         if self.options.sharded:  # each forward asks the others for weights, so all make as many as the one with most
