@@ -79,7 +79,7 @@ class Location:
         """
         found: dict[str, tuple[int, float]] = {}
         if self.fs is None:
-            if os.path.isfile(self.path):
+            if os.path.exists(self.path) and not os.path.isdir(self.path):  # a pipe or a device, too
                 paths = [self.path]
             else:
                 paths = [os.path.join(folder, name) for folder, _, names in os.walk(self.path) for name in names]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +223,13 @@ def test_a_failed_upload_leaves_what_was_there(bucket: str, tmp_path: Path) -> N
 def test_uris_of_no_kind() -> None:
     with pytest.raises(ValueError, match="ftp://host/a.txt cannot be reached"):
         Location("ftp://host/a.txt")
+
+
+def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    """As the shell's `--file <(zcat texts.gz)` gives one."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"I love Korea\nParis\n",), daemon=True)
+    writer.start()
+    assert list(read_texts(str(pipe))) == ["I love Korea", "Paris"]
+    writer.join()

@@ -133,6 +133,7 @@ def test_two_processes_in_one_folder(model: Path, corpus: Path, tmp_path: Path, 
         while all(process.poll() is None for process in pair):
             time.sleep(0.01)
         stopped, working = sorted(pair, key=lambda process: process.poll() is None)
+        assert working.poll() is None, stopped.communicate()[1]
         pipe.write_bytes(corpus.read_bytes())
         _, sentence = stopped.communicate()
         assert stopped.returncode == 1 and sentence.count("\n") == 1
