@@ -173,7 +173,7 @@ def test_output_that_cannot_be_written(minilm: str) -> None:
     with open("/dev/full", "w") as full:
         run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
     assert run.returncode == 1
-    assert run.stderr == "minibert tokenize: [Errno 28] No space left on device\n"
+    assert run.stderr == "minibert tokenize: standard output could not be written (No space left on device).\n"
 
 
 def test_no_stdin_at_all(minilm: str) -> None:
