@@ -102,7 +102,7 @@ class TestMistakes:
         ("options", "message"),
         [
             ({"batch_size": 0}, "batch_size should be 1 or more, not 0"),
-            ({"truncate_dim": 0}, "truncate_dim should be 1 or more, not 0"),
+            ({"truncate_dim": 0}, "truncate_dim should be a whole number of 1 or more, not 0"),
             ({"precision": "int8"}, r"precision is that of the result, .*from_pretrained.* is that of"),
             ({"output_value": None}, 'output_value should be "sentence_embedding" or'),
         ],
