@@ -274,6 +274,11 @@ class PreTrainedModel(ModelProtocol, nn.Module):
                         parameter.zero_()
         self.tie_weights()
 
+    def train(self: Model, mode: bool = True) -> Model:
+        """As `nn.Module.train`; the encoder first, so that one which refuses leaves everything as it was."""
+        self.base_model.encoder.train(mode)
+        return super().train(mode)
+
     @property
     def base_model(self) -> Any:
         """The BertModel inside, or this model if it is one."""
