@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -70,10 +70,17 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
         return list(options.texts)
     if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
-    lines = chain.from_iterable(_texts_of_file(name, options) for name in options.file or ["-"])
-    for first in lines:
-        return chain([first], lines)
-    raise ValueError("there is no text: the input is empty.")
+    return _at_least_one(chain.from_iterable(_texts_of_file(name, options) for name in options.file or ["-"]))
+
+
+def _at_least_one(texts: Iterable[str]) -> Iterator[str]:
+    """The texts, read only when they are asked for: a pipe may have none yet while others want to be locked out."""
+    empty = True
+    for text in texts:
+        empty = False
+        yield text
+    if empty:
+        raise ValueError("there is no text: the input is empty.")
 
 
 def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:

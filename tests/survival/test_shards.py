@@ -130,10 +130,14 @@ def test_two_processes_in_one_folder(model: Path, corpus: Path, tmp_path: Path, 
         out, pipe = tmp_path / str(number), tmp_path / f"pipe-{number}"
         os.mkfifo(pipe)  # whichever comes first waits for its texts until the other has stopped
         pair = [subprocess.Popen(command(model, pipe, out), stderr=subprocess.PIPE, text=True) for _ in range(2)]
-        while all(process.poll() is None for process in pair):
+        patience = time.monotonic() + 120
+        while all(process.poll() is None for process in pair) and time.monotonic() < patience:
             time.sleep(0.01)
         stopped, working = sorted(pair, key=lambda process: process.poll() is None)
-        assert working.poll() is None, stopped.communicate()[1]
+        if stopped.poll() is None or working.poll() is not None:
+            for process in pair:
+                process.kill()
+            pytest.fail(f"not one of two runs stopped: {[process.communicate()[1] for process in pair]}")
         pipe.write_bytes(corpus.read_bytes())
         _, sentence = stopped.communicate()
         assert stopped.returncode == 1 and sentence.count("\n") == 1
