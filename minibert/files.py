@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import re
+import socket
 import stat
 import sys
 import warnings
@@ -21,6 +22,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 try:
     import fcntl
@@ -68,6 +70,7 @@ class Source:
         self.folder: Path | None = None
         self._repository, self._subfolder = self.name, ""  # `inside` changes the name, not the repository
         self.assumed_absent: list[str] = []
+        self._answers: bool | None = None
         self._hub = {
             "revision": revision,
             "cache_dir": cache_dir,
@@ -146,7 +149,9 @@ class Source:
 
         name, filename = self._repository, self._subfolder + filename
         try:
-            return Path(huggingface_hub.hf_hub_download(name, filename, **self._hub))  # type: ignore[arg-type]
+            place: dict[str, Any] = dict(self._hub)
+            place["local_files_only"] = place["local_files_only"] or not self._hub_answers()
+            return Path(huggingface_hub.hf_hub_download(name, filename, **place))
         except errors.GatedRepoError:
             why = f"The Hub repository {name!r} is gated: accept its terms on its page, then pass token=."
         except errors.RepositoryNotFoundError:
@@ -157,8 +162,8 @@ class Source:
         except errors.RevisionNotFoundError:
             why = f"The Hub repository {name!r} has no revision {self._hub['revision']!r}."
         except errors.LocalEntryNotFoundError as error:
-            # An offline cache that knows the repository but not this file: like a file that is not there.
-            if self._cached():
+            # an offline cache that knows the repository but not this file: like a file that is not there
+            if isinstance(self._in_cache("config.json"), str):
                 self._assume_absent(filename)
                 return None
             offline = self._hub["local_files_only"] or isinstance(error.__cause__, errors.OfflineModeIsEnabled)
@@ -173,6 +178,20 @@ class Source:
             why = f"Could not get {filename} of {name!r} from the Hub: {str(error).splitlines()[0]}"
         raise FileNotFoundError(why)
 
+    def _hub_answers(self) -> bool:
+        """Whether it takes a connection; where none is to be had, huggingface_hub tries for half a minute."""
+        from urllib.request import getproxies
+
+        from huggingface_hub import constants
+
+        # offline mode has an error of its own, and what lies behind a proxy only the proxy knows
+        if self._answers is None and not constants.HF_HUB_OFFLINE and not getproxies():
+            url, self._answers = urlsplit(constants.ENDPOINT), False
+            port = url.port or (80 if url.scheme == "http" else 443)
+            with suppress(OSError), socket.create_connection((url.hostname, port), timeout=5):
+                self._answers = True
+        return self._answers is not False
+
     def _assume_absent(self, filename: str) -> None:
         """Says what follows when a file was never looked for, so that nobody knows whether the repository has it."""
         from huggingface_hub import _CACHED_NO_EXIST
@@ -186,10 +205,6 @@ class Source:
             f"which means {default}. Go online once to be sure.",
             stacklevel=6,
         )
-
-    def _cached(self) -> bool:
-        """Whether the cache already holds this repository's config.json at the wanted revision."""
-        return isinstance(self._in_cache("config.json"), str)
 
     def _in_cache(self, filename: str) -> Any:
         from huggingface_hub import try_to_load_from_cache

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import safetensors.torch
@@ -28,6 +30,22 @@ from minibert.outputs import BertModelOutput
 MAX_INT8_ERROR = 0.05
 # tokens of sequences from which on attention is quicker in bfloat16, though queries, keys and values are float32
 LONG = 64
+
+
+def _not_compiled(forward: Callable[..., BertModelOutput]) -> Callable[..., BertModelOutput]:
+    """Keeps torch.compile from what is compiled already; the rest of a model can be.
+
+    It is what `torch.compiler.disable` does, whose import takes as long as torch's own, for those who have imported it.
+    """
+
+    @wraps(forward)
+    def called(*args: Any, **kwargs: Any) -> BertModelOutput:
+        if "torch._dynamo" not in sys.modules:
+            return forward(*args, **kwargs)
+        output: BertModelOutput = torch.compiler.disable(forward)(*args, **kwargs)  # type: ignore[no-untyped-call]
+        return output
+
+    return called
 
 
 class FusedEncoder(BertEncoder):
@@ -60,7 +78,7 @@ class FusedEncoder(BertEncoder):
         self.register_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
         self.eval()
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # what is compiled already; the rest of a model can be
+    @_not_compiled
     def forward(
         self,
         hidden_states: Tensor,
