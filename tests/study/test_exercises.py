@@ -1,0 +1,196 @@
+"""The exercises: each wrong answer that learners give gets the hint that helps, and the package's own code is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from minibert.attention import eager_attention
+from minibert.encoder import ACTIVATIONS
+from minibert.layouts import PackedLayout
+from minibert.losses import IGNORED
+from minibert.study import check
+from minibert.tokenization.wordpiece import WordPiece
+from minibert.training.pretraining import Masking
+
+
+def pieces(word: str, vocabulary: dict[str, int]) -> list[str]:
+    return WordPiece(vocabulary).pieces(word)
+
+
+def mask_tokens(ids: Any, rng: Any, mask_id: int, special: Any) -> Any:
+    return Masking(mask_id, special, continues=np.zeros_like(special))(ids, rng)
+
+
+RIGHT = {
+    "attention": eager_attention,
+    "mask": eager_attention,
+    "gelu": ACTIVATIONS["gelu"],
+    "wordpiece": pieces,
+    "masking": mask_tokens,
+}
+
+
+@pytest.mark.parametrize("exercise", RIGHT)
+def test_the_packages_own_code_is_right(exercise: str) -> None:
+    english, korean = check(exercise, RIGHT[exercise]).splitlines()
+    assert english.startswith("Right. Compare it with ") and korean.startswith("맞습니다.")
+    english, korean = check(exercise, lambda *_: None).splitlines()
+    assert english.startswith("Not yet. Nothing came back") and korean.startswith("아직 아닙니다.")
+
+
+def test_an_unknown_exercise_is_refused() -> None:
+    with pytest.raises(ValueError, match="exercise should be one of attention, mask, .*, not 'pooler'"):
+        check("pooler", torch.relu)
+
+
+def attention(
+    scale: float = 0.5,
+    axis: int = -1,
+    hide: Callable[[Tensor, Tensor], Tensor] = lambda scores, mask: scores.masked_fill(~mask, -3e38),
+    after: Callable[[Tensor, Tensor | None], Tensor] = lambda probabilities, mask: probabilities,
+    drop: bool = True,
+    transpose: bool = True,
+    first_only: bool = False,
+    join: bool = True,
+    values: bool = True,
+) -> Any:
+    """Attention with one thing wrong."""
+
+    def answer(query: Tensor, key: Tensor, value: Tensor, layout: Any, dropout: float) -> Any:
+        contexts = []
+        blocks = layout.blocks(query, key, value)
+        for q, k, v in blocks:
+            scores = q @ k.transpose(2, 3) * scale if transpose else q * k
+            if layout.mask is not None:
+                scores = hide(scores, layout.mask)
+            weights = after(scores.softmax(axis), layout.mask)
+            dropped = F.dropout(weights, dropout) if drop else weights
+            contexts.append(dropped @ v if values and transpose else v)
+        if first_only and isinstance(layout, PackedLayout):
+            contexts[1:] = [torch.zeros_like(context) for context in contexts[1:]]
+        return (layout.join(contexts) if join else contexts[0]), weights
+
+    return answer
+
+
+def gelu_of(share: Callable[[Tensor], Tensor]) -> Any:
+    return lambda x: x * share(x)
+
+
+def wordpiece(
+    mark: bool = True, longest: bool = True, whole: bool = True, back: bool = False, limit: bool = True
+) -> Any:
+    """WordPiece with one thing wrong."""
+
+    def spell(word: str, vocabulary: Any, inside: bool) -> list[str] | None:
+        if not word:
+            return []
+        for end in range(len(word), 0, -1) if longest else range(1, len(word) + 1):
+            piece = "##" * (inside and mark) + word[:end]
+            if piece in vocabulary:
+                rest = spell(word[end:], vocabulary, True)
+                if rest is not None or not back:
+                    return rest if rest is None else [piece, *rest]
+        return None if whole else ["[UNK]"]
+
+    def answer(word: str, vocabulary: Any) -> list[str]:
+        if limit and len(word) > 100:
+            return ["[UNK]"]
+        found = spell(word, vocabulary, False)
+        return ["[UNK]"] if found is None else found
+
+    return answer
+
+
+def masking(**wrong: Any) -> Any:
+    """Masking with one thing wrong."""
+
+    def answer(ids: Any, rng: Any, mask_id: int, special: Any) -> Any:
+        rng = np.random.default_rng(5) if wrong.get("own_rng") else rng
+        labels = ids if wrong.get("in_place") is None else ids.copy()
+        chosen = rng.random(len(ids)) < wrong.get("probability", 0.15)
+        if not wrong.get("special"):
+            chosen &= ~special[ids]
+        fate = rng.random(len(ids))
+        seen = ids if wrong.get("in_place") else ids.copy()
+        seen[chosen & (fate < wrong.get("masked", 0.8))] = mask_id
+        words = np.flatnonzero(special if wrong.get("special_words") else ~special)
+        others = chosen & (fate >= 0.9)
+        seen[others] = rng.choice(words, size=others.sum())
+        if wrong.get("disturbed"):
+            seen[~chosen] = mask_id
+        if wrong.get("labels_of_seen"):
+            labels = seen
+        return seen, labels.copy() if wrong.get("all") else np.where(chosen, labels, IGNORED)
+
+    return answer
+
+
+WRONG: dict[str, tuple[str, Any, str, str]] = {
+    "only one thing": ("attention", lambda q, k, v, layout, p: q, "Return the context and", "컨텍스트와 확률을 함께"),
+    "not transposed": ("attention", attention(transpose=False), "axes exchanged", "두 축을 바꾸어"),
+    "not scaled": ("attention", attention(scale=1), "not divided by the square root", "나누지 않아"),
+    "scaled twice": ("attention", attention(scale=0.25), "divide them by its square root", "그 제곱근으로"),
+    "wrong axis": ("attention", attention(axis=-2), "over the keys, which are the last axis", "마지막 축인 키"),
+    "something else": ("attention", attention(scale=0.7), "not yet softmax(q k^T", "아직 softmax"),
+    "not joined": ("attention", attention(join=False), "layout.join puts the heads", "layout.join이"),
+    "no values": ("attention", attention(values=False), "the probabilities times v", "확률과 v의 곱"),
+    "no dropout": ("attention", attention(drop=False), "dropout does nothing", "dropout이 쓰이지"),
+    "one block": ("attention", attention(first_only=True), "several blocks", "블록이 여러 개"),
+    "no mask": ("mask", attention(hide=lambda s, m: s), "The mask changes nothing yet", "마스크가 아직"),
+    "inverted": ("mask", attention(hide=lambda s, m: s.masked_fill(m, -3e38)), "shows the padding", "패딩을 보여"),
+    "times": ("mask", attention(hide=lambda s, m: s * m), "exp(0) is 1", "exp(0)은 1이므로"),
+    "after": (
+        "mask",
+        attention(hide=lambda s, m: s, after=lambda p, m: p if m is None else p * m),
+        "before the softmax, not",
+        "소프트맥스 앞의 점수",
+    ),
+    "a little": ("mask", attention(hide=lambda s, m: s - 8.0 * ~m), "still comes through", "아직 조금"),
+    "too much": ("mask", attention(scale=1), "over the visible keys", "보이는 키에"),
+    "-inf": ("mask", attention(hide=lambda s, m: s.masked_fill(~m, -torch.inf)), "becomes NaN", "NaN이 됩니다"),
+    "relu": ("gelu", torch.relu, "That is ReLU", "ReLU입니다"),
+    "share": ("gelu", torch.special.ndtr, "multiply it by x", "x를 곱하세요"),
+    "erf(x)": ("gelu", gelu_of(lambda x: (1 + x.erf()) / 2), "erf takes x / sqrt(2)", "x / sqrt(2)를"),
+    "tanh": ("gelu", ACTIVATIONS["gelu_new"], "approximation by tanh", "tanh로 근사"),
+    "sigmoid": ("gelu", gelu_of(lambda x: (1.702 * x).sigmoid()), "approximation by a sigmoid", "시그모이드로 근사"),
+    "silu": ("gelu", F.silu, "That is SiLU", "SiLU입니다"),
+    "identity": ("gelu", lambda x: x, "should be 0.8413, not 1.0000", "1.0000입니다"),
+    "a number": ("gelu", lambda x: 1.0, "return a tensor like x", "x와 모양이 같은"),
+    "shortest": ("wordpiece", wordpiece(longest=False), "the longest piece comes first", "가장 긴 조각부터"),
+    "no ##": ("wordpiece", wordpiece(mark=False), "pieces begin with ##", "##으로 시작"),
+    "half unknown": ("wordpiece", wordpiece(whole=False), "unknown altogether", "통째로 [UNK]"),
+    "back": ("wordpiece", wordpiece(back=True), "no way back", "되돌아가지"),
+    "no limit": ("wordpiece", wordpiece(limit=False), "more than 100 characters", "100자가 넘는"),
+    "in place": ("masking", masking(in_place=True), "work on a copy", "복사본"),
+    "all labels": ("masking", masking(all=True), "the loss leaves out", "손실에서 빠지도록"),
+    "labels of seen": ("masking", masking(labels_of_seen=True), "before anything was hidden", "가리기 전에"),
+    "special": ("masking", masking(special=True), "never chosen", "고르지 않습니다"),
+    "share of tokens": ("masking", masking(probability=0.3), "should be chosen, not 30%", "30%를 골랐습니다"),
+    "others": ("masking", masking(disturbed=True), "seen as it is", "그대로 보여야"),
+    "always [MASK]": ("masking", masking(masked=2.0), "80% become [MASK], 10% another", "80%는 [MASK]"),
+    "special words": ("masking", masking(special_words=True), "never a special token", "특수 토큰이 아닌"),
+    "own rng": ("masking", masking(own_rng=True), "Draw everything from rng", "rng에서 뽑으세요"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_a_wrong_answer_gets_the_right_hint(mistake: str) -> None:
+    exercise, answer, english, korean = WRONG[mistake]
+    lines = check(exercise, answer).splitlines()
+    assert lines[0].startswith("Not yet. ") and english in lines[0]
+    assert lines[1].startswith("아직 아닙니다. ") and korean in lines[1]
+
+
+@pytest.mark.parametrize("exercise", RIGHT)
+def test_the_right_answers_written_here_pass(exercise: str) -> None:
+    """So that each wrong one above has one thing wrong."""
+    mine = {"gelu": F.gelu, "wordpiece": wordpiece(), "masking": masking()}.get(exercise, attention())
+    assert check(exercise, mine).startswith("Right.")
