@@ -36,8 +36,8 @@ WEIGHT_FILES = (
 RENAMES = ((re.compile(r"LayerNorm\.gamma$"), "LayerNorm.weight"), (re.compile(r"LayerNorm\.beta$"), "LayerNorm.bias"))
 BACKBONE = ("embeddings.", "encoder.", "pooler.")
 
-# smaller files are read at once: it takes no longer, and whatever happens to the file, the model stays
-MIN_MAPPED_BYTES = 16 << 20
+# smaller files are read at once: it takes half a millisecond, and whatever happens to the file, the model stays
+MIN_MAPPED_BYTES = 1 << 20
 # converted .bin files that were not used for longest are removed beyond this
 MAX_CACHE_BYTES = 5 << 30
 # what no honest pickle of a BERT comes near: a large one has 400 tensors of 60 opcodes

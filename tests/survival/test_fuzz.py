@@ -1,0 +1,227 @@
+"""Files damaged with their structure in mind: each a clear error that names the file, soon and in little memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import resource
+import shutil
+import tarfile
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import tiny_config
+from safetensors.torch import load_file
+from tiny_folder import tiny_folder
+
+from minibert import BertForSequenceClassification, BertModel, BertTokenizer
+from minibert.training.data import Examples
+from minibert.training.finetuning import SequenceTask
+from minibert.training.loop import Trainer
+from minibert.training.options import TrainingOptions
+from minibert.training.state import read_state
+
+# errors that are meant for people
+CLEAR = (ValueError, TypeError, FileNotFoundError)
+ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    10**6,
+    10**9,
+    10**18,
+    1e308,
+    "",
+    "x" * 5000,
+    "\ud800",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    [1, "a"],
+]
+
+
+def bytes_changed(data: bytes, draw: random.Random) -> bytes:
+    """Cut, a few bits or bytes changed, a part doubled, dropped or zeroed."""
+    if not data:
+        return b"\0"
+    changed, at = bytearray(data), draw.randrange(len(data))
+    size = draw.choice([1, 4, 100, 10_000])
+    kind = draw.randrange(6)
+    if kind == 0:
+        del changed[at:]
+    elif kind == 1:
+        changed[at] ^= 1 << draw.randrange(8)
+    elif kind == 2:
+        changed[at : at + size] = draw.randbytes(size)
+    elif kind == 3:
+        changed[at:at] = changed[at : at + size]
+    elif kind == 4:
+        del changed[at : at + size]
+    else:
+        changed[at : at + size] = bytes(size)
+    return bytes(changed)
+
+
+def json_changed(text: bytes, draw: random.Random) -> bytes:
+    """One value anywhere in it is another, missing, or has a name that is not its own."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return bytes_changed(text, draw)
+    places: list[tuple[Any, Any]] = []
+
+    def walk(node: Any) -> None:
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            places.append((node, key))
+            if isinstance(node[key], (dict, list)):
+                walk(node[key])
+
+    if isinstance(content, (dict, list)):
+        walk(content)
+    if not places or draw.random() < 0.05:
+        return json.dumps(draw.choice(ODD)).encode()
+    node, key = draw.choice(places)
+    if draw.random() < 0.2:
+        del node[key]
+    else:
+        node[key] = draw.choice(ODD)
+    return json.dumps(content).encode()
+
+
+def safetensors_changed(data: bytes, draw: random.Random) -> bytes:
+    """Its header as JSON, with the right length before it."""
+    if draw.random() < 0.4:
+        return bytes_changed(data, draw)
+    size = int.from_bytes(data[:8], "little")
+    header = json_changed(data[8 : 8 + size], draw)
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[8 + size :]
+
+
+def zip_changed(data: bytes, draw: random.Random) -> bytes:
+    """One of its parts is another, with the right checksums; now and then compressed."""
+    if draw.random() < 0.3:
+        return bytes_changed(data, draw)
+    output = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old:
+        victim = draw.choice([name for name in old.namelist() if draw.random() < 0.2 or "data.pkl" in name])
+        with zipfile.ZipFile(output, "w", draw.choice([zipfile.ZIP_STORED] * 4 + [zipfile.ZIP_DEFLATED])) as new:
+            for name in old.namelist():
+                part = old.read(name)
+                if name == victim:
+                    if draw.random() < 0.1:
+                        continue
+                    part = bytes_changed(part, draw)
+                new.writestr(name, part)
+    return output.getvalue()
+
+
+def lines_changed(data: bytes, draw: random.Random) -> bytes:
+    lines = data.split(b"\n")
+    if draw.random() < 0.4:
+        return bytes_changed(data, draw)
+    line = draw.randrange(len(lines))
+    lines[line] = json_changed(lines[line], draw) if lines[line].startswith(b"{") else bytes_changed(lines[line], draw)
+    return b"\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint in every format, its tokenizer's files, and a run."""
+    folder = tmp_path_factory.mktemp("seeds")
+    tiny_folder(folder / "model", num_hidden_layers=1)
+    tensors = load_file(folder / "model" / "model.safetensors")
+    torch.save(tensors, folder / "zip.bin")
+    torch.save(tensors, folder / "legacy.bin", _use_new_zipfile_serialization=False)
+    with tarfile.open(folder / "tar.bin", "w") as tar:
+        tar.add(folder / "legacy.bin", "pickle")
+    BertTokenizer.from_pretrained(folder / "model").save_pretrained(folder / "tokenizer")
+    trainer(folder / "run", steps=3).run()
+    return folder
+
+
+def trainer(folder: Path, steps: int, resume: bool = False) -> Trainer:
+    examples = [{"input_ids": torch.arange(5, 12).numpy(), "labels": n % 2} for n in range(8)]
+    model = BertForSequenceClassification(tiny_config(num_hidden_layers=1))
+    options = TrainingOptions(steps=steps, batch_size=4)
+    return Trainer(model, Examples(examples), SequenceTask().losses, folder, options, resume=resume)
+
+
+def load_model(folder: Path) -> None:
+    BertModel.from_pretrained(folder)
+
+
+def load_tokenizer(folder: Path) -> None:
+    BertTokenizer.from_pretrained(folder)(["hello world", "x"], padding=True)
+
+
+def load_state(folder: Path) -> None:
+    read_state(folder / "state.pt")
+
+
+def load_run(folder: Path) -> None:
+    trainer(folder, steps=3, resume=True)._clean()
+
+
+Change = Callable[[bytes, random.Random], bytes]
+CASES: dict[str, tuple[str, str, Change, Callable[[Path], None], int]] = {
+    "config": ("model/config.json", "config.json", json_changed, load_model, 4000),
+    "safetensors": ("model/model.safetensors", "model.safetensors", safetensors_changed, load_model, 4000),
+    "bin, zip": ("zip.bin", "pytorch_model.bin", zip_changed, load_model, 3000),
+    "bin, legacy": ("legacy.bin", "pytorch_model.bin", bytes_changed, load_model, 2000),
+    "bin, tar": ("tar.bin", "pytorch_model.bin", bytes_changed, load_model, 1000),
+    "vocab": ("model/vocab.txt", "vocab.txt", lines_changed, load_tokenizer, 1000),
+    "tokenizer_config": ("model/tokenizer_config.json", "tokenizer_config.json", json_changed, load_tokenizer, 2000),
+    "state": (
+        "run/state.pt",
+        "state.pt",
+        zip_changed,
+        load_state,
+        2000,
+    ),
+    "log": ("run/log.jsonl", "log.jsonl", lines_changed, load_run, 1000),
+}
+
+
+@pytest.mark.parametrize("share", [100, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.usefixtures("one_thread")
+def test_damaged_files(seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, share: int) -> None:
+    """20,000 loads in all."""
+    seed, name, change, load, count = CASES[case]
+    monkeypatch.setenv("MINIBERT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "folder"
+    shutil.copytree(seeds / ("run" if name in ("state.pt", "log.jsonl") else "model"), folder)
+    if name.endswith(".bin"):
+        (folder / "model.safetensors").unlink()
+    data, unclear, slow = (seeds / seed).read_bytes(), [], []
+    keys = json.loads(data) if name.endswith(".json") else {}  # or the name of the value that is wrong
+    for number in range(count // share):
+        draw = random.Random(f"{case} {number}")
+        (folder / name).write_bytes(change(data, draw))
+        began = time.process_time()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                load(folder)
+        except CLEAR as error:
+            if not any(known in str(error) for known in (name, str(folder), *keys)):
+                unclear.append((number, repr(error)[:300]))
+        except Exception as error:
+            unclear.append((number, repr(error)[:300]))
+        if (seconds := time.process_time() - began) > 2:
+            slow.append((number, seconds))
+    assert not unclear, (len(unclear), unclear[:10])
+    assert not slow or share > 1, slow
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < (2 << 20)  # torch and the tests' own included
