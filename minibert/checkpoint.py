@@ -20,10 +20,10 @@ from typing import IO
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
-from minibert.files import Source, read_json, replacing, vacant
+from minibert.files import Source, read_json, remove_abandoned, replacing
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -42,6 +42,7 @@ MIN_MAPPED_BYTES = 1 << 20
 MAX_CACHE_BYTES = 5 << 30
 # what no honest pickle of a BERT comes near: a large one has 400 tensors of 60 opcodes
 MAX_OPCODES, MAX_PICKLED_NAME = 1_000_000, 1000
+TAR_MAGIC = 257, b"ustar"  # where it is, and what
 LEGACY_PICKLES = 5  # of torch.save before zip files: a magic number, the version, the system, the object, its storages
 
 SAFETENSORS_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
@@ -156,6 +157,12 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
             with suppress(OSError):
                 os.utime(converted)  # those that were not used for longest are removed first
             return tensors
+    with path.open("rb") as file:
+        if file.read(TAR_MAGIC[0] + 5)[TAR_MAGIC[0] :] == TAR_MAGIC[1]:
+            raise ValueError(
+                f"{path} is a tar file, as torch wrote them until 2017 and cannot read safely. "
+                "Get the checkpoint as safetensors, or save it again with the program that wrote it and a newer torch."
+            )
     try:
         check_pickle(path)
         with path.open("rb") as file:
@@ -235,7 +242,7 @@ def _content_key(path: Path) -> str:
 def _tidy_cache(keep: Path) -> None:
     """Removes what was not used for longest until the cache is small enough, and what killed writers left there."""
     for leftover in keep.parent.glob(".*.tmp"):
-        vacant(leftover)
+        remove_abandoned(leftover)
     entries = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in keep.parent.glob("*.safetensors"))
     total = sum(size for _, size, _ in entries)
     for _, size, path in entries:
@@ -254,7 +261,6 @@ def cache_folder() -> Path:
 def write_tensors(path: Path, tensors: dict[str, Tensor], mode: int = 0o666) -> None:
     """Writes a safetensors file atomically, with permissions as in `replacing`."""
     with replacing(path, mode) as temporary:
-        try:
-            save_file(tensors, temporary, metadata={"format": "pt"})
-        except SafetensorError as error:
-            raise OSError(f"{path} cannot be written ({error}).") from None
+        # not the library's save_file, which puts a file of its own in the place of ours: with other permissions,
+        # unlocked, left over when it is killed, and of no name that is not UTF-8
+        temporary.write_bytes(save(tensors, metadata={"format": "pt"}))

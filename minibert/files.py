@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import copy
+import glob
 import hashlib
 import json
 import os
@@ -240,6 +241,15 @@ def split_source(name: str | os.PathLike[str] | Source, options: Mapping[str, An
     return Source.of(name, **own), {option: value for option, value in options.items() if option not in own}
 
 
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Lets a ValueError say which file it is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
 def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a UTF-8 file, without the byte order mark that some editors put before it.
 
@@ -275,7 +285,9 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(path: Path, content: Any) -> None:
     """Writes `content` as readable JSON, atomically."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        # a path that is not UTF-8 has lone surrogates, which JSON can hold as escapes alone
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 @contextmanager
@@ -321,10 +333,10 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Path]
 
 def _locked_temporary(path: Path, mode: int) -> tuple[Path, int]:
     """A new file beside `path` and its handle, locked: whoever finds it unlocked knows that its writer is dead."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        remove_abandoned(leftover)
     for number in count():
         temporary = path.with_name(f".{path.name}.{number}.tmp")
-        if not vacant(temporary):
-            continue
         with suppress(FileExistsError):
             handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
             if lock(handle) is not False and _is_at(handle, temporary):  # not taken for a leftover before it was locked
@@ -333,20 +345,15 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int]:
     raise AssertionError("there is always another number")
 
 
-def vacant(path: Path) -> bool:
-    """Whether there is no such file; one that a killed writer left is removed."""
-    try:
+def remove_abandoned(path: Path) -> None:
+    """Removes a temporary file if a killed writer left it; one that is being written is locked, and stays."""
+    with suppress(OSError):
         handle = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    try:
-        if abandoned := lock(handle) is True and _is_at(handle, path):
-            path.unlink()
-        return abandoned
-    finally:
-        os.close(handle)
+        try:
+            if lock(handle) is True and _is_at(handle, path):
+                path.unlink()
+        finally:
+            os.close(handle)
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import importlib
 import os
+import resource
+import signal
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +102,18 @@ def bucket() -> Iterator[str]:
         boto3.client("s3").create_bucket(Bucket="corpus")
         yield "s3://corpus"
     server.stop()
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """As on a disk that is full after so many bytes: nothing longer can be written."""
+    limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
 
 
 @pytest.fixture(autouse=True)

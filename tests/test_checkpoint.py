@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from conftest import ragged_batch, tiny_config, with_reference
+from conftest import full_disk, ragged_batch, tiny_config, with_reference
 from hypothesis import HealthCheck, given, settings, strategies as st
 from official import BERT_BASE_UNCASED, pretraining_tensors, write_folder
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import minibert
@@ -27,7 +26,6 @@ from minibert import (
     BertForPreTraining,
     BertForSequenceClassification,
     BertModel,
-    checkpoint,
 )
 
 SMALL = {
@@ -180,19 +178,17 @@ def test_a_damaged_conversion_is_made_again(folder: Path, tmp_path: Path, monkey
 
 def test_a_full_disk(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Saving says so; an old pytorch_model.bin is read all the same."""
-
-    def full(*_: Any, **__: Any) -> None:
-        raise SafetensorError("No space left on device")
-
     model = BertModel.from_pretrained(folder)
-    monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(OSError, match="model.safetensors cannot be written .No space left on device"):
-        model.save_pretrained(tmp_path / "new")
+    torch.save(load_file(folder / "model.safetensors"), tmp_path / "pytorch_model.bin")
+    with full_disk(10_000):
+        with pytest.raises(OSError, match=r"model.safetensors could not be written \(File too large\)"):
+            model.save_pretrained(tmp_path / "new")
+        (folder / "model.safetensors").unlink()
+        (tmp_path / "pytorch_model.bin").rename(folder / "pytorch_model.bin")
+        monkeypatch.setenv("MINIBERT_CACHE", str(tmp_path / "cache"))
+        assert torch.equal(pooled(BertModel.from_pretrained(folder)), pooled(model))
+    assert not list((tmp_path / "cache").iterdir())
     assert not list((tmp_path / "new").glob("*model*"))
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    monkeypatch.setenv("MINIBERT_CACHE", str(tmp_path / "cache"))
-    assert torch.equal(pooled(BertModel.from_pretrained(folder)), pooled(model))
 
 
 class _Attack:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import errno
+import io
 import os
 import sys
 import traceback
@@ -60,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"minibert {options.command}: there is no {what}{nearest}; {advice}", file=sys.stderr)
         return 2
     warnings.showwarning = _show_warning
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # a file's name need not be UTF-8
     try:
         code: int = options.run(options) or 0
         _flush()  # here and not when Python ends, so that a full disk is an error like any other

@@ -125,7 +125,8 @@ def _parquet(path: Path, dimension: int) -> Iterator[Write]:
         writer: Any = None
 
         def open_with(columns: list[tuple[str, Any]]) -> Any:
-            return stack.enter_context(pyarrow.parquet.ParquetWriter(path, pyarrow.schema(columns)))
+            file = stack.enter_context(path.open("wb"))  # pyarrow takes no path that is not UTF-8
+            return stack.enter_context(pyarrow.parquet.ParquetWriter(file, pyarrow.schema(columns)))
 
         def write(texts: Sequence[str], vectors: Vectors) -> None:
             nonlocal writer

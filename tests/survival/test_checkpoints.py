@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import tarfile
 import time
 import zipfile
 from pathlib import Path
@@ -37,6 +38,10 @@ def as_bin(folder: Path, zipped: bool = True) -> Path:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MINIBERT_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+def test_a_saved_file_has_the_permissions_of_others(folder: Path) -> None:
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
 
 
 class TestConverted:
@@ -101,6 +106,16 @@ def test_a_bin_that_is_none(folder: Path, content: Any) -> None:
         BertModel.from_pretrained(folder)
 
 
+def test_a_bin_of_2017(folder: Path) -> None:
+    """torch wrote tar files then, which hold the pickles of later ones; its safe loader refuses them."""
+    path = as_bin(folder, zipped=False)
+    path.rename(folder / "pickle")
+    with tarfile.open(path, "w") as tar:
+        tar.add(folder / "pickle", "pickle")
+    with pytest.raises(ValueError, match=r"pytorch_model\.bin is a tar file, as torch wrote them until 2017"):
+        BertModel.from_pretrained(folder)
+
+
 def test_a_name_of_40000_letters_takes_no_time(folder: Path) -> None:
     """torch writes an error about it in the square of its length: half a minute."""
     path = as_bin(folder)
@@ -139,10 +154,14 @@ def test_a_folder_whose_name_is_not_utf_8(folder: Path, tmp_path: Path) -> None:
     odd = os.path.join(os.fsencode(tmp_path), b"caf\xe9")
     os.rename(os.fsencode(folder), odd)
     model = BertModel.from_pretrained(os.fsdecode(odd))
-    (moved := Path(os.fsdecode(odd))).rename(folder)
+    moved = Path(os.fsdecode(odd))
+    model.save_pretrained(moved / "again")
+    assert sorted(path.name for path in (moved / "again").iterdir()) == ["config.json", "model.safetensors"]
+    moved.rename(folder)
     assert not moved.exists()
-    for name, parameter in BertModel.from_pretrained(folder).named_parameters():
-        assert torch.equal(parameter, model.get_parameter(name))
+    for saved in (folder, folder / "again"):
+        for name, parameter in BertModel.from_pretrained(saved).named_parameters():
+            assert torch.equal(parameter, model.get_parameter(name))
 
 
 def test_loading_where_new_tensors_go_to_meta(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import full_disk
 
 from minibert.files import only_run_in, read_json, replacing, write_json
 
@@ -45,6 +45,16 @@ class TestReplacing:
         for _ in range(3):
             kill(writer(tmp_path / "out[1].json", 60))
             assert len(os.listdir(tmp_path)) == 1
+        write_json(tmp_path / "out[1].json", {"all": 1})
+        assert os.listdir(tmp_path) == ["out[1].json"]
+
+    def test_what_several_killed_writers_left_is_removed_by_the_next(self, tmp_path: Path) -> None:
+        """Each had a temporary file of its own, while the ones before it lived."""
+        writers = [writer(tmp_path / "out[1].json", 60) for _ in range(3)]
+        assert len(os.listdir(tmp_path)) == 3
+        for process in writers:
+            kill(process)
+        (tmp_path / ".out[1].json.0.tmp").unlink()
         write_json(tmp_path / "out[1].json", {"all": 1})
         assert os.listdir(tmp_path) == ["out[1].json"]
 
@@ -86,15 +96,9 @@ class TestReplacing:
 
     def test_a_full_disk_is_an_error_that_names_the_file(self, tmp_path: Path) -> None:
         (tmp_path / "out.json").write_text("{}")
-        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-        try:
-            with pytest.raises(OSError, match=r"out\.json could not be written \(File too large\)\.$"):
-                write_json(tmp_path / "out.json", list(range(1000)))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-            signal.signal(signal.SIGXFSZ, ignored)
+        message = r"out\.json could not be written \(File too large\)\.$"
+        with full_disk(1000), pytest.raises(OSError, match=message):
+            write_json(tmp_path / "out.json", list(range(1000)))
         assert read_json(tmp_path / "out.json") == {} and os.listdir(tmp_path) == ["out.json"]
 
     def test_an_error_of_what_is_read_keeps_its_name(self, tmp_path: Path) -> None:
