@@ -40,6 +40,7 @@ from minibert.training.state import (
     check_new,
     check_parts,
     first_line,
+    keep_previous,
     logged_step,
     read_state,
     stamp,
@@ -264,6 +265,7 @@ class Trainer:
                 with replacing(self.folder / STATE_FILE) as temporary:
                     torch.save(state, temporary)
                     check_parts(temporary)  # the state before is kept until the new one is there and whole
+                    keep_previous(self.folder)
             except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:  # a full disk is each of these
                 message = f"{self.folder / STATE_FILE} cannot be written; is the disk full? The state before is whole."
                 raise OSError(message) from error

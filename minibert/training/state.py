@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
 STATE_FILE = "state.pt"
+PREVIOUS_STATE_FILE = "state-previous.pt"
 LOG_FILE = "log.jsonl"
 # where in the data a state was saved, and how good the model was until then
 POSITION = ("step", "epoch", "batch_in_epoch", "best", "evaluations_since_best")
@@ -20,6 +23,13 @@ def check_new(folder: str | os.PathLike[str]) -> None:
     """ValueError when there is a run in the folder already."""
     if Path(folder, STATE_FILE).exists():
         raise ValueError(f"{folder} already holds a run: pass --resume to go on, or choose another folder.")
+
+
+def keep_previous(folder: Path) -> None:
+    """Gives the state a second name, under which it stays when the next one takes its place."""
+    with suppress(OSError):  # there is none yet, or the file system has no hard links
+        (folder / PREVIOUS_STATE_FILE).unlink(missing_ok=True)
+        os.link(folder / STATE_FILE, folder / PREVIOUS_STATE_FILE)
 
 
 def check_parts(path: Path) -> None:
@@ -50,13 +60,16 @@ def read_state(path: Path) -> dict[str, Any]:
         if whole and isinstance(position["best"], float) and all(type(x) is int and x >= 0 for x in places):
             return dict(state)
         error: Exception = ValueError("something in it is missing or of another kind")
-    except OSError:
-        raise
+    except OSError as damage:
+        if damage.errno != errno.EINVAL:  # a part that begins before the file does
+            raise
+        error = damage
     except Exception as damage:  # a damaged file gives errors of every kind
         error = damage
-    raise ValueError(
-        f"{path} is damaged ({first_line(error)}): put a copy of it back, or start anew in another folder."
-    ) from error
+    advice = "put a copy of it back, or start anew in another folder."
+    if path.with_name(PREVIOUS_STATE_FILE).exists():
+        advice = f"rename {PREVIOUS_STATE_FILE} beside it to {path.name}, and --resume goes on from the state before."
+    raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
 
 
 def first_line(error: Exception) -> str:

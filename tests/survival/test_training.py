@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import random
 import re
-import resource
-import signal
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import full_disk, tiny_config
 from forked import kill_when, start
 from tiny_folder import WORDS, tiny_folder
 
@@ -94,11 +93,11 @@ def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: P
         assert [entry["step"] for entry in losses(out)] == list(range(1, 41))
 
 
-def trainer(folder: Path, *, resume: bool = False, steps: int = 4) -> Trainer:
+def trainer(folder: Path, *, resume: bool = False, steps: int = 4, save_every: int = 0) -> Trainer:
     torch.manual_seed(0)
     examples = [{"input_ids": torch.arange(5, 12).numpy(), "labels": n % 2} for n in range(8)]
     model = BertForSequenceClassification(tiny_config())
-    options = TrainingOptions(steps=steps, batch_size=4)
+    options = TrainingOptions(steps=steps, batch_size=4, save_every=save_every)
     return Trainer(model, Examples(examples), SequenceTask().losses, folder, options, resume=resume)
 
 
@@ -117,9 +116,7 @@ def test_a_damaged_state_is_named(tmp_path: Path) -> None:
         try:
             state = read_state(path)["model"]  # a bit between two parts, which nobody reads
         except ValueError as error:
-            assert str(error).startswith(f"{path} is damaged (") and "put a copy of it back, or start anew" in str(
-                error
-            )
+            assert str(error).startswith(f"{path} is damaged (") and "rename state-previous.pt beside it" in str(error)
         else:
             assert all(torch.equal(state[name], weight) for name, weight in before.items())
 
@@ -167,21 +164,33 @@ def test_the_state_before_is_kept_until_the_new_one_is_whole(tmp_path: Path, mon
     assert (tmp_path / "state.pt").read_bytes() == before
 
 
+def test_a_step_back(tmp_path: Path) -> None:
+    """From a damaged state to the one before, whose steps are made again, as they were."""
+    trainer(tmp_path / "whole", save_every=3).run()
+    shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
+    path = tmp_path / "damaged" / "state.pt"
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(ValueError, match=r"rename state-previous\.pt beside it to state\.pt, and --resume goes on"):
+        trainer(tmp_path / "damaged", resume=True)
+    path.with_name("state-previous.pt").rename(path)
+    assert read_state(path)["position"]["step"] == 3
+    trainer(tmp_path / "damaged", resume=True).run()
+    assert losses(tmp_path / "damaged") == losses(tmp_path / "whole")
+    for name, weight in weights(tmp_path / "whole").items():
+        assert torch.equal(weights(tmp_path / "damaged")[name], weight)
+
+
 def test_a_full_disk(tmp_path: Path) -> None:
     """Nothing is lost, and the log is named when it is the log that does not fit."""
     trainer(tmp_path).run()
     before = (tmp_path / "state.pt").read_bytes()
-    limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        for size, name in ((50_000, r"state\.pt cannot be written"), (10, r"log\.jsonl c(ould|an)not be written")):
-            resuming = trainer(tmp_path, resume=True, steps=6)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-            with pytest.raises(OSError, match=name.replace("c(ould|an)not", "(could not|cannot)")):
-                resuming.run()
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
+    for size, message in (
+        (50_000, r"state\.pt cannot be written"),
+        (10, r"log\.jsonl (could not|cannot) be written"),
+    ):
+        resuming = trainer(tmp_path, resume=True, steps=6)
+        with full_disk(size), pytest.raises(OSError, match=message):
+            resuming.run()
     assert (tmp_path / "state.pt").read_bytes() == before
 
 
