@@ -24,7 +24,7 @@ from minibert.checkpoint import BACKBONE, model_name, read_tensors, write_tensor
 from minibert.compatibility.loading import SAVING, one_device, settle
 from minibert.compatibility.model import ModelProtocol
 from minibert.config import BertConfig
-from minibert.files import Source, split_source
+from minibert.files import Source, naming, split_source
 from minibert.outputs import ModelOutput
 
 # what one BERT class has and another rightly leaves out
@@ -190,8 +190,9 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         if config.dtype is None:
             stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
             vars(config)["dtype"] = str(stored).removeprefix("torch.")  # nothing to check
-        model = build_on_meta(cls, config, model_options)
         where = "state_dict" if source is None else str(source)
+        with naming(where):
+            model = build_on_meta(cls, config, model_options)
         model.load_report = report = assign(
             model, tensors, where, getattr(torch, str(config.dtype)), ignore_mismatched_sizes
         )

@@ -9,13 +9,13 @@ tokenizer_config.json says itself whether to lower-case.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from minibert.files import Source, read_json, replacing, write_json
+from minibert.files import Source, naming, read_json, replacing, write_json
 from minibert.tokenization.added import AddedToken
+from minibert.tokenization.rows import SIDES, option
 from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, Vocabulary, check_size, listed
 
 OPTIONS = (
@@ -51,6 +51,7 @@ def read_source(source: Source, max_vocab_size: int = MAX_VOCAB_SIZE) -> dict[st
         raise FileNotFoundError(f"{source} holds neither tokenizer.json nor vocab.txt; is it a BERT checkpoint?")
     with naming(f"{source}, tokenizer_config.json"):
         settings |= {key: config[key] for key in (*OPTIONS, "model_input_names") if config.get(key) is not None}
+        check_options(settings)
         settings |= _named(config)
         extra = _extra(config)
         if (decoder := config.get("added_tokens_decoder")) is not None:
@@ -105,6 +106,19 @@ def _settings(content: dict[str, Any], max_vocab_size: int) -> dict[str, Any]:
     }
 
 
+def check_options(options: Mapping[str, Any]) -> None:
+    """ValueError naming the first of `OPTIONS` that has an impossible value; those that are not there are none."""
+    for flag in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+        if not isinstance(value := options.get(flag), bool | int | None):
+            raise ValueError(f"{flag} should be true or false, not {value!r}.")
+    length = options.get("model_max_length", 0)
+    if not isinstance(length, int | float) or not length >= 0:
+        raise ValueError(f"model_max_length should be a number of tokens, not {length!r}.")
+    for side in ("padding_side", "truncation_side"):
+        option(side, options.get(side, "right"), SIDES)
+    listed("model_input_names", options.get("model_input_names", ()))
+
+
 def _named(content: Mapping[str, Any]) -> dict[str, AddedToken]:
     """The special tokens that have a role, by its name."""
     return {key: AddedToken.of(content[key]) for key in ALL_NAMED if content.get(key)}
@@ -130,15 +144,6 @@ def _check_ids(ids: Iterable[Any], max_vocab_size: int) -> None:
     for number in ids:
         if type(number) is not int or not 0 <= number < max_vocab_size:
             raise ValueError(f"Ids should be whole numbers from 0 to {max_vocab_size - 1}, not {number!r:.60}.")
-
-
-@contextmanager
-def naming(where: str) -> Iterator[None]:
-    """Lets an error say which file it is about."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
 
 
 def _json(source: Source, filename: str, max_vocab_size: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minibert.files import Source, split_source
+from minibert.files import Source, naming, split_source
 from minibert.tokenization import files
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
@@ -107,19 +107,14 @@ class BertTokenizer(TokenizerProtocol):
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
-        for flag in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
-            if not isinstance(value := getattr(self, flag), bool | int | None):
-                raise ValueError(f"{flag} should be true or false, not {value!r}.")
-        length = _NO_LIMIT if model_max_length is None else model_max_length
-        if not isinstance(length, int | float) or not length >= 0:
-            raise ValueError(f"model_max_length should be a number of tokens, not {length!r}.")
-        self.model_max_length = int(min(length, _NO_LIMIT))
-        self.padding_side = option("padding_side", padding_side, SIDES)
-        self.truncation_side = option("truncation_side", truncation_side, SIDES)
+        self.model_max_length = _NO_LIMIT if model_max_length is None else model_max_length
+        self.padding_side, self.truncation_side = padding_side, truncation_side
         self.clean_up_tokenization_spaces = clean_up_tokenization_spaces
         self.name_or_path = name_or_path
         if model_input_names is not None:
             self.model_input_names = listed("model_input_names", model_input_names)
+        files.check_options(self._options())
+        self.model_max_length = int(min(self.model_max_length, _NO_LIMIT))
         self._warned_of_length = False
         self._prepare()
         self._warn_of_case()
@@ -156,7 +151,7 @@ class BertTokenizer(TokenizerProtocol):
             settings |= files.read_file(Path(tokenizer_file), limit)
         if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
             overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
-        with files.naming(f"{name}"):
+        with naming(f"{name}"):
             return cls(**{**settings, "name_or_path": str(name), **overrides})
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:

@@ -206,7 +206,6 @@ def test_damaged_files(seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     if name.endswith(".bin"):
         (folder / "model.safetensors").unlink()
     data, unclear, slow = (seeds / seed).read_bytes(), [], []
-    keys = json.loads(data) if name.endswith(".json") else {}  # or the name of the value that is wrong
     for number in range(count // share):
         draw = random.Random(f"{case} {number}")
         (folder / name).write_bytes(change(data, draw))
@@ -216,7 +215,7 @@ def test_damaged_files(seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 warnings.simplefilter("ignore")
                 load(folder)
         except CLEAR as error:
-            if not any(known in str(error) for known in (name, str(folder), *keys)):
+            if not any(known in str(error) for known in (name, str(folder))):
                 unclear.append((number, repr(error)[:300]))
         except Exception as error:
             unclear.append((number, repr(error)[:300]))
