@@ -90,7 +90,8 @@ def test_pandas(embedder: SentenceEmbedder) -> None:
 class TestScikitLearn:
     LABELS = [int("trees" in text) for text in TEXTS]
 
-    def test_cross_validation(self, folder: Path) -> None:
+    @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])  # two more Pythons with torch
+    def test_cross_validation(self, folder: Path, n_jobs: int) -> None:
         pytest.importorskip("sklearn")
         from sklearn.base import clone
         from sklearn.linear_model import LogisticRegression
@@ -98,7 +99,7 @@ class TestScikitLearn:
         from sklearn.pipeline import make_pipeline
 
         pipeline = make_pipeline(SentenceVectorizer(str(folder)), LogisticRegression(C=1000, max_iter=1000))
-        scores = cross_val_score(pipeline, TEXTS, self.LABELS, cv=2, n_jobs=2)
+        scores = cross_val_score(pipeline, TEXTS, self.LABELS, cv=2, n_jobs=n_jobs)
         vectors = SentenceEmbedder.from_pretrained(folder).encode(TEXTS)
         assert scores.tolist() == cross_val_score(pipeline[-1], vectors, self.LABELS, cv=2).tolist()
         assert clone(pipeline).get_params()["sentencevectorizer__model"] == str(folder)
