@@ -122,6 +122,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         prompts: dict[str, str] | None = None,
         default_prompt_name: str | None = None,
         device: torch.device | str | None = None,
+        mmap: bool = True,
         **options: Any,
     ) -> SentenceEmbedder:
         """Loads a sentence-transformers folder as it says, or any BERT.
@@ -142,6 +143,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
             prompts: None: the folder's.
             default_prompt_name: None: the folder's.
             device: where to run; None: the CPU.
+            mmap: as in `BertModel.from_pretrained`; an optimised model has its weights in memory anyway.
             options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.files.Source`.
 
         Raises:
@@ -156,10 +158,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         pooling = folder.pooling if pooling is None else [pooling] if isinstance(pooling, str) else list(pooling)
         # with its pooler only where that is used: sentence models come without one
         model = BertModel.from_pretrained(
-            folder.transformer,
-            dtype=torch.float32,
-            device=device,
-            add_pooling_layer="pooler" in pooling,
+            folder.transformer, dtype=torch.float32, device=device, mmap=mmap, add_pooling_layer="pooler" in pooling
         )
         numbers, weights = resolve_layers(
             "last" if layers is None else layers, model.config.num_hidden_layers, layer_weights

@@ -10,12 +10,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import tiny_config
 from safetensors.torch import load_file
 
-from minibert import BertModel, checkpoint
+from minibert import BertModel, BertTokenizer, SentenceEmbedder, checkpoint
 
 MODEL = tiny_config()
 
@@ -178,6 +179,8 @@ def test_in_memory_a_model_outlives_its_file(
     """Asked for, or because it is small; a mapped one would change, or end the process."""
     monkeypatch.setattr(checkpoint, "MIN_MAPPED_BYTES", smallest)
     model = BertModel.from_pretrained(folder, mmap=mmap)
+    BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(folder)
+    embedder = SentenceEmbedder.from_pretrained(folder, precision=None, mmap=mmap)
     monkeypatch.setattr(checkpoint, "MIN_MAPPED_BYTES", 0)
     mapped = BertModel.from_pretrained(folder)
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
@@ -185,6 +188,7 @@ def test_in_memory_a_model_outlives_its_file(
         # or the last bit of a product differs, on some processors
         assert parameter.data_ptr() % 64 == model.get_parameter(name).data_ptr() % 64
     (folder / "model.safetensors").write_bytes(b"")
+    assert np.isfinite(embedder.encode("hello")).all()
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, before[name])
     del mapped
