@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import copy
 import glob
-import hashlib
 import json
 import os
 import platform
@@ -421,15 +420,6 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; name a file to write.")
     return path
-
-
-def file_sha256(path: Path) -> str:
-    """A hash of a file's bytes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()
 
 
 def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:

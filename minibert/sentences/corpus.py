@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 
-from minibert.files import check_target, file_sha256, only_run_in
+from minibert.files import check_target, only_run_in
 from minibert.inference.batching import Progress
 from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.storage import Location
@@ -171,7 +171,7 @@ def _write(
                 report.lines += len(chunk)
                 report.tokens += encoded.tokens
                 report.overlong += encoded.overlong
-        return report, {"bytes": temporary.stat().st_size, "vectors_sha256": file_sha256(temporary)}
+        return report, {"bytes": temporary.stat().st_size, "vectors_sha256": _sha256_of_file(temporary)}
 
 
 def _do_shard(
@@ -195,7 +195,7 @@ def _do_shard(
             raise ValueError(f"{path} was made from other texts: the input has changed, so give another folder.")
         if (size := path.size()) is not None:
             # object stores keep hashes of their own, and reading everything back would cost more than a resumption may
-            if size == earlier["bytes"] and (path.fs or file_sha256(Path(path.path)) == earlier["vectors_sha256"]):
+            if size == earlier["bytes"] and (path.fs or _sha256_of_file(Path(path.path)) == earlier["vectors_sha256"]):
                 report.skipped += 1
                 progress.add(len(texts))
                 return
@@ -292,6 +292,14 @@ def _fingerprint(embedder: SentenceEmbedder) -> str:
 
 def _sha256_of_json(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _sha256_of_file(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _digest(texts: Sequence[str]) -> str:
