@@ -2,7 +2,8 @@
 
     products       float32 by oneDNN where MKL does not know the processor (AMD): up to 2.6 times as fast
     dropout        16 random bits a number: a sixth of the time of `bernoulli_`
-    attention      with dropout by two products and a softmax, where torch looks for rows that are hidden altogether
+    attention      with dropout by two products and a softmax, where torch looks for rows that are hidden altogether;
+                   in bfloat16 without dropout too: forward and backward take an eighth of the time of torch's kernel
     loss of words  its gradient is written over the logits, the largest tensor of a step: a fifth off the MLM head
 
 The model and its modules stay as they are; nothing changes outside of a step. Dropout draws other numbers, products
@@ -94,10 +95,12 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
 def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
     """As `F.scaled_dot_product_attention`."""
     p, scale = options.get("dropout_p", 0.0), options.get("scale")
-    if p == 0 or scale is None or options.get("attn_mask") is not None:
+    torch_is_faster = p == 0 and (query.dtype != torch.bfloat16 or not query.requires_grad)
+    if torch_is_faster or scale is None or options.get("attn_mask") is not None:
         return F.scaled_dot_product_attention(query, key, value, **options)
-    probabilities = torch.matmul(query * scale, key.transpose(-2, -1)).softmax(-1)
-    return torch.matmul(dropout(probabilities, p), value)
+    with torch.autocast(query.device.type, enabled=False):  # softmax in the products' own precision: no copies
+        probabilities = torch.matmul(query * scale, key.transpose(-2, -1)).softmax(-1)
+        return torch.matmul(dropout(probabilities, p), value)
 
 
 def word_loss(logits: Tensor, labels: Tensor, soft: Tensor | None = None, soft_share: float = 0.0) -> Tensor:

@@ -67,13 +67,11 @@ MODELS = {
         folder="english",
         vocabulary="bert-base-uncased",
         corpora=(
-            Corpus("wikipedia", 90_000, next_sentence=True, max_length=64),  # twice as many pairs as with 128
-            Corpus("books", 30_000, next_sentence=True, max_length=64),
-            Corpus("wikipedia", 15_000),
-            Corpus("everyday", 30_000),
-            Corpus("textbooks", 10_000),
+            Corpus("wikipedia", 100_000, next_sentence=True, max_length=64),  # twice as many pairs as with 128
+            Corpus("books", 20_000, next_sentence=True, max_length=64),
+            Corpus("everyday", 25_000),
         ),
-        sentences=5000,
+        sentences=8000,
         positions=512,
     ),
     "ko": Model(

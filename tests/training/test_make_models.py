@@ -24,6 +24,7 @@ from make_models import Recipe  # noqa: E402
 from recipe import measures, student, texts  # noqa: E402
 from recipe.e5 import E5File, E5Tokenizer  # noqa: E402
 from recipe.models import MODELS  # noqa: E402
+from recipe.space import Space, principal_components, unit  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -91,6 +92,23 @@ def test_a_sentence_finds_the_text_of_its_own_row() -> None:
     assert measures.found_across(vectors, vectors, ["a", "b", "c", "d"]) == 1.0
     assert measures.found_across(vectors, vectors[[1, 0, 2, 3]], ["a", "b", "c", "d"]) == 0.5
     assert measures.found_across(vectors, vectors[[1, 0, 2, 3]], ["a", "a", "c", "d"]) == 1.0  # said twice
+
+
+def test_the_space_lies_half_way_between_two_teachers(tmp_path: Path) -> None:
+    """Teachers that say the same in other coordinates agree in it, and each alone comes to the same place."""
+    rng = np.random.default_rng(0)
+    meanings = rng.normal(size=(600, 4)).astype(np.float32) * [4, 3, 2, 1]
+    first, second = (meanings @ np.linalg.qr(rng.normal(size=(9, 4))).Q.T + rng.normal(size=9) for _ in range(2))
+    mean, directions, kept = principal_components(first, 4)
+    assert kept == pytest.approx(1.0)
+    Space.fit(first, second, mean, directions).save(tmp_path / "space.npz")
+
+    space = Space.read(tmp_path / "space.npz")
+    both = space.of_both(first, second)
+    np.testing.assert_allclose(np.linalg.norm(both, axis=1), 1, atol=0.02)  # the two are nearly the same vector
+    np.testing.assert_allclose(both, unit((first - mean) @ directions), atol=0.05)
+    for alone in (space.of_e5(first), second @ space.minilm_weight + space.minilm_bias):
+        assert (unit(alone) * unit(both)).sum(-1).mean() > 0.9
 
 
 def batch_of(count: int = 60) -> Any:

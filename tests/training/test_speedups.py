@@ -57,6 +57,22 @@ def test_attention_is_that_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(received, F.scaled_dot_product_attention(query, key, value))
 
 
+@pytest.mark.parametrize("size", [(3, 2, 17, 8), (1, 4, 64, 32)])
+def test_attention_in_bfloat16_and_its_gradients_are_those_of_torch(size: tuple[int, ...]) -> None:
+    """Without dropout only bfloat16 takes another way; the reference is float32, so both round once or twice."""
+    inputs = [torch.randn(size).bfloat16() for _ in range(3)]
+    ours, plain = ([x.to(dtype).requires_grad_() for x in inputs] for dtype in (torch.bfloat16, torch.float32))
+    with torch.autocast("cpu", torch.bfloat16):
+        received = attention(*ours, dropout_p=0.0, scale=size[-1] ** -0.5)
+    expected = F.scaled_dot_product_attention(*plain, scale=size[-1] ** -0.5)
+    assert received.dtype == torch.bfloat16
+    torch.testing.assert_close(received.float(), expected, atol=0.02, rtol=0.02)
+    given = torch.randn(size)
+    gradients = torch.autograd.grad(received, ours, given.bfloat16())
+    for found, right in zip(gradients, torch.autograd.grad(expected, plain, given), strict=True):
+        torch.testing.assert_close(found.float(), right, atol=0.05, rtol=0.05)
+
+
 @pytest.mark.parametrize("options", [{"dropout_p": 0.0}, {"attn_mask": torch.eye(5).bool()}])
 def test_attention_leaves_what_torch_does_well_to_torch(options: dict[str, object]) -> None:
     query, key, value = (torch.randn(3, 2, 5, 8) for _ in range(3))
