@@ -23,6 +23,7 @@ import importlib.metadata
 import json
 import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ import torch
 
 from minibert.inference.kernels import processor_features
 
-# section -> module and function; each function returns rows as `timing.row` makes them
+# section -> module and function; each function gives rows as `timing.row` makes them, one at a time
 SECTIONS = {
     "start": ("bench.start", "start"),
     "tokenizer": ("bench.tokenizer", "tokenizer_speed"),
@@ -60,16 +61,9 @@ def main() -> None:
 
     results: dict[str, Any] = {"machine": machine(options.threads)}
     for section in options.sections or SECTIONS:
-        module, function = SECTIONS[section]
-        try:
-            results[section] = getattr(importlib.import_module(module), function)()
-        except ModuleNotFoundError as error:
-            skipped = f"{section} needs {error.name}: pip install -c constraints.txt '.[test,bench]'"
-            results[section] = [{"skipped": skipped}]
-        except FileNotFoundError as error:
-            skipped = f"{section} needs {error.filename}: set MINIBERT_DATA to the folder that holds the data"
-            results[section] = [{"skipped": skipped}]
-        for entry in results[section]:
+        results[section] = []
+        for entry in rows_of(section):
+            results[section].append(entry)
             print(line(entry), flush=True)
     if options.out:
         options.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
@@ -77,6 +71,17 @@ def main() -> None:
         options.markdown.write_text(markdown(results), encoding="utf-8")
     if options.plot:
         plot(results, options.plot)
+
+
+def rows_of(section: str) -> Iterator[dict[str, Any]]:
+    """The rows of a section as they are measured; one that says why, where it cannot be."""
+    module, function = SECTIONS[section]
+    try:
+        yield from getattr(importlib.import_module(module), function)()
+    except ModuleNotFoundError as error:
+        yield {"skipped": f"{section} needs {error.name}: pip install -c constraints.txt '.[test,bench]'"}
+    except FileNotFoundError as error:
+        yield {"skipped": f"{section} needs {error.filename}: set MINIBERT_DATA to the folder that holds the data"}
 
 
 def machine(threads: int) -> dict[str, Any]:
