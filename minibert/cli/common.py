@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from minibert.files import BUNDLED_MODELS, Source, read_lines
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from minibert.tokenization.tokenizer import BertTokenizer
 
 DEFAULT_MODEL = "minibert-tiny"
+_TABLES = {".jsonl", ".csv", ".tsv", ".parquet", ".gz", ".zst", ".bz2", ".xz"}  # whose lines are not the texts
 
 
 class Parser(argparse.ArgumentParser):
@@ -81,6 +83,16 @@ def _at_least_one(texts: Iterable[str]) -> Iterator[str]:
         yield text
     if empty:
         raise ValueError("there is no text: the input is empty.")
+
+
+def count_texts(options: argparse.Namespace) -> int | None:
+    """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer."""
+    files = [Path(name) for name in options.file or [] if name != "-"]
+    if len(files) < len(options.file or ["-"]) and not options.texts:
+        return None
+    if any(not file.is_file() or file.suffix in _TABLES for file in files):
+        return None
+    return len(options.texts) + sum(1 for file in files for _ in file.open("rb"))
 
 
 def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:

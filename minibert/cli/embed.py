@@ -14,6 +14,7 @@ from minibert.cli.common import (
     add_command,
     add_embedder_options,
     add_text_options,
+    count_texts,
     load_embedder,
     print_json,
     texts_of,
@@ -50,6 +51,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    from minibert.inference.progress import Progress, is_watched
     from minibert.sentences.corpus import encode_corpus, encode_file
     from minibert.sentences.vectors import json_line, numbers
 
@@ -68,7 +70,9 @@ def run(options: argparse.Namespace) -> None:
     embedder = load_embedder(options, options.normalize)
     settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
     settings = {name: value for name, value in settings.items() if value is not None}
-    show_progress = rank == 0 and sys.stderr.isatty()
+    writes = bool(options.out or options.out_dir)
+    watched = rank == 0 and is_watched(printing=not writes)
+    progress: dict[str, Any] = {"show_progress": watched, "total": count_texts(options) if watched else None}
     if options.out_dir:
         report = encode_corpus(
             embedder,
@@ -78,17 +82,18 @@ def run(options: argparse.Namespace) -> None:
             shard_size=options.shard_size,
             rank=rank,
             world_size=world_size,
-            show_progress=show_progress,
+            **progress,
             **settings,
         )
     elif options.out:
-        report = encode_file(embedder, texts, options.out, show_progress=show_progress, **settings)
+        report = encode_file(embedder, texts, options.out, **progress, **settings)
     elif sys.stdout is not None and sys.stdout.isatty() and not options.json:
         return show(embedder, texts, settings)
     else:
-        for window, vectors in embedder.encode_stream(texts, **settings):
-            for text, vector in zip(window, vectors, strict=True):
-                print(json_line(text, vector) if options.json else " ".join(numbers(vector)))
+        with Progress(watched, progress["total"]) as bar:
+            for window, vectors in embedder.encode_stream(texts, progress=bar, **settings):
+                for text, vector in zip(window, vectors, strict=True):
+                    print(json_line(text, vector) if options.json else " ".join(numbers(vector)))
         return
     if options.json:
         return print_json({"path": options.out or options.out_dir, "dimension": embedder.dimension, **vars(report)})

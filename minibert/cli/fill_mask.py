@@ -16,9 +16,13 @@ def add(commands: Any) -> None:
     add_text_options(parser)
 
 
+_AT_ONCE = 64  # texts: the logits of a [MASK] are as many as the vocabulary has words
+
+
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from minibert.heads import BertForMaskedLM
+    from minibert.inference.progress import Progress, is_watched
     from minibert.predict import fill_mask
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -33,7 +37,12 @@ def run(options: argparse.Namespace) -> None:
         )
     tokenizer = BertTokenizer.from_pretrained(source)
     warn_of_coverage(tokenizer, texts)
-    for text, masks in zip(texts, fill_mask(model, tokenizer, texts, options.top), strict=True):
+    found: list[Any] = []
+    with Progress(is_watched(), len(texts)) as progress:
+        for start in range(0, len(texts), _AT_ONCE):
+            found += fill_mask(model, tokenizer, texts[start : start + _AT_ONCE], options.top)
+            progress.add(min(_AT_ONCE, len(texts) - start))
+    for text, masks in zip(texts, found, strict=True):
         if options.json:
             print_json({"text": text, "masks": masks})
             continue

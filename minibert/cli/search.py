@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    from minibert.inference.progress import is_watched
     from minibert.sentences.embedder import DOCUMENT_PROMPTS
     from minibert.sentences.reading import open_corpus
     from minibert.sentences.search import nearest
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
         if document := next((name for name in DOCUMENT_PROMPTS if name in embedder.prompts), None):
             warnings.warn(f"the vectors should come from minibert embed --prompt-name {document}.", stacklevel=2)
     else:
-        vectors = embedder.encode_document(texts, show_progress=sys.stderr.isatty())
+        vectors = embedder.encode_document(texts, show_progress=is_watched())
     query = embedder.encode_query(options.query)
     rows, scores = nearest(query, vectors, options.top)
     found = [(int(row) + 1, float(score), texts[row]) for row, score in zip(rows[0], scores[0], strict=True)]

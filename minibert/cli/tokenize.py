@@ -16,10 +16,12 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    from minibert.inference.progress import counted, is_watched
     from minibert.tokenization.tokenizer import BertTokenizer
 
     tokenizer = BertTokenizer.from_pretrained(source_of(options))
-    for text in list(texts_of(options)):  # all are read before anything is printed
+    texts = list(texts_of(options))  # all are read before anything is printed
+    for text in counted(texts, "texts", is_watched(printing=True)):
         encoding = tokenizer(text, return_offsets_mapping=True)
         ids, offsets = encoding["input_ids"], encoding["offset_mapping"]
         tokens = tokenizer.convert_ids_to_tokens(ids)

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 
 from minibert.files import check_target, only_run_in
-from minibert.inference.batching import Progress
+from minibert.inference.progress import Progress
 from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.storage import Location
 from minibert.sentences.texts import CHUNK_TEXTS, check_texts, iter_texts
@@ -56,7 +56,13 @@ class CorpusReport:
 
 
 def encode_file(
-    embedder: SentenceEmbedder, texts: Iterable[str], path: str | Path, *, show_progress: bool = False, **options: Any
+    embedder: SentenceEmbedder,
+    texts: Iterable[str],
+    path: str | Path,
+    *,
+    show_progress: bool = False,
+    total: int | None = None,
+    **options: Any,
 ) -> CorpusReport:
     """Writes the vectors of `texts` into one file, atomically, holding few of them in memory.
 
@@ -65,7 +71,8 @@ def encode_file(
         texts: read one after the other.
         path: the file, a path or a URI (see `minibert.sentences.storage.Location`); its ending says the format, see
             `minibert.sentences.vectors.open_vectors`.
-        show_progress: a tqdm bar with tokens per second.
+        show_progress: a bar with tokens per second.
+        total: how many texts there are, if that is known, for the bar to say how long it will take.
         options: as in `SentenceEmbedder.encode`.
 
     Raises:
@@ -77,7 +84,7 @@ def encode_file(
     if target.fs is None:
         check_target(path)
     texts = iter_texts(texts)
-    with Progress(show_progress) as progress:
+    with Progress(show_progress, total) as progress:
         settings = embedder.chunk_options(**options)
         return _write(embedder, texts, target, file_format, settings, progress)[0]
 
@@ -92,6 +99,7 @@ def encode_corpus(
     rank: int = 0,
     world_size: int = 1,
     show_progress: bool = False,
+    total: int | None = None,
     **options: Any,
 ) -> CorpusReport:
     """Writes the vectors of `texts` as shards into `folder`, going on where an earlier run stopped.
@@ -107,7 +115,8 @@ def encode_corpus(
         shard_size: texts in a shard.
         rank: number of this process.
         world_size: number of processes.
-        show_progress: a tqdm bar with tokens per second.
+        show_progress: a bar with tokens per second.
+        total: how many texts there are, if that is known, for the bar to say how long it will take.
         options: as in `SentenceEmbedder.encode`.
 
     Raises:
@@ -129,7 +138,7 @@ def encode_corpus(
     report, lines = CorpusReport(), 0
     # object stores have no locks; there, two runs at a time do their work twice, and write the same
     alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
-    with alone, Progress(show_progress) as progress:
+    with alone, Progress(show_progress, total) as progress:
         _check_manifest(target, about)
         settings_hash = _sha256_of_json(about)
         for number in count():

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from minibert.files import Source, split_source
-from minibert.inference.batching import BATCH_TOKENS, Progress
+from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.optimize import optimize
+from minibert.inference.progress import SILENT, Progress
 from minibert.model import BertModel
 from minibert.sentences.compat import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
@@ -254,7 +255,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
                 for how many texts; "mean" cuts it into windows, each with the prompt, and takes the mean of their
                 vectors before normalisation, each window counting as many times as it has tokens.
             batch_tokens: tokens of one pass through the model.
-            show_progress: a tqdm bar with tokens per second.
+            show_progress: a bar with tokens per second and the time left.
             options: those of `minibert.sentences.options.OutputOptions`, such as `normalize_embeddings`,
                 `convert_to_tensor` and `truncate_dim`.
 
@@ -297,13 +298,19 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         return self.encode(texts, **self._with_prompt(options, *DOCUMENT_PROMPTS))
 
     def encode_stream(
-        self, texts: Iterable[str], *, chunk_size: int = CHUNK_TEXTS, **options: Unpack[ChunkOptions]
+        self,
+        texts: Iterable[str],
+        *,
+        chunk_size: int = CHUNK_TEXTS,
+        progress: Progress = SILENT,
+        **options: Unpack[ChunkOptions],
     ) -> Iterator[tuple[list[str], Vectors]]:
         """Encodes any number of texts, never holding more than `chunk_size` of them.
 
         Args:
             texts: read as far as the vectors are asked for.
             chunk_size: texts that are sorted and encoded together.
+            progress: counts them.
             options: `prompt`, `prompt_name`, `overflow` and `batch_tokens` as in `encode`.
 
         Yields:
@@ -318,7 +325,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         settings = self.chunk_options(**options)
         count = overlong = 0
         while chunk := list(islice(texts, chunk_size)):
-            encoded = self.encode_chunk(chunk, **settings)
+            encoded = self.encode_chunk(chunk, **settings, progress=progress)
             count, overlong = count + len(chunk), overlong + encoded.overlong
             yield chunk, encoded.vectors
         self._report_cut(overlong, count, settings["overflow"])
@@ -351,13 +358,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         return {"prompt": prompt, "overflow": overflow, "batch_tokens": batch_tokens}
 
     def encode_chunk(
-        self,
-        texts: Sequence[str | Pair],
-        *,
-        prompt: str,
-        overflow: str,
-        batch_tokens: int,
-        progress: Progress | None = None,
+        self, texts: Sequence[str | Pair], *, prompt: str, overflow: str, batch_tokens: int, progress: Progress = SILENT
     ) -> Encoded:
         """Encodes texts that are sorted together, and counts; what every way to encode is made of.
 
@@ -371,8 +372,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         done = rows.texts_done(counts)
 
         def report(batch: list[int]) -> None:
-            if progress is not None:
-                progress.add(sum(done[row] for row in batch), sum(len(rows.ids[row]) for row in batch))
+            progress.add(sum(done[row] for row in batch), sum(len(rows.ids[row]) for row in batch))
 
         vectors = check_finite(self.encode_rows(rows, self._skip(prompt), batch_tokens, report), unique)
         if len(unique) < len(texts):

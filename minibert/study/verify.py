@@ -21,6 +21,7 @@ from minibert.config import BertConfig
 from minibert.extras import need
 from minibert.files import Source
 from minibert.heads import BertForMultipleChoice
+from minibert.inference.progress import SILENT, Progress
 from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -35,6 +36,8 @@ TEXTS = (
     "",
     "[MASK] is the capital of [UNK].",
 )
+
+STEPS = 5  # the reference is imported; tokenizers, both attentions and the heads are compared
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,13 @@ class Verification:
         )
 
 
-def verify(name: str | os.PathLike[str] | Source, texts: Sequence[str] = TEXTS, **source_options: Any) -> Verification:
+def verify(
+    name: str | os.PathLike[str] | Source,
+    texts: Sequence[str] = TEXTS,
+    *,
+    progress: Progress = SILENT,
+    **source_options: Any,
+) -> Verification:
     """Compares tokenizer, every layer, the pooler and the heads of a checkpoint with transformers.
 
     The tokenizer is compared on each text and on pairs of texts; the model on the pairs, which have two segments and
@@ -109,6 +118,7 @@ def verify(name: str | os.PathLike[str] | Source, texts: Sequence[str] = TEXTS, 
     Args:
         name: folder, bundled model or Hub id.
         texts: what to compare on, at least one.
+        progress: counts the `STEPS` of it.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`.
 
     Raises:
@@ -119,6 +129,7 @@ def verify(name: str | os.PathLike[str] | Source, texts: Sequence[str] = TEXTS, 
     if not texts:
         raise ValueError("verify needs at least one text.")
     reference = _reference()
+    progress.add()
     source = Source.of(name, **source_options)
     config, names = BertConfig.from_pretrained(source), read_tensors(source).keys()
     whole = whole_class(names, config.extra.get("architectures"))
@@ -133,6 +144,7 @@ def verify(name: str | os.PathLike[str] | Source, texts: Sequence[str] = TEXTS, 
     for label, arguments in (("text", pairs[:1]), ("pair", pairs)):
         ours, batch = tokenizer(*arguments, **options), dict(their_tokenizer(*arguments, **options))
         result.comparisons += [_compare(f"tokenizer.{label}.{key}", ours[key], batch[key]) for key in batch]
+    progress.add()
 
     pooler = has_pooler(names)
     for attention in ("eager", "sdpa"):
@@ -140,12 +152,14 @@ def verify(name: str | os.PathLike[str] | Source, texts: Sequence[str] = TEXTS, 
         with torch.no_grad():
             outputs = [m(**batch, output_hidden_states=True, output_attentions=attention == "eager") for m in models]
         result.comparisons += _compare_layers(*outputs) if attention == "eager" else _compare_outputs("sdpa", *outputs)
+        progress.add()
     if whole is not BertModel:
         models = _load(whole, source, folder)
         if whole is BertForMultipleChoice:
             batch = {key: value[:, None] for key, value in batch.items()}  # (batch, choices, seq)
         with torch.no_grad():
             result.comparisons += _compare_outputs(result.head, *[m(**batch) for m in models])
+    progress.add()
     return result
 
 

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from minibert.config import BertConfig
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
+from minibert.inference.progress import counted
 from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -431,7 +432,7 @@ def _inputs(batch: Batch) -> Batch:
 
 def _batches(model: Any, examples: Sequence[Example], packed: bool, tokens: int = 16384) -> Iterator[Batch]:
     """All examples in batches for measuring, on the model's device."""
-    for part in split_by_tokens(examples, tokens):
+    for part in counted(split_by_tokens(examples, tokens), "batches"):
         batch = pack(part) if packed else pad(part, model.config.pad_token_id or 0)
         yield {name: x.to(model.device) if isinstance(x, Tensor) else x for name, x in batch.items()}
 

@@ -23,10 +23,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from minibert.extras import need
 from minibert.files import only_run_in, replacing
+from minibert.inference.progress import Progress, is_watched
 from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
 from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
@@ -158,12 +158,11 @@ class Trainer:
 
     def _run(self) -> dict[str, float]:
         scores: dict[str, float] = {}
-        with tqdm(total=self.steps, initial=self.step, unit="step", disable=self.processes.rank > 0) as progress:
+        with Progress(self.processes.rank == 0 and is_watched(), self.steps, "steps", self.step) as progress:
             while self.step < self.steps and not 0 < self.options.patience <= self.evaluations_since_best:
                 entry = self._one_step(self._next_batch())
                 self._log(entry)
-                progress.set_postfix(loss=f"{entry['loss']:.4f}", tokens_per_s=entry["tokens_per_second"])
-                progress.update()
+                progress.add(1, entry["tokens"], loss=f"{entry['loss']:.4f}")
                 if not math.isfinite(entry["loss"]):
                     advice = f"lower the learning rate. {self._resume_hint()}"
                     raise ValueError(f"The loss is {entry['loss']} after step {self.step}: {advice}")

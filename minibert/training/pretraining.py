@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.files import read_text
+from minibert.inference.progress import counted
 from minibert.losses import IGNORED
 from minibert.training.data import Batch, Example
 from minibert.training.speedups import word_loss
@@ -52,7 +53,7 @@ def read_documents(paths: Iterable[str | os.PathLike[str]]) -> list[list[str]]:
 def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> list[list[Ids]]:
     """Every sentence as ids without special tokens; sentences without a token are left out."""
     encoded = []
-    for document in documents:
+    for document in counted(documents, "documents"):
         ids = tokenizer(list(document), add_special_tokens=False)["input_ids"]
         encoded.append([np.array(sentence, dtype=np.int64) for sentence in ids if len(sentence)])
     return [document for document in encoded if document]

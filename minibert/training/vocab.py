@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from minibert.files import replacing
+from minibert.inference.progress import is_watched
 from minibert.tokenization.learning import learn_vocabulary
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -33,7 +35,12 @@ def train_vocabulary(
     Raises:
         ImportError: `tokenizers` is not installed.
     """
-    words = learn_vocabulary(texts, vocab_size, SPECIAL_TOKENS, do_lower_case=lowercase, min_frequency=min_frequency)
+    options: dict[str, Any] = {
+        "do_lower_case": lowercase,
+        "min_frequency": min_frequency,
+        "show_progress": is_watched(),
+    }
+    words = learn_vocabulary(texts, vocab_size, SPECIAL_TOKENS, **options)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / "vocab.txt") as temporary:

@@ -24,12 +24,14 @@ from torch import Tensor
 from minibert.auto import load_whole
 from minibert.files import Source, check_target, replacing
 from minibert.heads import BertForMaskedLM, BertForPreTraining
+from minibert.inference.progress import SILENT, Progress
 from minibert.study.analyses import logit_lens
 from minibert.study.page import live
 from minibert.study.page.live import can_live, compute, deflated, embed
 from minibert.study.trace import Trace
 
 MAX_TOKENS = 128
+STEPS = 5  # the model is loaded and run, its numbers are packed, words predicted, the page is written
 TOP_WORDS = 5
 # Numbers that only "one head" shows, such as queries. With more of them a photograph does without, and a live page,
 # whose weights take most of its room, computes them itself.
@@ -88,6 +90,7 @@ def write_page(
     text: str,
     pair: str | None = None,
     pad_to: int | None = None,
+    progress: Progress = SILENT,
     **source_options: Any,
 ) -> int:
     """Runs a model on a text and writes the page.
@@ -98,6 +101,7 @@ def write_page(
         text: the text, or the first of a pair.
         pair: the second text.
         pad_to: fill up with [PAD] to this many tokens, to see the attention mask at work.
+        progress: counts the `STEPS` of it.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`.
 
     Returns:
@@ -111,10 +115,12 @@ def write_page(
     _check_length(pad_to)
     source = Source.of(name, **source_options)
     model, tokenizer = load(source)
-    data = page_data(model, tokenizer, text, pair, pad_to)
+    progress.add()
+    data = page_data(model, tokenizer, text, pair, pad_to, progress)
     with replacing(path) as temporary:
         content = render({"name": _title(source.name), "source": source.name, **data})
         temporary.write_text(content, encoding="utf-8")
+    progress.add()
     return len(data["tokens"])
 
 
@@ -150,7 +156,12 @@ def show(model: Any, tokenizer: Any, text: str, pair: str | None = None, height:
 
 
 def page_data(
-    model: Any, tokenizer: Any, text: str, pair: str | None = None, pad_to: int | None = None
+    model: Any,
+    tokenizer: Any,
+    text: str,
+    pair: str | None = None,
+    pad_to: int | None = None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Everything the page shows, ready for JSON; arrays as `pack` packs them.
 
@@ -160,6 +171,7 @@ def page_data(
         text: as in `write_page`.
         pair: as in `write_page`.
         pad_to: as in `write_page`.
+        progress: as in `write_page`.
     """
     _check_length(pad_to)
     if not text.strip():
@@ -168,6 +180,7 @@ def page_data(
     if count > MAX_TOKENS:
         raise ValueError(f"the text has {count} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter one.")
     t, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
+    progress.add()
     ids, config = encoding["input_ids"], model.config
     columns = zip(
         tokenizer.convert_ids_to_tokens(ids),
@@ -184,6 +197,10 @@ def page_data(
     complete = details <= (MAX_LIVE_DETAILS if can_live(model) else MAX_DETAILS)
     if not complete:
         kept = {name: value for name, value in kept.items() if not _DETAILS.fullmatch(name)}
+    arrays = pack(kept, [name for name in kept if complete and _FACTORS.fullmatch(name)])
+    progress.add()
+    lens = _lens(t, tokenizer)
+    progress.add()
     return {
         "sizes": {
             "layers": config.num_hidden_layers,
@@ -201,9 +218,9 @@ def page_data(
         "tokens": [
             {"piece": p, "id": i, "type": s, "mask": m, "start": o[0], "end": o[1]} for p, i, s, m, o in columns
         ],
-        "arrays": pack(kept, [name for name in kept if complete and _FACTORS.fullmatch(name)]),
+        "arrays": arrays,
         "complete": complete,
-        "lens": _lens(t, tokenizer),
+        "lens": lens,
         "live": embed(model, tokenizer) if can_live(model) else None,
     }
 

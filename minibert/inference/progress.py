@@ -1,0 +1,87 @@
+"""How far long work is, how fast it goes and how long it will take: a bar on stderr, where somebody watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+DELAY = 1.0  # seconds before a bar appears: what is done sooner needs none
+
+
+def is_watched(printing: bool = False) -> bool:
+    """Whether a person looks at stderr: at a terminal or in a notebook, not in a pipe or a log.
+
+    Args:
+        printing: the work prints its results as it goes, so that at a terminal they show how far it is.
+    """
+    if printing and sys.stdout is not None and sys.stdout.isatty():
+        return False
+    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+
+
+class Progress:
+    """A bar that counts what is done; nothing at all when not shown.
+
+    Args:
+        show: whether there is a bar.
+        total: how much there is to do; without it there is a rate, but no time left.
+        unit: what is counted.
+        done: how much is done already.
+    """
+
+    def __init__(self, show: bool, total: int | None = None, unit: str = "texts", done: int = 0) -> None:
+        self._bar: Any = None
+        if show:
+            import huggingface_hub.utils as hub  # here, because it is slow to import; it brings tqdm
+
+            make: Any = hub.tqdm  # type: ignore[attr-defined]
+            self._bar = make(total=total, initial=done, unit=f" {unit}", file=sys.stderr, delay=DELAY, leave=None)
+        self._start = time.perf_counter()
+        self._tokens = 0
+
+    def add(self, done: int = 1, tokens: int = 0, **more: str) -> None:
+        """Counts what is done.
+
+        Args:
+            done: how much.
+            tokens: how many it took.
+            more: what else to show, by name.
+        """
+        if self._bar is None:
+            return
+        self._tokens += tokens
+        rate = self._tokens / (time.perf_counter() - self._start)
+        shown = [f"{rate:,.0f} tokens/s"] if self._tokens else []
+        self._bar.set_postfix_str(
+            ", ".join([*shown, *(f"{name} {value}" for name, value in more.items())]), refresh=False
+        )
+        self._bar.update(done)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+SILENT = Progress(show=False)
+
+
+def counted(items: Iterable[T], unit: str, show: bool | None = None) -> Iterator[T]:
+    """The items one by one, and a bar that counts them.
+
+    Args:
+        items: what is worked on.
+        unit: what they are.
+        show: whether there is a bar; None: where somebody watches.
+    """
+    total = len(items) if isinstance(items, Sized) else None
+    with Progress(is_watched() if show is None else show, total, unit) as progress:
+        for item in items:
+            yield item
+            progress.add()

@@ -1,0 +1,114 @@
+"""Long work shows how far it is where a person looks, and nowhere else: each command at a terminal, and in a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from conftest import tiny_config
+from huggingface_hub.utils import enable_progress_bars
+
+import minibert
+from minibert.cli import main
+from minibert.inference import progress as progress_module
+from minibert.inference.progress import Progress, counted, is_watched
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars appear at once: on a fast computer a small text would be done before."""
+    monkeypatch.setattr(progress_module, "DELAY", 0.0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small files for every command."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "lines.txt").write_text("I love Korea\nParis is in France\n" * 10)
+    (folder / "masks.txt").write_text("Paris is the [MASK] of France.\n" * 3)
+    (folder / "corpus.txt").write_text("The cat sat.\nIt slept.\n\nA dog ran.\nIt barked.\n\n" * 8)
+    (folder / "tags.txt").write_text("Korea B-LOC\nis O\n\n" * 6)
+    tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
+    minibert.BertModel(tiny_config(vocab_size=len(tokenizer), max_position_embeddings=128)).save_pretrained(
+        folder / "model"
+    )
+    tokenizer.save_pretrained(folder / "model")
+    return folder
+
+
+# every command that may take long, and what its bar counts
+LONG = {
+    "embed --file lines.txt": "20/20",
+    "embed --file lines.txt --out out.npy": "20/20",
+    "embed --file lines.txt --out-dir {}": "20/20",
+    "search Korea --corpus lines.txt": "20/20",
+    "tokenize --file lines.txt": "20/20",
+    "fill-mask --file masks.txt": "3/3",
+    "view hello --out page.html": "5/5",
+    "verify --tolerance 1": "5/5",
+    "pretrain --config model/config.json --corpus corpus.txt --vocab model --steps 2 --batch-size 2 --output {}": "2/2",
+    "finetune tokens --model model --train tags.txt --dev tags.txt --epochs 1 --output {}": "1/1",
+}
+
+
+@pytest.mark.parametrize("command", LONG, ids=[f"{number}-{command.split()[0]}" for number, command in enumerate(LONG)])
+def test_a_bar_at_a_terminal_and_none_in_a_pipe(
+    command: str,
+    folder: Path,
+    tmp_path: Path,
+    at_once: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(command.format(tmp_path / "piped").split()) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    enable_progress_bars()  # of this process; transformers, switching its own off, switches them off for everybody
+    assert main(command.format(tmp_path / "watched").split()) == 0
+    out, err = capsys.readouterr()
+    assert f"{LONG[command]} [00:" in err and "/s" in err and "[00:" not in out
+
+
+def test_a_real_terminal(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("I love Korea\n" * 3)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))  # a terminal without width shows no bar
+    code = "import sys; from minibert.inference import progress; from minibert.cli import main; progress.DELAY = 0.0; "
+    run = [sys.executable, "-c", f"{code} sys.exit(main(sys.argv[1:]))", "embed", "--file", "lines.txt"]
+    done = subprocess.run(run, cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=120)
+    os.close(theirs)
+    said = b""
+    with suppress(OSError):  # how a terminal ends
+        while part := os.read(ours, 65536):
+            said += part
+    os.close(ours)
+    assert b"3/3" in said and done.stdout.count(b"\n") == 3
+
+
+def test_what_is_done_at_once_has_no_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert is_watched() and list(counted("abc", "letters")) == list("abc")
+    assert capsys.readouterr().err == ""
+
+
+def test_what_a_bar_shows(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
+    enable_progress_bars()
+    with Progress(show=True, total=2, unit="steps") as progress:
+        progress.add(1, tokens=10, loss="0.5")
+    err = capsys.readouterr().err
+    assert "1/2" in err and "tokens/s, loss 0.5" in err
+
+
+def test_results_at_a_terminal_are_progress_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert is_watched() and not is_watched(printing=True)
