@@ -152,25 +152,27 @@ class Int8Kernel(Kernel):
         scale = weight.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / 127
         whole = (weight / scale[:, None]).round().to(torch.int8)
         self._inputs = weight.shape[1]
+        self._unused = -self._inputs % 4  # inputs of zero, so that step and low lie where a float32 may
         self._scale = scale
         self._zero = torch.zeros_like(scale, dtype=torch.long)
         self._sums = scale * whole.sum(1)
-        self._packed = operators.onednn.qlinear_prepack(F.pad(whole, (0, self.TAIL)), None)
+        self._packed = operators.onednn.qlinear_prepack(F.pad(whole, (0, self._unused + self.TAIL)), None)
         self._product = operators.onednn.qlinear_pointwise.default
         self._to_bytes = operators.quantized.embedding_bag_byte_prepack.default
 
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
-        rows = self._to_bytes(x.reshape(-1, self._inputs))  # (tokens, inputs + 8) bytes
-        tail = rows[:, self._inputs :].clone(memory_format=torch.contiguous_format)
-        step, low = tail.view(torch.float32).split(1, dim=1)  # (tokens, 1) each
+        padded = F.pad(x, (0, self._unused)) if self._unused else x
+        rows = self._to_bytes(padded.reshape(-1, padded.shape[-1]))  # (tokens, inputs + 8) bytes
+        words = rows.view(torch.float32)
+        step, low = words[:, -2:-1], words[:, -1:]  # (tokens, 1) each
         y = self._integer_product(rows)
         torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self._sums)
         return y.view(*x.shape[:-1], len(self.bias))
 
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""
-        ones = torch.eye(self._inputs, self._inputs + self.TAIL, dtype=torch.uint8)  # as in MklKernel
+        ones = torch.eye(self._inputs, self._inputs + self._unused + self.TAIL, dtype=torch.uint8)  # as in MklKernel
         return self._integer_product(ones).t()
 
     def _integer_product(self, rows: Tensor) -> Tensor:

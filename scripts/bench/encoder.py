@@ -143,16 +143,14 @@ def padded(
         peers = {name: run for name, run in peers.items() if name != "torch.compile"}
     ids = torch.randint(5, 30000, (batch, seq))
     mask = torch.ones_like(ids)
-    calls = max(1, 100 // (batch * seq) * 2)  # a short pass is timed a few times over
-    work = {name: repeated(lambda run=run: run(ids, mask), calls) for name, run in peers.items()}
-    work["minibert"] = repeated(lambda: fast(ids, mask), calls)
-    seconds = interleaved(work, repeats, warmup=2)
+    work: dict[str, Run] = {**peers, "minibert": fast}
+    seconds = passes(work, ids, mask, repeats)
     return [
         row(
             f"base, {batch}x{seq} tokens, fp32",
-            [s / calls for s in seconds["minibert"]],
+            seconds["minibert"],
             name,
-            [s / calls for s in seconds[name]],
+            seconds[name],
             targets[name],
             largest_difference=difference(fast(ids, mask).last_hidden_state, run(ids, mask)),
         )
@@ -160,9 +158,11 @@ def padded(
     ]
 
 
-def repeated(run: Callable[[], Any], calls: int) -> Callable[[], Any]:
-    """The same work a few times over."""
-    return lambda: [run() for _ in range(calls)]
+def passes(work: dict[str, Run], ids: Tensor, mask: Tensor, repeats: int) -> dict[str, list[float]]:
+    """Seconds of a pass of each model; a short one is timed a few times over."""
+    calls = max(1, 100 // ids.numel() * 2)
+    again = {name: lambda run=run: [run(ids, mask) for _ in range(calls)] for name, run in work.items()}
+    return {name: [s / calls for s in seconds] for name, seconds in interleaved(again, repeats, warmup=2).items()}
 
 
 def difference(ours: Tensor, theirs: Any) -> float:
@@ -245,7 +245,7 @@ def low_precision(
     )
     ids = torch.randint(5, 30000, shape)
     mask = torch.ones_like(ids)
-    seconds = interleaved({"ours": lambda: fast(ids, mask), "peer": lambda: peer(ids, mask)}, repeats, warmup=2)
+    seconds = passes({"ours": fast, "peer": peer}, ids, mask, repeats)
     exact = model(ids, mask).last_hidden_state
     return row(
         work,

@@ -326,6 +326,14 @@ def test_products_that_lose_too_much_keep_float32() -> None:
         assert (fast(**batch).last_hidden_state - model(**batch).last_hidden_state).abs().max() < MOST["int8"]
 
 
+def test_widths_that_bytes_do_not_fill() -> None:
+    """8 bits need four inputs at a time; other products keep float32."""
+    model = model_of(hidden_size=30, num_attention_heads=3, intermediate_size=64)
+    fast, batch = optimize(model, precision="int8"), ragged_batch(model.config)
+    with torch.no_grad():
+        assert (fast(**batch).last_hidden_state - model(**batch).last_hidden_state).abs().max() < MOST["int8"]
+
+
 def test_the_name_is_the_function_whatever_was_imported_first() -> None:
     modules = "minibert.inference.optimize, minibert.sentences.embedder"
     code = f"import {modules}; from minibert import optimize; assert callable(optimize)"
