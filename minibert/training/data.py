@@ -186,13 +186,13 @@ def epoch_order(lengths: Sequence[int], batch_size: int, seed: int, epoch: int, 
     return [batches[i] for i in rng.permutation(len(batches))] if pool > 1 else batches
 
 
-def split_by_tokens(examples: Sequence[Example], most_tokens: int | None) -> list[list[Example]]:
-    """Cuts a batch, sorted by length, into parts that one forward holds: at most `most_tokens` each, or one example."""
+def split_by_tokens(examples: Sequence[Example], max_tokens: int | None) -> list[list[Example]]:
+    """Cuts a batch, sorted by length, into parts that one forward holds: at most `max_tokens` each, or one example."""
     parts: list[list[Example]] = []
     tokens = 0
     for example in sorted(examples, key=length):
         tokens += length(example)
-        if not parts or (most_tokens is not None and tokens > most_tokens):
+        if not parts or (max_tokens is not None and tokens > max_tokens):
             parts.append([])
             tokens = length(example)
         parts[-1].append(example)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,16 @@ OPTIONS = (
 SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions"]
 
 
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """A headless Chromium, or a skip; for a module-scoped fixture, so that asyncio is free again afterwards."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium, or a skip; of one module, so that asyncio is free again afterwards."""
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [browser]")
     if CHROMIUM is None:
         pytest.skip("needs chromium: apt-get install chromium")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS.split())
-        yield browser
-        browser.close()
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS.split())
+        yield chromium
+        chromium.close()
 
 
 class Opened:

@@ -6,14 +6,13 @@ import contextlib
 import io
 import lzma
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from conftest import shared_data, tiny_config
-from opened import Opened, chromium
+from opened import Opened, browser as browser
 
 import minibert
 from minibert.study import page as study_page
@@ -46,12 +45,6 @@ KOREAN = (
     "ㅠㅠ 너무 슬프다",
     "서울특별시 강남구",
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

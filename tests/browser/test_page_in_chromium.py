@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from conftest import tiny_config
-from opened import SECTIONS, Opened, chromium, shown
+from opened import SECTIONS, Opened, browser as browser, shown
 
 import minibert
 from minibert.study.page import page_data, render
@@ -22,12 +21,6 @@ HOSTILE = (
     "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1> "
     "\"'&amp; {{data}} \u2028 \U0001f469\u200d\U0001f469\u200d\U0001f467 مرحبا 한국어"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -19,28 +19,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from safetensors.numpy import load_file
-from tiny_folder import WORDS, tiny_folder
+from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
 from minibert.cli import main
 from minibert.sentences.corpus import encode_corpus, encode_file
 from minibert.sentences.vectors import open_vectors
-
-LINES = [" ".join(random.Random(number).choices(WORDS, k=number % 13)) for number in range(47)]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def embedder(model: Path) -> SentenceEmbedder:
-    return SentenceEmbedder.from_pretrained(model, precision=None)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def read_vectors(path: Path) -> np.ndarray[Any, Any]:
@@ -148,7 +132,7 @@ class TestShards:
         assert encode_corpus(embedder, [], tmp_path).shards == 0
         assert json.loads((tmp_path / "index.json").read_text())["lines"] == 0
 
-    def test_another_input_model_or_setting(self, embedder: SentenceEmbedder, model: Path, tmp_path: Path) -> None:
+    def test_another_input_model_or_setting(self, embedder: SentenceEmbedder, tiny_model: Path, tmp_path: Path) -> None:
         encode_corpus(embedder, LINES, tmp_path, shard_size=10)
         before = contents(tmp_path)
         changed = [*LINES[:25], "another line", *LINES[26:]]
@@ -158,10 +142,10 @@ class TestShards:
             encode_corpus(embedder, LINES[:30], tmp_path, shard_size=10)
         with pytest.raises(ValueError, match="was begun with prompt '', not 'query: ': use the same settings to go on"):
             encode_corpus(embedder, LINES, tmp_path, shard_size=10, prompt="query: ")
-        other = SentenceEmbedder.from_pretrained(model, precision=None, pooling="max")
+        other = SentenceEmbedder.from_pretrained(tiny_model, precision=None, pooling="max")
         with pytest.raises(ValueError, match=r"was begun with pooling \['mean'\], not \['max'\]"):
             encode_corpus(other, LINES, tmp_path, shard_size=10)
-        retrained = SentenceEmbedder.from_pretrained(model, precision=None)
+        retrained = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         retrained.model.encoder.layer[1].output.dense.bias.data[3] += 1e-3
         with pytest.raises(ValueError, match="was begun with another model or tokenizer"):
             encode_corpus(retrained, LINES, tmp_path, shard_size=10)
@@ -217,17 +201,17 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestStoppedRuns:
     """Real processes, really killed."""
 
-    def command(self, model: Path, corpus: Path, out: Path) -> list[str]:
+    def command(self, tiny_model: Path, corpus: Path, out: Path) -> list[str]:
         own = ["--file", str(corpus), "--out-dir", str(out), "--shard-size", "400", "--precision", "exact"]
-        return [sys.executable, "-m", "minibert", "embed", "--model", str(model), *own]
+        return [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model), *own]
 
     @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
-    def test_kill_9_at_random_moments(self, model: Path, corpus: Path, tmp_path: Path, kills: int) -> None:
-        assert subprocess.run(self.command(model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
+    def test_kill_9_at_random_moments(self, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int) -> None:
+        assert subprocess.run(self.command(tiny_model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
         out, draw = tmp_path / "killed", random.Random(kills)
         for kill in range(kills):
             done = {path: path.stat().st_mtime_ns for path in out.glob("shard-*.json")}
-            process = subprocess.Popen(self.command(model, corpus, out), stdout=subprocess.DEVNULL)
+            process = subprocess.Popen(self.command(tiny_model, corpus, out), stdout=subprocess.DEVNULL)
             # start-up alone is not interesting: wait for the next shard, and then a little
             while process.poll() is None and len(list(out.glob("shard-*.json"))) == len(done):
                 time.sleep(0.002)
@@ -237,21 +221,21 @@ class TestStoppedRuns:
             assert all(path.stat().st_mtime_ns == written for path, written in done.items())
             if len(done) >= SHARDS - 2:  # nearly through: begin anew
                 out = tmp_path / f"killed-{kill}"
-        finished = subprocess.run(self.command(model, corpus, out), capture_output=True, text=True)
+        finished = subprocess.run(self.command(tiny_model, corpus, out), capture_output=True, text=True)
         assert finished.returncode == 0, finished.stderr
         assert contents(out) == contents(tmp_path / "whole")
 
-    def test_disk_full(self, model: Path, corpus: Path, tmp_path: Path) -> None:
+    def test_disk_full(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
         def no_more_than_40_kb() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))  # a shard takes 51,328 bytes
 
         out, lines = tmp_path / "out", corpus.read_text().splitlines()
-        embedder = SentenceEmbedder.from_pretrained(model, precision=None)
+        embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         encode_corpus(embedder, lines[:800], out, shard_size=400)
         (out / "index.json").unlink()
         before = contents(out)
         full = subprocess.run(
-            self.command(model, corpus, out), capture_output=True, text=True, preexec_fn=no_more_than_40_kb
+            self.command(tiny_model, corpus, out), capture_output=True, text=True, preexec_fn=no_more_than_40_kb
         )
         assert full.returncode == 1
         assert (
@@ -261,12 +245,12 @@ class TestStoppedRuns:
         report = encode_corpus(embedder, lines, out, shard_size=400)  # there is room again
         assert (report.skipped, report.shards) == (2, SHARDS - 2)
 
-    def test_torchrun(self, model: Path, corpus: Path, tmp_path: Path) -> None:
-        embedder = SentenceEmbedder.from_pretrained(model, precision=None)
+    def test_torchrun(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
+        embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         encode_corpus(embedder, corpus.read_text().splitlines(), tmp_path / "one", shard_size=400)
         launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
         both = subprocess.run(
-            [*launcher, *self.command(model, corpus, tmp_path / "two")[1:]],
+            [*launcher, *self.command(tiny_model, corpus, tmp_path / "two")[1:]],
             capture_output=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
@@ -283,10 +267,10 @@ class TestCommand:
         return code, captured.out, captured.err
 
     def test_numbers_for_people_and_json(
-        self, capsys: pytest.CaptureFixture[str], model: Path, embedder: SentenceEmbedder
+        self, capsys: pytest.CaptureFixture[str], tiny_model: Path, embedder: SentenceEmbedder
     ) -> None:
         expected = embedder.encode(["hello", "trees grow"])
-        options = ("--model", str(model), "--precision", "exact")
+        options = ("--model", str(tiny_model), "--precision", "exact")
         code, out, _ = self.run(capsys, "embed", "hello", "trees grow", *options)
         assert code == 0
         assert np.array_equal(np.array([line.split() for line in out.splitlines()], dtype=np.float32), expected)
@@ -295,16 +279,18 @@ class TestCommand:
         assert [row["text"] for row in rows] == ["hello", "trees grow"]
         assert np.array_equal(np.array([row["vector"] for row in rows], dtype=np.float32), expected)
 
-    def test_options_reach_the_embedder(self, capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path) -> None:
+    def test_options_reach_the_embedder(
+        self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path
+    ) -> None:
         options = ["--pooling", "cls,max", "--layers", "1,-1", "--layer-weights", "0.5,2", "--normalize"]
         options += ["--max-length", "7", "--prompt", "query: ", "--batch-tokens", "9", "--overflow", "mean"]
-        options += ["--model", str(model), "--precision", "exact", "--out", str(tmp_path / "out.npy")]
+        options += ["--model", str(tiny_model), "--precision", "exact", "--out", str(tmp_path / "out.npy")]
         text = "how tall do trees grow in korea"
         code, out, _ = self.run(capsys, "embed", text, *options)
         assert code == 0 and "1 texts, 19 tokens written to" in out
         assert "1 texts have more than 7 tokens and were averaged" in out
         told: dict[str, Any] = {"pooling": ["cls", "max"], "layers": [1, -1], "layer_weights": [0.5, 2.0]}
-        embedder = SentenceEmbedder.from_pretrained(model, precision=None, normalize=True, max_length=7, **told)
+        embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None, normalize=True, max_length=7, **told)
         expected = embedder.encode([text], prompt="query: ", overflow="mean")
         np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, atol=1e-6)
 
@@ -323,39 +309,39 @@ class TestCommand:
         self,
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
-        model: Path,
+        tiny_model: Path,
         data: bytes,
         arguments: list[str],
         message: str,
     ) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        options = ("--model", str(model), "--precision", "exact")
+        options = ("--model", str(tiny_model), "--precision", "exact")
         code, _, err = self.run(capsys, "embed", *arguments, *options)
         assert code == (2 if "not both" in message else 1)
         assert err.startswith("minibert embed: ") and message in err and err.count("\n") == 1
 
     def test_a_bad_line_leaves_the_shards_before_it(
-        self, capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path
+        self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path
     ) -> None:
         path, out = tmp_path / "lines.txt", tmp_path / "out"
         path.write_bytes(b"hello\n" * 25 + b"\xe9t\xe9\n" + b"world\n" * 5)
         own = ["--file", str(path), "--out-dir", str(out), "--shard-size", "10", "--precision", "exact"]
-        code, _, err = self.run(capsys, "embed", "--model", str(model), *own)
+        code, _, err = self.run(capsys, "embed", "--model", str(tiny_model), *own)
         assert code == 1 and "lines.txt, line 26: the line is not UTF-8; convert the file" in err
         names = {"manifest.json", *(f"shard-00000{n}.{ending}" for n in (0, 1) for ending in ("npy", "json"))}
         assert contents(out).keys() == names
 
     def test_torchrun_needs_a_file_and_a_folder(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model: Path
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny_model: Path
     ) -> None:
         monkeypatch.setenv("WORLD_SIZE", "2")
-        code, _, err = self.run(capsys, "embed", "hello", "--model", str(model))
+        code, _, err = self.run(capsys, "embed", "hello", "--model", str(tiny_model))
         assert code == 2 and "under torchrun give --file and --out-dir" in err
 
-    def test_search(self, capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path) -> None:
+    def test_search(self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path) -> None:
         path = tmp_path / "lines.txt"
         path.write_text("\n".join(LINES))
-        arguments = ["search", LINES[40], "--corpus", str(path), "--top", "3", "--model", str(model)]
+        arguments = ["search", LINES[40], "--corpus", str(path), "--top", "3", "--model", str(tiny_model)]
         arguments += ["--precision", "exact"]
         code, out, _ = self.run(capsys, *arguments)
         assert code == 0

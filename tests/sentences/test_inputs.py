@@ -133,11 +133,6 @@ def test_lines_have_no_ids(tmp_path: Path) -> None:
         list(read_part(Part(str(write(tmp_path / "a.txt"))), id_column="key"))
 
 
-@pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEmbedder:
-    return SentenceEmbedder.from_pretrained(tiny_folder(tmp_path_factory.mktemp("model")), precision=None)
-
-
 @pytest.mark.parametrize("ids", [list(range(25)), [key for key, _ in ROWS]])
 def test_ids_stay_with_their_vectors(ids: list[Any], embedder: SentenceEmbedder, tmp_path: Path) -> None:
     texts = [Text(text, own) for own, (_, text) in zip(ids, ROWS, strict=True)]

@@ -18,11 +18,6 @@ from minibert.layouts import PackedLayout
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "hello world"]
 
 
-@pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEmbedder:
-    return SentenceEmbedder.from_pretrained(tiny_folder(tmp_path_factory.mktemp("tiny")), precision=None)
-
-
 class TestResults:
     def test_kinds(self, embedder: SentenceEmbedder) -> None:
         vectors = embedder.encode(TEXTS)

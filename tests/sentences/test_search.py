@@ -75,11 +75,6 @@ class TestNearest:
         assert nearest([[1.0]], np.empty((0, 1)))[0].shape == (1, 0)
 
 
-@pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEmbedder:
-    return SentenceEmbedder.from_pretrained(tiny_folder(tmp_path_factory.mktemp("tiny")), precision=None)
-
-
 class TestCorpora:
     @pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet"])
     def test_files_and_folders(self, embedder: SentenceEmbedder, tmp_path: Path, file_format: str) -> None:

@@ -13,28 +13,12 @@ from typing import Any
 
 import pytest
 from forked import kill_when, start
-from tiny_folder import WORDS, tiny_folder
+from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
 from minibert.sentences.corpus import encode_corpus
 
-LINES = [" ".join(random.Random(number).choices(WORDS, k=number % 13)) for number in range(47)]
-
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def embedder(model: Path) -> SentenceEmbedder:
-    return SentenceEmbedder.from_pretrained(model, precision=None)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def flip(path: Path, draw: random.Random) -> None:
@@ -77,16 +61,16 @@ def test_a_damaged_record_is_no_record(embedder: SentenceEmbedder, tmp_path: Pat
 
 
 @pytest.mark.parametrize("manifest", [None, b"", b'{"pooling": ["me'])
-def test_without_a_manifest_nothing_is_mixed(model: Path, tmp_path: Path, manifest: bytes | None) -> None:
+def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path, manifest: bytes | None) -> None:
     """Each shard knows what made it."""
-    embedder = SentenceEmbedder.from_pretrained(model, precision=None)
+    embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
     encode_corpus(embedder, LINES, tmp_path, shard_size=10)
     before = contents(tmp_path)
     (tmp_path / "shard-000003.npy").unlink()
     (tmp_path / "manifest.json").unlink()
     if manifest is not None:
         (tmp_path / "manifest.json").write_bytes(manifest)
-    other = SentenceEmbedder.from_pretrained(model, precision=None, pooling="max")
+    other = SentenceEmbedder.from_pretrained(tiny_model, precision=None, pooling="max")
     with pytest.raises(ValueError, match="shard-000000.npy was made by another model or with other settings"):
         encode_corpus(other, LINES, tmp_path, shard_size=10)
     (tmp_path / "manifest.json").unlink()
@@ -117,19 +101,19 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def command(model: Path, corpus: Path, out: Path) -> list[str]:
+def command(tiny_model: Path, corpus: Path, out: Path) -> list[str]:
     own = ["--file", str(corpus), "--out-dir", str(out), "--shard-size", "100", "--precision", "exact"]
-    return [sys.executable, "-m", "minibert", "embed", "--model", str(model), *own]
+    return [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model), *own]
 
 
 @pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
-def test_two_processes_in_one_folder(model: Path, corpus: Path, tmp_path: Path, tries: int) -> None:
+def test_two_processes_in_one_folder(tiny_model: Path, corpus: Path, tmp_path: Path, tries: int) -> None:
     """One works to the end, the other stops in a sentence that names the folder and the first."""
-    assert subprocess.run(command(model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
+    assert subprocess.run(command(tiny_model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
     for number in range(tries):
         out, pipe = tmp_path / str(number), tmp_path / f"pipe-{number}"
         os.mkfifo(pipe)  # whichever comes first waits for its texts until the other has stopped
-        pair = [subprocess.Popen(command(model, pipe, out), stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        pair = [subprocess.Popen(command(tiny_model, pipe, out), stderr=subprocess.PIPE, text=True) for _ in range(2)]
         patience = time.monotonic() + 120
         while all(process.poll() is None for process in pair) and time.monotonic() < patience:
             time.sleep(0.01)
@@ -149,14 +133,14 @@ def test_two_processes_in_one_folder(model: Path, corpus: Path, tmp_path: Path, 
 @pytest.mark.filterwarnings("ignore:.*has been damaged since it was written")
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_kills_and_flipped_bits(
-    embedder: SentenceEmbedder, model: Path, corpus: Path, tmp_path: Path, kills: int
+    embedder: SentenceEmbedder, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int
 ) -> None:
     """Killed at any moment, and a bit of a finished shard or of its record changed: going on mends it all."""
     lines, draw = corpus.read_text().splitlines(), random.Random(kills)
     encode_corpus(embedder, lines, tmp_path / "whole", shard_size=100)
     for kill in range(kills):
         out, shards = tmp_path / str(kill), draw.randrange(SHARDS)
-        process = start(command(model, corpus, out)[3:], tmp_path / "log.txt")
+        process = start(command(tiny_model, corpus, out)[3:], tmp_path / "log.txt")
         kill_when(process, lambda: len(list(out.glob("shard-*.npy"))) > shards, 0.02)  # noqa: B023
         if finished := sorted(out.glob("shard-*.json")):
             shard = draw.choice(finished)
