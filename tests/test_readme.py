@@ -39,6 +39,30 @@ def test_links(readme: Path) -> None:
     assert links and not [link for link in links if not (CHECKOUT / link).exists()]
 
 
+@pytest.mark.parametrize("address", ["https://example.org/me/minibert", ""])
+def test_the_package_page_needs_no_files_beside_it(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each link leads to a file of the repository by its address, or is no link; commands install from the index."""
+    monkeypatch.syspath_prepend(str(CHECKOUT / "scripts"))
+    from package_page import package_page
+
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    page = package_page(readme, address, "1.2.3")
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", page)
+    files = [(image, link) for image, link in links if link.startswith("https://example.org/")]
+    assert all(link.startswith("https://") for _, link in links)
+    assert len(files) == (len(re.findall(r"\]\((?!https://)", readme)) if address else 0)
+    for image, link in files:
+        place = link.removeprefix(f"{address}/{'raw' if image else 'blob'}/v1.2.3/")
+        assert (CHECKOUT / place).exists(), link
+    assert "pip install minibert-torch &&" in page and "pip install 'minibert-torch[train]'" in page
+
+
+def test_the_package_is_built_with_that_page() -> None:
+    command = [sys.executable, "-m", "hatchling", "metadata", "readme"]
+    run = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60)
+    assert "pip install minibert-torch &&" in run.stdout
+
+
 def code(text: str) -> list[str]:
     """The code blocks without what may be in another language: comments and texts in quotes."""
     return [re.sub(r"#.*|\"[^\"]*\"", "", block) for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)]
