@@ -1,6 +1,6 @@
 """minibert: a from-scratch, pure-PyTorch BERT, equal to the reference bit for bit.
 
-The public names stand in `__init__.pyi`, each once, where type checkers find them. A name is imported when it is
+The public names are listed in `__init__.pyi`, each once, where type checkers find them. A name is imported when it is
 first used, so that `import minibert` costs next to nothing.
 """
 

@@ -128,7 +128,7 @@ def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
                         tensors[tensor] = empty.set_(own, 0, entries[tensor]["shape"])  # type: ignore[call-overload]
                 return tensors
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
-        raise ValueError(f"{path} is not a whole safetensors file ({error}); get it again.") from None
+        raise ValueError(f"{path} is not a complete safetensors file ({error}); get it again.") from None
 
 
 def _plain_name(path: Path, handle: int) -> str:
@@ -174,15 +174,15 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
         ) from None
     except Exception as error:  # damaged pickles give errors of every kind
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise ValueError(f"{path} is not a whole PyTorch file ({reason}); get it again.") from None
+        raise ValueError(f"{path} is not a complete PyTorch file ({reason}); get it again.") from None
     if not isinstance(content, dict) or not all(isinstance(t, Tensor) for t in content.values()):
         raise ValueError(f"{path} should hold tensors by name, but it holds something else.")
     total = 0
     for name, tensor in content.items():
         if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-            raise ValueError(f"{path}: {ascii(name)} is no ordinary tensor ({tensor.device}, {tensor.layout}).")
+            raise ValueError(f"{path}: {ascii(name)} is not an ordinary tensor ({tensor.device}, {tensor.layout}).")
         if not str(name).isprintable() or not isinstance(name, str):
-            raise ValueError(f"{path}: {ascii(name)} is no name of a tensor.")
+            raise ValueError(f"{path}: {ascii(name)} is not the name of a tensor.")
         total += tensor.numel() * tensor.element_size()
     if total > 4 * path.stat().st_size:  # a decoder that is tied stands there twice; nothing does a hundred times
         raise ValueError(f"{path} claims {total} bytes of tensors, several times its size; get it again.")
@@ -201,8 +201,8 @@ def check_pickle(path: Path) -> None:
     """Refuses pickles on which `torch.load` would spend very long or very much memory, before it sees them.
 
     Raises:
-        pickle.UnpicklingError: a name in it is longer than any, or its parts are larger than the file.
-        zipfile.BadZipFile: not a whole zip file.
+        pickle.UnpicklingError: a name in it is implausibly long, or its parts are larger than the file.
+        zipfile.BadZipFile: not a complete zip file.
     """
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
@@ -213,7 +213,7 @@ def check_pickle(path: Path) -> None:
         with zipfile.ZipFile(file) as parts:
             entries = parts.infolist()
             if sum(entry.file_size for entry in entries) > path.stat().st_size:  # compressed, or one on another
-                raise pickle.UnpicklingError("its parts are larger than itself")
+                raise pickle.UnpicklingError("its parts are larger than the file")
             for entry in entries:
                 if entry.filename.endswith("data.pkl"):
                     _check_opcodes(io.BytesIO(parts.read(entry)))
@@ -223,11 +223,11 @@ def _check_opcodes(stream: IO[bytes]) -> None:
     """Walks through a pickle without doing what it says; torch's error for a bad name takes its length squared."""
     for number, (_, argument, _) in enumerate(pickletools.genops(stream)):
         if number > MAX_OPCODES or (isinstance(argument, (str, bytes)) and len(argument) > MAX_PICKLED_NAME):
-            raise pickle.UnpicklingError("a name or a number of parts beyond all measure")
+            raise pickle.UnpicklingError("an implausibly long name or number of parts")
 
 
 def _content_key(path: Path) -> str:
-    """Which file this is, as far as can be told without reading all of it: no clock of a user's makes another alike."""
+    """Which file this is, as far as can be told without reading all of it; setting clocks makes no two files alike."""
     status = path.stat()
     digest = hashlib.sha256(
         repr((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode()

@@ -141,7 +141,7 @@ class BertConfig(ConfigProtocol):
 
     @property
     def label2id(self) -> dict[str, int]:
-        """Label names to numbers, `id2label` turned round."""
+        """Label names to numbers, the inverse of `id2label`."""
         return {label: index for index, label in self.id2label.items()}
 
     def _check(self) -> None:

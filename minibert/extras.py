@@ -51,7 +51,7 @@ def _clone() -> Path | None:
 
 
 def other_package() -> str:
-    """A sentence where the other project called `minibert` is installed, whose files replace ours; else nothing."""
+    """A sentence if the other project called `minibert`, whose files replace ours, is installed; else nothing."""
     try:
         version = importlib.metadata.version("minibert")
     except importlib.metadata.PackageNotFoundError:

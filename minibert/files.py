@@ -87,7 +87,7 @@ class Source:
 
     @classmethod
     def of(cls, name: str | os.PathLike[str] | Source, **options: Any) -> Source:
-        """The source itself if it is one already, else that of this name.
+        """The source itself if it already is one, else the source of this name.
 
         Args:
             name: a name, or a source.
@@ -125,7 +125,7 @@ class Source:
         Raises:
             FileNotFoundError: no such repository or revision, or the network cannot be reached (or may not be)
                 and the cache does not hold the file.
-            ValueError: something stands in the place of the file: a Git LFS pointer, or a web page.
+            ValueError: something else is in place of the file: a Git LFS pointer, or a web page.
         """
         if self.folder is not None:
             path: Path | None = self.folder / filename
@@ -223,7 +223,7 @@ def _refuse_placeholder(path: Path) -> None:
 
 
 def preset_file(name: str) -> Path:
-    """The config.json of a published size; ValueError naming all of them when there is no such."""
+    """The config.json of a published size; ValueError naming all presets when there is no such one."""
     package = Path(__file__).parent
     # in the wheel the presets lie inside the package, in a checkout beside it
     folder = next(f for f in (package / "configs", package.parent / "configs") if f.is_dir())
@@ -291,7 +291,7 @@ def write_json(path: Path, content: Any) -> None:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Path]:
-    """Gives a temporary path beside `path`, renamed to it when the block ends well and removed when it does not.
+    """Gives a temporary path beside `path`: renamed to it when the block succeeds, removed when it fails.
 
     A reader therefore sees the old file or the new one, never half of either, whatever kills the writer. What a killed
     writer left behind is removed by the next one. A symbolic link stays, and the file that it points to is replaced.
@@ -301,7 +301,7 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Path]
         mode: permissions of a new file, less the umask; one that is written again keeps its own.
 
     Raises:
-        OSError: as `check_target`, or the file cannot be written, for a full disk for instance; it is named.
+        OSError: as `check_target`, or the file, which is named, cannot be written: the disk is full, for instance.
     """
     named, path = Path(path), Path(os.path.realpath(check_target(path)))
     temporary = None
@@ -412,7 +412,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
     Raises:
         FileNotFoundError: there is no such folder.
-        OSError: something else than a file is there, such as a folder, a pipe or a device.
+        OSError: something other than a file is there, such as a folder, a pipe or a device.
     """
     path = Path(path)
     if not path.parent.is_dir():

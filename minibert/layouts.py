@@ -45,7 +45,7 @@ class PaddedLayout:
     """Sequences of one length, `(batch, seq, hidden)`, with a mask that hides the padding.
 
     Args:
-        attention_mask: what may be looked at, nonzero for yes: (batch, seq) hides keys such as [PAD], (batch, seq,
+        attention_mask: what may be attended to, nonzero for yes: (batch, seq) hides keys such as [PAD], (batch, seq,
             seq) and (batch, 1 or heads, seq, seq) say it for each query on its own. None: everything. With floating
             point and four dimensions it is what the reference adds to the scores: 0 for yes, -1000 or less for no.
 

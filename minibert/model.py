@@ -88,12 +88,12 @@ class BertModel(PreTrainedModel):
 
         Args:
             input_ids: ids of the tokens, (batch, seq); (tokens,) with a `PackedLayout`.
-            attention_mask: 1 for tokens to look at, 0 for padding, (batch, seq); (batch, seq, seq) says it for every
-                pair of query and key. None: look at everything.
+            attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq); (batch, seq, seq) for every pair
+                of query and key. None: attend to everything.
             token_type_ids: segment of each token, like `input_ids`. None: all 0.
             position_ids: position of each token, like `input_ids` or (seq,). None: counted from 0.
             inputs_embeds: word embeddings in place of `input_ids`, (batch, seq, hidden).
-            head_mask: what each head counts, (heads,) or (layers, heads): 0 takes it away. None: 1.
+            head_mask: weight of each head, (heads,) or (layers, heads): 0 removes it. None: 1.
             output_hidden_states: return embeddings and every layer's hidden states. None: as the config says.
             output_attentions: return every layer's attention probabilities. They come from the eager attention,
                 whatever the config names, so the last bits may differ from a call without. None: as the config says.

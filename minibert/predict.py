@@ -146,7 +146,7 @@ def find_entities(
     kind itself, and O is none.
 
     Words are the tokenizer's: cut at white space and around punctuation. CoNLL's words are not, and a model that has
-    learnt `U.S.` as one word has never been asked about its parts.
+    learned `U.S.` as one word has never been asked about its parts.
 
     Args:
         model: a token classifier.
@@ -373,5 +373,5 @@ def _limit(model: PreTrainedModel, tokenizer: BertTokenizer) -> int:
     return min(tokenizer.model_max_length, model.config.max_position_embeddings)
 
 
-def _short(text: str, most: int = 50) -> str:
-    return repr(text if len(text) <= most else text[: most - 3] + "...")
+def _short(text: str, max_chars: int = 50) -> str:
+    return repr(text if len(text) <= max_chars else text[: max_chars - 3] + "...")

@@ -113,9 +113,9 @@ class LoadReport:
         return sentences
 
 
-def _listed(names: list[str], most: int = 6) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest + (" is" if len(names) == 1 else " are")
+def _listed(names: list[str], max_names: int = 6) -> str:
+    rest = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return ", ".join(names[:max_names]) + rest + (" is" if len(names) == 1 else " are")
 
 
 class PreTrainedModel(ModelProtocol, nn.Module):
@@ -276,7 +276,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         self.tie_weights()
 
     def train(self: Model, mode: bool = True) -> Model:
-        """As `nn.Module.train`; the encoder first, so that one which refuses leaves everything as it was."""
+        """As `nn.Module.train`; the encoder first, so that one that refuses leaves everything as it was."""
         self.base_model.encoder.train(mode)
         return super().train(mode)
 
@@ -345,7 +345,7 @@ def assign(
     """Makes the tensors of a file the parameters of a model that was built on the meta device.
 
     Raises:
-        ValueError: a tensor of the wrong shape or type, or no tensor that fits at all.
+        ValueError: a tensor of the wrong shape or type, or no tensor of a BERT at all.
     """
     report = LoadReport(source)
     expected = dict(model.named_parameters(remove_duplicate=False))

@@ -93,7 +93,7 @@ def _flush() -> None:
 
 
 def _drop_output() -> None:
-    """Nothing more goes to stdout: Python would try what is left when it ends, and complain."""
+    """Sends nothing more to stdout: at exit Python would try to flush the rest, and complain."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

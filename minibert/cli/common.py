@@ -133,7 +133,7 @@ def add_embedder_options(parser: argparse.ArgumentParser) -> None:
         "--layer-weights", type=lambda numbers: [float(n) for n in numbers.split(",")], metavar="W,W,..."
     )
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
-    parser.add_argument("--max-length", type=int, help="most tokens of a text (default: what the model says)")
+    parser.add_argument("--max-length", type=int, help="limit of the tokens of a text (default: what the model says)")
 
 
 def _layers(choice: str) -> str | list[int]:

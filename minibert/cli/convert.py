@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> None:
     assert report is not None
     if report.missing:
         lacking = ", ".join(report.missing)
-        raise ValueError(f"{options.model} is no whole {name}: it lacks {lacking}. Nothing was written.")
+        raise ValueError(f"{options.model} is not a complete {name}: it lacks {lacking}. Nothing was written.")
     model.save_pretrained(options.folder)
     tokenizer.save_pretrained(options.folder)
     left_out = report.left_out + report.unexpected

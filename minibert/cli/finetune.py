@@ -57,7 +57,7 @@ def add(commands: Any) -> None:
         "--delimiter", type=lambda name: {"tab": "\t"}.get(name, name), help="between columns, such as tab"
     )
     parser.add_argument(
-        "--max-length", type=int, default=128, metavar="N", help="most tokens of an example (default: %(default)s)"
+        "--max-length", type=int, default=128, metavar="N", help="limit of tokens an example (default: %(default)s)"
     )
     add_training_options(parser, leave_out={"packed"})
 

@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--vocab-size", type=int, metavar="N", help="of a learned vocabulary (default: the config's)")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents (needed for Korean)")
     parser.add_argument(
-        "--max-length", type=int, default=128, metavar="N", help="most tokens of an example (default: %(default)s)"
+        "--max-length", type=int, default=128, metavar="N", help="limit of tokens an example (default: %(default)s)"
     )
     parser.add_argument("--no-next-sentence", action="store_true", help="masked words only")
     parser.add_argument("--whole-words", action="store_true", help="mask all pieces of a word together")

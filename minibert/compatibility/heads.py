@@ -1,4 +1,4 @@
-"""Attention heads that are weighted or taken away (Michel et al. 2019, "Are Sixteen Heads Really Better than One?")."""
+"""Attention heads that are weighted or pruned (Michel et al. 2019, "Are Sixteen Heads Really Better than One?")."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Attend = TypeVar("Attend", bound=Callable[..., Any])
 
 
 def each_layers_mask(head_mask: Tensor | None, layers: int) -> Iterable[Tensor | None]:
-    """For each layer, what its heads count: (heads,) for all layers alike or (layers, heads); None: 1 everywhere.
+    """For each layer the weights of its heads: (heads,) for all layers alike or (layers, heads); None: 1 everywhere.
 
     Raises:
         ValueError: a mask of another shape.

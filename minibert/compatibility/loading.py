@@ -19,7 +19,7 @@ WITHOUT_EFFECT = {
     "_fast_init": "weights that the file has are never drawn",
     "_from_auto": "there is one architecture",
     "adapter_kwargs": "adapters are peft's business",
-    "generation_config": "an encoder writes no texts",
+    "generation_config": "an encoder generates no text",
 }
 """Accepted with any value, for the reason beside it."""
 

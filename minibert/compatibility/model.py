@@ -1,6 +1,6 @@
 """What the tools around a model ask of it beyond loading, computing and saving.
 
-A keyword of the reference either does here what it says, is without effect for the reason that stands beside it, or is
+A keyword of the reference either does here what it says, is without effect for the reason given beside it, or is
 refused in a sentence when its value asks for what is not there.
 """
 
@@ -115,11 +115,11 @@ class ModelProtocol:
         self.base_model.encoder.gradient_checkpointing = False
 
     def can_generate(self) -> bool:
-        """Whether it writes texts; an encoder does not."""
+        """Whether it generates text; an encoder does not."""
         return False
 
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
-        """Number of numbers in the parameters, shared tensors counted once.
+        """Number of parameters (single numbers), shared tensors counted once.
 
         Args:
             only_trainable: without frozen ones.

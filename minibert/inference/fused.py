@@ -143,7 +143,7 @@ class FusedEncoder(BertEncoder):
         for kernel in self._kernels()[:1]:
             before, after = kernel.bias, fn(kernel.bias)
             if (before.device, before.dtype) != (after.device, after.dtype):
-                raise ValueError("An optimised model stays where and as it was made: move the original, then optimize.")
+                raise ValueError("An optimised model cannot be moved or cast: do so with the original, then optimize.")
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 All have one interface and are made from a weight (outputs, inputs), a bias (outputs,) and what follows the product:
 
-    PlainKernel     `F.linear`, on any device: what is left where the others do not run
+    PlainKernel     `F.linear`, on any device: for wherever the others do not run
     MklKernel       MKL's packed product by torch's own operator, float32: the quickest on Intel processors
     OneDnnKernel    oneDNN by torch's own operators: a prepacked weight, and GELU or the residual added on the way out
     Int8Kernel      8-bit weights with a scale for each output, 8-bit inputs with a scale and a minimum for each token

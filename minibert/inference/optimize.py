@@ -46,8 +46,8 @@ def optimize(model: Model, precision: str = "fp32") -> Model:
     operator. Forward hooks on layers then run in these threads, once for each share. `SentenceEmbedder` gives each
     thread whole batches when there are many.
 
-    The copy holds every weight once, none of them memory-mapped; so after `model = optimize(model)` the mapped file is
-    let go of.
+    The copy holds every weight once, none of them memory-mapped; so `model = optimize(model)` lets go of the mapped
+    file.
 
     Args:
         model: any model of this package, on any device.
@@ -94,7 +94,7 @@ def map_batches(model: PreTrainedModel, run: Callable[[Batch], Result], batches:
     """What `run` makes of each batch, in order.
 
     An optimised model on the CPU runs many batches side by side, each in a thread of its own, which waits for the
-    others only at the end; a few run one after the other, each shared out among all threads.
+    others only at the end; a few run one after the other, each shared among all threads.
 
     Args:
         model: what `run` calls.

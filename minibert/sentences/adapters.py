@@ -28,7 +28,7 @@ class SentenceVectorizer:
         precision: as in `minibert.optimize`.
         pooling: as in `SentenceEmbedder.from_pretrained`, like the rest.
         normalize: make vectors of length 1.
-        truncate_dim: keep so many numbers of each vector.
+        truncate_dim: keep the first so many numbers of each vector.
         max_length: tokens of the longest text.
         prompt_name: a prompt that the model brings.
     """

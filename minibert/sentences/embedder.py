@@ -134,10 +134,10 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
             layers: one of `minibert.sentences.pooling.LAYER_CHOICES` or layer numbers; None: `"last"`. Layers above
                 the highest one that is needed are not kept.
             layer_weights: as in `minibert.sentences.pooling.combine_layers`.
-            normalize: make vectors of length 1 at the end, or leave them as they are; None follows the folder, and a
-                plain BERT's are left as they are.
-            truncate_dim: keep so many numbers of each vector, before it is made of length 1 by `normalize=True`; None
-                follows the folder.
+            normalize: make vectors of length 1 at the end, or leave them as they are; None follows the folder, and
+                leaves a plain BERT's as they are.
+            truncate_dim: keep the first so many numbers of each vector, before it is made of length 1 by
+                `normalize=True`; None follows the folder.
             precision: "fp32", "bf16" or "int8" as in `minibert.optimize`; None runs the model unchanged, whose float32
                 results equal the reference's bit for bit.
             max_length: as in the class; None: what the folder says.
@@ -248,7 +248,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         """Vectors of texts, in the order of the texts.
 
         Args:
-            texts: one text, or any number of texts or of pairs of texts. Equal ones go through the model once.
+            texts: one text, or any number of texts or of pairs of texts. Equal texts go through the model once.
             prompt: put before every text.
             prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
             overflow: what to do with a text of more than `max_length` tokens. "truncate" leaves the rest out and says

@@ -97,7 +97,7 @@ class SentenceFolder:
         include_prompt: whether the tokens of a prompt take part in pooling.
         steps: `Dense` and `Normalize` modules that follow.
         truncate_dim: how many numbers of a vector are kept after that; None: all.
-        max_length: most tokens of a text, None where the folder does not say.
+        max_length: limit of the tokens of a text, None where the folder does not say.
         lower_case: make texts lower case, whatever the tokenizer does.
         prompts: text to put before every text, by name.
         default_prompt_name: the prompt that is used when none is asked for.
@@ -116,7 +116,7 @@ class SentenceFolder:
     similarity_fn_name: str = "cosine"
 
     def load_tokenizer(self) -> BertTokenizer:
-        """The tokenizer; one that keeps capitals is made not to where the folder asks for it, its accents stay."""
+        """The tokenizer; a cased one lower-cases where the folder asks for it, and keeps accents."""
         tokenizer = BertTokenizer.from_pretrained(self.transformer)
         if self.lower_case and not tokenizer.do_lower_case:
             lower: dict[str, Any] = {"do_lower_case": True, "strip_accents": bool(tokenizer.strip_accents)}
@@ -124,7 +124,7 @@ class SentenceFolder:
         return tokenizer
 
     def final_steps(self, normalize: bool | None = None, truncate_dim: int | None = None) -> list[nn.Module]:
-        """The steps with other choices than the folder's, as in `SentenceEmbedder.from_pretrained`."""
+        """The steps with choices other than the folder's, as in `SentenceEmbedder.from_pretrained`."""
         steps = list(self.steps)
         while normalize is not None and steps and isinstance(steps[-1], Normalize):  # one before a Dense stays
             steps.pop()

@@ -38,7 +38,7 @@ class Text(str):
 
 
 class BadRow(NamedTuple):
-    """A row without a text: where it stands, what is wrong with it, and its beginning."""
+    """A row without a text: where it is, what is wrong with it, and how it begins."""
 
     place: str
     reason: str
@@ -153,7 +153,7 @@ def _undamaged(location: Location, rows: Iterator[_Row]) -> Iterator[_Row]:
 
 
 def _numbered_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[str, bytes]]:
-    """Lines that begin in `[start, end)`, and where they stand."""
+    """Lines that begin in `[start, end)`, and where they are."""
     position = 0
     if start:
         file.seek(start - 1)
@@ -243,7 +243,7 @@ def _parquet(location: Location, columns: list[str]) -> Any:
     try:
         file = parquet.ParquetFile(location.path, filesystem=location.fs)
     except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{location} is no whole parquet file: {error}") from None
+        raise ValueError(f"{location} is not a complete parquet file: {error}") from None
     _check_columns(location, columns, file.schema_arrow.names)
     return file
 

@@ -26,7 +26,7 @@ class SentenceModel(nn.Module):
     ids (tokens,)  ->  hidden states (tokens, hidden)  ->  pooled (batch, width)  ->  steps  ->  (batch, dimension)
     ```
 
-    It is an `nn.Module`, because users move, train, hook, wrap and count embedders like any other model. It is no
+    It is an `nn.Module`, because users move, train, hook, wrap and count embedders like any other model. It is not an
     `nn.Sequential` as in sentence-transformers: its parts do not pass dictionaries to each other, so they have names
     (`model`, `pooling`, `steps`) instead of numbers.
 

@@ -44,7 +44,7 @@ class OutputOptions:
 
     Attributes:
         normalize_embeddings: make every vector one of length 1.
-        truncate_dim: keep so many numbers of each vector, before that.
+        truncate_dim: keep the first so many numbers of each vector, before that.
         precision: of the numbers that are returned: "float32", or one bit each, eight in a byte: "ubinary" as uint8,
             "binary" the same less 128 as int8.
         convert_to_numpy: False returns a list of tensors, one a text.

@@ -94,7 +94,7 @@ def open_vector_file(path: Path) -> Vectors:
     try:
         vectors = reader(path)
     except (ValueError, EOFError, KeyError, json.JSONDecodeError):
-        raise ValueError(f"{path} is not a whole {path.suffix} file; write one with minibert embed --out.") from None
+        raise ValueError(f"{path} is not a complete {path.suffix} file; write one with minibert embed --out.") from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise ValueError(f"{path} should hold one row of numbers for each text, as minibert embed writes them.")
     return vectors

@@ -96,7 +96,7 @@ class CrossEncoder:
         """Scores of pairs of texts.
 
         Args:
-            pairs: pairs, of which the longer text is cut where both are too long; or a single one.
+            pairs: pairs, whose longer text is cut where the pair is too long; or a single one.
 
         Returns:
             (N,) for a model with one label, (N, labels) for several; without the first axis for a single pair.
@@ -112,7 +112,7 @@ class CrossEncoder:
         return found[0] if single else found
 
     def rank(self, query: str, documents: Sequence[str], top_k: int | None = None) -> list[Ranked]:
-        """Documents by how well they answer a query, best first, equals in the order of the documents.
+        """Documents by how well they answer a query, best first; ties in the order of the documents.
 
         Args:
             query: goes first in each pair.

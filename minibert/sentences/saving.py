@@ -94,7 +94,7 @@ def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Modul
     """The BERT, the poolings and the steps as the format has them: the last layer, and no pooler.
 
     Raises:
-        ValueError: that cannot be.
+        ValueError: the format has no place for them.
     """
     steps, pooling, weights = list(model.steps), model.pooling, model.model.state_dict()
     if len(model.layers) > 1 or model.layer_weights not in (None, [1.0]):
@@ -120,7 +120,7 @@ def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Modul
 
 
 def _without_truncate(steps: Iterable[nn.Module], width: int) -> Iterable[nn.Module]:
-    """The steps; a truncation that others follow is a matrix product, for the format has none there."""
+    """The steps; a truncation before others becomes a matrix product, since the format allows it only at the end."""
     for step in steps:
         if isinstance(step, Truncate):
             kept = min(width, step.dimension)

@@ -26,7 +26,7 @@ METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.float32]:
-    """How alike each vector of `a` and each of `b` are: (n, D) and (m, D) to (n, m).
+    """How similar each vector of `a` and each of `b` are: (n, D) and (m, D) to (n, m).
 
     A single vector (D,) counts as one row. A vector of zeros has the cosine 0 with everything.
 
@@ -44,7 +44,7 @@ def similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.float32]:
 
 
 def pairwise_similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.float32]:
-    """How alike each vector of `a` is to the one of `b` in its place: (n, D) and (n, D) to (n,); see `similarity`."""
+    """How similar each vector of `a` is to the one of `b` in its place: (n, D) and (n, D) to (n,); see `similarity`."""
     left, right = _comparable(a, b, metric)
     if len(left) != len(right):
         raise ValueError(f"pairs need equally many vectors, not {len(left)} and {len(right)}.")
@@ -64,7 +64,7 @@ def nearest(queries: Any, corpus: Any, top: int = 5) -> tuple[NDArray[np.int64],
         top: rows for each query.
 
     Returns:
-        Row numbers and cosines, (n, min(top, N)) each, the most similar first; equals in the order of the corpus.
+        Row numbers and cosines, (n, min(top, N)) each, the most similar first; ties in the order of the corpus.
 
     Raises:
         ValueError: `top` below 1, or vectors of different lengths.
@@ -86,10 +86,10 @@ def nearest(queries: Any, corpus: Any, top: int = 5) -> tuple[NDArray[np.int64],
 
 
 def _best(queries: Tensor, block: Tensor, top: int) -> tuple[Tensor, Tensor]:
-    """The `top` largest products of each query with the rows of a block, and the rows; equals in the block's order.
+    """The `top` largest products of each query with the rows of a block, and the rows; ties in the block's order.
 
     A matrix product rounds the same two vectors differently in another place of the matrix, and topk takes any of
-    several equals. So the product only finds candidates; those are multiplied again one by one, and sorted.
+    several ties. So the product only finds candidates; those are multiplied again one by one, and sorted.
     """
     products = queries @ block.T
     values, columns = products.topk(min(top + 1, len(block)), dim=1)

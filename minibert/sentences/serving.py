@@ -72,7 +72,7 @@ class Batched:
         """The vector (D,) of a text, to come; cancelling the future takes the text out of the queue.
 
         Raises:
-            ValueError: not a string, or a prompt that is not there; other texts are not concerned.
+            ValueError: not a string, or a prompt that does not exist; other texts are not affected.
             BusyError: `max_pending` texts are waiting.
             RuntimeError: it has been closed.
         """
@@ -81,7 +81,7 @@ class Batched:
     def submit_all(
         self, texts: Sequence[str], *, prompt: str | None = None, prompt_name: str | None = None
     ) -> list[Future[Vector]]:
-        """As `submit` for several texts, of which all wait or, when there is an error, none."""
+        """As `submit` for several texts, all of which wait or, when there is an error, none."""
         requests = [
             _Request(text, *self._tokenize(text, prompt, prompt_name), Future[Vector]())  # in the caller's thread
             for text in texts
@@ -109,7 +109,7 @@ class Batched:
         return len(self._waiting)
 
     def close(self) -> None:
-        """Takes no more texts, and returns when those that wait have their vectors."""
+        """Accepts no more texts, and returns when those that wait have their vectors."""
         with self._changed:
             self._closed = True
             self._changed.notify()

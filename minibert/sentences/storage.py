@@ -126,7 +126,7 @@ class Location:
 
     @contextmanager
     def replacing(self) -> Iterator[Path]:
-        """A path on this machine, whose file is here when the block ends well; see `minibert.files.replacing`."""
+        """A path on this machine, whose file is here when the block succeeds; see `minibert.files.replacing`."""
         if self.fs is None:
             with replacing(self.path) as temporary:
                 yield temporary

@@ -70,7 +70,7 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
     Args:
         t: the trace of a model with an MLM head.
         k: how many of the best words.
-        words: only the first so many of the vocabulary, where that was rounded up beyond the tokenizer's.
+        words: only the first this many of the vocabulary, where that was rounded up beyond the tokenizer's.
 
     Returns:
         Probabilities and ids, (layers + 1, batch, seq, k) each; the embeddings come first.
@@ -186,19 +186,19 @@ def integrated_gradients(
 ) -> tuple[Tensor, Tensor]:
     """What each token adds to a number that the model computes (Sundararajan et al. 2017).
 
-    The gradient with respect to the word embeddings, averaged on the straight way from a baseline to the text by
-    Gauss-Legendre quadrature, times the way.
+    The gradient with respect to the word embeddings, averaged along the straight path from a baseline to the text
+    by Gauss-Legendre quadrature, times that path.
 
     Args:
         model: any minibert model, in eval mode.
         batch: what to call it with; `input_ids` (batch, seq).
         target: the number, from the model's output to (batch,), such as `lambda out: out.logits[:, 1]`.
-        steps: points on the way.
+        steps: points on the path.
         baseline_ids: (batch, seq). None: [PAD] in place of every token but the first and the last that is no padding.
 
     Returns:
-        The attributions (batch, seq), and what their sum lacks of `target(text) - target(baseline)`, (batch,): near 0
-        when `steps` are enough.
+        The attributions (batch, seq), and by how much their sum falls short of `target(text) - target(baseline)`,
+        (batch,): near 0 when `steps` are enough.
     """
     ids, rest = batch["input_ids"], {name: values for name, values in batch.items() if name != "input_ids"}
     if baseline_ids is None:
@@ -269,7 +269,7 @@ def patching_sweep(
 
 
 def cka(x: Tensor, y: Tensor) -> float:
-    """How alike two sets of states are, up to rotation and scale: linear CKA (Kornblith et al. 2019, section 3).
+    """How similar two sets of states are, up to rotation and scale: linear CKA (Kornblith et al. 2019, section 3).
 
     Args:
         x: (n, hidden), such as the states of n tokens after one layer.
@@ -296,7 +296,7 @@ def linear_probe(train: Tensor, train_labels: Tensor, test: Tensor, test_labels:
         decay: factor of the squared weights that are added to the loss.
 
     Returns:
-        The share of `test` that is classified rightly; compare it with that of the most frequent class.
+        The share of `test` that is classified correctly; compare it with that of the most frequent class.
     """
     mean, spread = train.mean(dim=0), train.std(dim=0) + 1e-6
     x, classes = ((train - mean) / spread).detach(), int(max(train_labels.max(), test_labels.max())) + 1

@@ -33,7 +33,7 @@ def plot_attention(tokens: Sequence[str], probabilities: Tensor, title: str = "A
     Args:
         tokens: the tokens of the sequence.
         probabilities: of one layer and one sequence, (heads, seq, seq), or of one head, (seq, seq).
-        title: what stands above, such as "Attention of layer 3".
+        title: the heading, such as "Attention of layer 3".
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -62,7 +62,7 @@ def plot_attention(tokens: Sequence[str], probabilities: Tensor, title: str = "A
 
 
 def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> Figure:
-    """How far each token moves: the cosine of what goes into each layer, counted from 0, and what comes out of it.
+    """How far each token moves: the cosine between the input and the output of each layer, counted from 0.
 
     Args:
         tokens: the tokens of the sequence.
@@ -100,7 +100,7 @@ def plot_pca(
         labels: what to write beside each point.
         vectors: (n, hidden), n of 3 or more.
         groups: a name for each point; points of one name share a colour, which the legend explains.
-        title: what stands above.
+        title: the heading.
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.

@@ -36,7 +36,7 @@ class Step:
     Attributes:
         name: readable and unique, such as `layer.0.intermediate`.
         formula: what it is computed from.
-        module: the module at which it is seen; None inside the attention function, which is no module.
+        module: the module at which it is seen; None inside the attention function, which is not a module.
         is_input: it goes into that module rather than coming out of it.
     """
 
@@ -116,7 +116,7 @@ class Trace(Mapping[str, Tensor]):
 
     Raises:
         ValueError: not a model that can be traced, or a packed batch.
-        KeyError: a name that is no step, or one that no call has computed.
+        KeyError: a name that is not a step, or one that no call has computed.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -142,7 +142,7 @@ class Trace(Mapping[str, Tensor]):
 
         Raises:
             KeyError: no such step.
-            ValueError: what is no tensor, number or function.
+            ValueError: neither a tensor nor a number nor a function.
         """
         self._check(name)
         if callable(value):

@@ -52,7 +52,7 @@ class Encoding:
 class BatchEncoding(dict[str, Any]):
     """Rows for the model, `model(**batch)`: lists, or tensors of shape (batch, seq).
 
-    A dict whose values are attributes too (`batch.input_ids`). `batch[0]` and the methods that take a row number
+    A dict whose values are also attributes (`batch.input_ids`). `batch[0]` and the methods that take a row number
     tell where tokens came from, which is worked out when first asked for.
 
     >>> BatchEncoding({"input_ids": [[101, 2293, 102]]}).convert_to_tensors("pt").input_ids.shape
@@ -176,7 +176,7 @@ class BatchEncoding(dict[str, Any]):
             prepend_batch_axis: make a batch of a single row.
 
         Raises:
-            ValueError: rows of different lengths, what is no number, or another `tensor_type`.
+            ValueError: rows of different lengths, what is not a number, or another `tensor_type`.
         """
         if tensor_type not in ("pt", "np", None):
             raise ValueError(f"return_tensors is {tensor_type!r}; it can be 'pt' (PyTorch), 'np' (NumPy) or None.")

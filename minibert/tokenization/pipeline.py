@@ -127,7 +127,7 @@ class Pipeline:
         return tokens
 
     def beginning(self, text: str, count: int) -> str:
-        """The beginning of a long text that has its first `count` tokens, as far as one can tell without the rest.
+        """The beginning of a long text that holds its first `count` tokens, as far as can be told without the rest.
 
         A beginning that ends anywhere has the tokens of the whole text but for its last word, and for what could be
         part of an added token. (Where those are looked for in normalised text, whatever its length, nothing is saved.)

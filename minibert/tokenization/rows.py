@@ -35,7 +35,7 @@ def option(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
 
 
 def check_count(argument: str, value: Any, minimum: int = 0) -> None:
-    """ValueError for what is no whole number of at least `minimum`."""
+    """ValueError for what is not a whole number of at least `minimum`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
         raise ValueError(f"{argument} is {value!r}; it should be a whole number of at least {minimum}.")
 
@@ -97,7 +97,7 @@ def columns_of(text: Any, text_pair: Any, words: bool) -> tuple[list[Any], bool]
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keeps Python's cycle collector from walking the rows again and again while they are made (2/3 of the time)."""
+    """Keeps Python's cycle collector from walking the rows again and again while they are made: 2/3 of the time."""
     paused = gc.isenabled()
     if paused:
         gc.disable()

@@ -99,7 +99,7 @@ class BertTokenizer(TokenizerProtocol):
         added_tokens = options.pop("added_tokens_decoder", None) or added_tokens
         for name in sorted(options.keys() - set(ALL_NAMED)):
             if callable(getattr(self, name, None)):
-                raise AttributeError(f"{name} is a method of BertTokenizer and no argument.")
+                raise AttributeError(f"{name} is a method of BertTokenizer, not an argument.")
             raise ValueError(f"BertTokenizer has no argument {name}.")
         named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | options
         vocab = vocab_file if vocab is None else vocab
@@ -258,7 +258,7 @@ class BertTokenizer(TokenizerProtocol):
             text are (seq).
 
         Raises:
-            ValueError: what is no text, an impossible option, or a limit that cannot be kept.
+            ValueError: something that is not a text, an impossible option, or a limit that cannot be kept.
         """
         if text_target is not None:
             return encode_with_targets(**locals())
@@ -274,7 +274,7 @@ class BertTokenizer(TokenizerProtocol):
             if room < 0:
                 raise ValueError(f"max_length is {max_length}, but the special tokens take {max_length - room}.")
             if pad and max_length % (pad_to_multiple_of or 1):
-                raise ValueError(f"max_length={max_length} is no multiple of {pad_to_multiple_of=}.")
+                raise ValueError(f"max_length={max_length} is not a multiple of {pad_to_multiple_of=}.")
             if not is_split_into_words and not return_overflowing_tokens and self.truncation_side == "right":
                 columns = self._beginnings(columns, room, strategy)
         with collector_paused():

@@ -47,7 +47,7 @@ class Vocabulary:
     Args:
         vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
         special_tokens: the tokens called `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token`, and
-            `bos_token` and `eos_token` if there shall be any.
+            `bos_token` and `eos_token` if there are to be any.
         extra_special_tokens: further special tokens.
         added_tokens: id -> token for added tokens that are known from files.
         name: where it came from, for messages.
@@ -199,7 +199,7 @@ class Vocabulary:
                 setattr(self, name, str(value))
             else:
                 raise ValueError(
-                    f"{name!r} is no special token; they are {', '.join(ALL_NAMED)} and extra_special_tokens."
+                    f"{name!r} is not a special token; they are {', '.join(ALL_NAMED)} and extra_special_tokens."
                 )
             added += self.add_tokens(tokens, special_tokens=True)
         return added
@@ -236,7 +236,7 @@ class Vocabulary:
             tokens = [self._by_id[number] for number in wanted]
         except KeyError as error:
             raise ValueError(
-                f"{error} is no id of this vocabulary, whose {len(self)} tokens have the ids 0 to {max(self._by_id)}."
+                f"{error} is not an id of this vocabulary: its {len(self)} tokens have ids 0 to {max(self._by_id)}."
             ) from None
         return tokens if isinstance(ids, list) else tokens[0]
 

@@ -113,7 +113,7 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not a SQuAD file, no question in it, or an answer that does not stand in its context.
+        ValueError: not a SQuAD file, no question in it, or an answer that is not in its context.
     """
     rows = []
     try:
@@ -125,7 +125,7 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
                     places = [_answer_place(context, *answer) for answer in answers]
                     if None in places:
                         wrong = answers[places.index(None)][0]
-                        raise ValueError(f"{path}: the answer {wrong!r} does not stand in the context of its question.")
+                        raise ValueError(f"{path}: the answer {wrong!r} is not in the context of its question.")
                     texts = [text.strip() for text, _ in answers]
                     rows.append({"question": entry["question"], "context": context, "answers": texts, "starts": places})
     except (KeyError, TypeError, AttributeError) as error:
@@ -134,7 +134,7 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def _answer_place(context: str, text: str, start: int) -> int | None:
-    """Where an answer stands, without white space around it: as near as can be to where it should."""
+    """Where an answer is, without white space around it: as near as possible to where it should be."""
     start += len(text) - len(text.lstrip())
     text = text.strip()
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
@@ -165,7 +165,7 @@ def length(example: Example) -> int:
 
 
 def epoch_order(lengths: Sequence[int], batch_size: int, seed: int, epoch: int, pool: int = 50) -> list[list[int]]:
-    """The batches of an epoch: numbers of examples, shuffled, those of a batch alike in length.
+    """The batches of an epoch: numbers of examples, shuffled, those of a batch similar in length.
 
     Args:
         lengths: tokens of each example.

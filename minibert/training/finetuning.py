@@ -3,7 +3,7 @@
     task = SequenceTask(text="sentence", label="label")
     finetune(task, "minibert-tiny", "train.tsv", "dev.tsv", "out/")
 
-A task says how its files are read, encoded, learnt and measured; four fit into three classes, and those of similarity
+A task says how its files are read, encoded, learned and measured; four fit into three classes, and those of similarity
 into `minibert.training.pairs.SimilarityTask`.
 """
 
@@ -66,8 +66,10 @@ class Task(Protocol):
     def load(self, checkpoint: Path_, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
         """The model in float32, with what the training rows decide about it, and its tokenizer."""
 
-    def examples(self, rows: Sequence[Any], tokenizer: BertTokenizer, config: BertConfig, most: int) -> list[Example]:
-        """Rows as ids and labels, at most `most` tokens each."""
+    def examples(
+        self, rows: Sequence[Any], tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
+        """Rows as ids and labels, at most `max_length` tokens each."""
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The summed loss; an `Objective` of the loop."""
@@ -96,7 +98,7 @@ def finetune(
         dev: file to measure with.
         folder: for the state, the log and the best model.
         options: how to train.
-        max_length: most tokens of an example.
+        max_length: limit of the tokens of an example.
         resume: go on with the run in `folder`.
 
     Returns:
@@ -117,9 +119,10 @@ def finetune(
         model, tokenizer = task.load(checkpoint, train_rows)
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
-    most = model.config.max_position_embeddings
-    if (longest := max(max(text_lengths(example)) for example in [*examples, *dev_examples])) > most:
-        raise ValueError(f"An example has {longest} tokens, but {checkpoint} only {most} positions: max_length={most}.")
+    positions = model.config.max_position_embeddings
+    if (longest := max(max(text_lengths(example)) for example in [*examples, *dev_examples])) > positions:
+        places = f"{checkpoint} only {positions} positions: max_length={positions}"
+        raise ValueError(f"An example has {longest} tokens, but {places}.")
     trainer = Trainer(
         model,
         Examples(examples),
@@ -202,12 +205,12 @@ class SequenceTask(HeadTask):
         return {"id2label": dict(enumerate(labels)), "problem_type": "single_label_classification"}
 
     def examples(
-        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, most: int
+        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
-        """Texts cut to `most` tokens, and the number of the label."""
+        """Texts cut to `max_length` tokens, and the number of the label."""
         texts = [row[self.text] for row in rows]
         pairs = [row[self.pair] for row in rows] if self.pair else None
-        encoded = tokenizer(texts, pairs, truncation=True, max_length=most)
+        encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length)
         labels = [self._label(str(row[self.label]), config) for row in rows]
         return [
             {"input_ids": np.array(ids), "token_type_ids": np.array(segments), "labels": label}
@@ -257,19 +260,19 @@ class TokenTask(HeadTask):
         return {"id2label": dict(enumerate(sorted({tag for _, tags in rows for tag in tags})))}
 
     def examples(
-        self, rows: Sequence[tuple[list[str], list[str]]], tokenizer: BertTokenizer, config: BertConfig, most: int
+        self, rows: Sequence[tuple[list[str], list[str]]], tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
         """Sentences; only first pieces have a label.
 
-        A sentence of more than `most` tokens is read through windows that share a quarter. A word that is in two of
-        them has its label in the first.
+        A sentence of more than `max_length` tokens is read through windows that share a quarter. A word that is in
+        two of them has its label in the first.
         """
         encoded = tokenizer(
             [words for words, _ in rows],
             is_split_into_words=True,
             truncation=True,
-            max_length=most,
-            stride=max(0, min(most // 4, most - 3)),
+            max_length=max_length,
+            stride=max(0, min(max_length // 4, max_length - 3)),
             return_overflowing_tokens=True,
         )
         examples = []
@@ -306,7 +309,7 @@ class TokenTask(HeadTask):
 
 @dataclass(frozen=True)
 class AnswerTask(HeadTask):
-    """Where in a text the answer to a question stands, from files in SQuAD format (paper, sections 4.2 and 4.3).
+    """Where in a text the answer to a question is, from files in SQuAD format (paper, sections 4.2 and 4.3).
 
     A text that is too long is read through windows. A window without the answer has [CLS] for one, and so has every
     window of a question that cannot be answered.
@@ -332,7 +335,7 @@ class AnswerTask(HeadTask):
         return {}
 
     def examples(
-        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, most: int
+        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
         """Windows, with the place of the first answer and that of every token in the context (-1 in the question).
 
@@ -341,14 +344,14 @@ class AnswerTask(HeadTask):
         """
         questions = [row["question"] for row in rows]
         lengths = [len(ids) + 1 for ids in tokenizer(questions, verbose=False)["input_ids"]]  # [SEP] at the end, too
-        if (room := most - max(lengths)) < 1:
+        if (room := max_length - max(lengths)) < 1:
             question = questions[lengths.index(max(lengths))]
-            raise ValueError(f"max_length is {most}, but with the question {question!r} that is no room for a context.")
+            raise ValueError(f"max_length={max_length} leaves no room for a context beside the question {question!r}.")
         encoded = tokenizer(
             questions,
             [row["context"] for row in rows],
             truncation="only_second",
-            max_length=most,
+            max_length=max_length,
             stride=min(self.stride, room // 2),
             return_overflowing_tokens=True,
             return_offsets_mapping=True,

@@ -74,7 +74,7 @@ def linear_schedule(
 
 
 class Trainer:
-    """Trains a model and keeps all that is needed to go on after any interruption.
+    """Trains a model and keeps all that is needed to resume after any interruption.
 
     Args:
         model: trained in place; moved to this process's device.
@@ -325,7 +325,7 @@ class Trainer:
                 writer.add_scalar(name, value, entry["step"])
 
     def _clean(self) -> None:
-        """Takes back what was logged after the state was saved, for those steps are made again; and half a state."""
+        """Removes what was logged after the state was saved, as those steps are repeated, and a half-written line."""
         path = self.folder / LOG_FILE
         if self.processes.rank > 0:
             return
@@ -335,7 +335,7 @@ class Trainer:
         steps = [logged_step(line) for line in lines]
         if None in steps[:-1]:  # the last line may be half-written
             number = steps.index(None) + 1
-            raise ValueError(f"{path}, line {number} is damaged: mend it or delete it, then start with --resume again.")
+            raise ValueError(f"{path}, line {number} is damaged: repair or delete it, then start with --resume again.")
         kept = [line for line, step in zip(lines, steps, strict=True) if step is not None and step <= self.step]
         with replacing(path) as temporary:
             temporary.write_bytes(b"".join(line + b"\n" for line in kept))

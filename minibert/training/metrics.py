@@ -11,7 +11,7 @@ from minibert.extras import need
 
 
 def check() -> None:
-    """ImportError when a library that measures is not installed."""
+    """ImportError when a library that computes a score is not installed."""
     for module in ("scipy.stats", "sklearn.metrics", "seqeval.metrics"):
         need(module, "train", "Measuring")
 

@@ -20,11 +20,11 @@ class TrainingOptions:
         batch_size: examples of an update, over all processes and forwards.
         learning_rate: of AdamW at its highest.
         warmup: share of the steps in which the learning rate rises from 0; it then falls to 0, both in a line.
-        decay_steps: the learning rate falls only in the last so many steps and stands still before, so that a run can
+        decay_steps: the learning rate falls in this many last steps only and is constant before, so that a run can
             be given its end while it goes (Hu et al. 2024, MiniCPM, section 4); None: from the warm-up on.
         weight_decay: of AdamW, for all weights but biases and LayerNorms.
         max_grad_norm: gradients are scaled down to this norm.
-        tokens_per_forward: most tokens that one forward takes; None: the whole batch.
+        tokens_per_forward: limit of the tokens of one forward; None: the whole batch.
         packed: sequences in a row without padding; False pads, as `BertForQuestionAnswering` needs.
         bf16: compute in bfloat16 where that is safe (autocast).
         exact: compute as a plain loop does, bit for bit, and not with faster products and dropout.

@@ -82,7 +82,7 @@ class SimilarityTask:
         max_score: scores are divided by it, and then lie between -1 and 1.
         dev_score: column of the similarity in the file to measure with, if that holds scored pairs although the
             training file does not.
-        matryoshka: the loss is also that of the first so many numbers of each vector (Kusupati et al. 2022).
+        matryoshka: the loss also counts the first so many numbers of each vector alone (Kusupati et al. 2022).
         pooling: of the embedder; None follows the checkpoint.
         columns: names of the columns, for files without a header line.
         delimiter: see `read_table`.
@@ -142,16 +142,16 @@ class SimilarityTask:
         raise ValueError(f"{place} should be a number{limit or ' of -1 to 1 (pass the highest score)'}, not {value!r}.")
 
     def examples(
-        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, most: int
+        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
-        """The texts of each row one after the other, each cut to `most` tokens; `texts` tells equal ones."""
+        """The texts of each row one after the other, each cut to `max_length` tokens; `texts` tells equal ones."""
         # scored pairs to measure with have no negatives
         names = [name for name in (self.anchor, self.positive, *self.negatives) if name in rows[0]]
         known: dict[str, int] = {}
         columns = []
         for name in names:
             texts = [row[name] for row in rows]
-            ids = tokenizer(texts, truncation=True, max_length=most)["input_ids"]
+            ids = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
             columns.append([(own, known.setdefault(text, len(known))) for own, text in zip(ids, texts, strict=True)])
         examples = []
         for row, parts in zip(rows, zip(*columns, strict=True), strict=True):

@@ -109,7 +109,7 @@ def sentence_pairs(
 
     Args:
         documents: at least two.
-        max_tokens: most tokens of both texts together.
+        max_tokens: limit of the tokens of both texts together.
         rng: where the choices come from.
 
     Returns:
@@ -194,7 +194,7 @@ class PretrainingData:
     Args:
         documents: see `encode_documents`.
         tokenizer: names the special tokens.
-        max_length: most tokens of an example, special tokens counted.
+        max_length: limit of the tokens of an example, special tokens counted.
         next_sentence: make pairs and their labels.
         mask_probability: see `Masking`.
         whole_words: see `Masking`.

@@ -109,9 +109,9 @@ class Parallel:
         else:
             yield
 
-    def clip_gradients(self, most: float) -> float:
+    def clip_gradients(self, max_norm: float) -> float:
         """Scales the gradients down to this norm; returns what it was."""
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), most)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
         return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:

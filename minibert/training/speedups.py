@@ -104,7 +104,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tens
 
 
 def word_loss(logits: Tensor, labels: Tensor, soft: Tensor | None = None, soft_share: float = 0.0) -> Tensor:
-    """Summed cross entropy; `logits` are no more afterwards, their memory holds the gradient.
+    """Summed cross entropy; `logits` are gone afterwards: their memory holds the gradient.
 
     Args:
         logits: (words, vocab), not used for anything else.

@@ -1,4 +1,4 @@
-"""What a run leaves in its folder, and whether it is whole: the state to go on from, and the log."""
+"""What a run leaves in its folder, and whether it is undamaged: the state to resume from, and the log."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def check_parts(path: Path) -> None:
 
     Raises:
         ValueError: a part is not as it was written.
-        zipfile.BadZipFile: not a whole zip file.
+        zipfile.BadZipFile: not a complete zip file.
     """
     with zipfile.ZipFile(path) as file:
         if broken := file.testzip():
-            raise ValueError(f"the checksum of its part {broken} is another")
+            raise ValueError(f"the checksum of its part {broken} does not match")
 
 
 def read_state(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A vocabulary file from text; how it is learned stands in `minibert.tokenization.learning`."""
+"""A vocabulary file from text; how it is learned is in `minibert.tokenization.learning`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def train_vocabulary(
         folder: made when it does not exist.
         vocab_size: upper limit of the vocabulary's size, special tokens counted.
         lowercase: lower-case the text and strip its accents first; leave it off for Korean, whose syllables
-            that would take apart.
-        min_frequency: a piece must be found so often.
+            it would take apart.
+        min_frequency: how often a piece must occur.
 
     Raises:
         ImportError: `tokenizers` is not installed.

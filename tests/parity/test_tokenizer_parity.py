@@ -418,7 +418,7 @@ def test_known_differences(minilm: str, tmp_path: Path) -> None:
         ours("a b c", max_length=1, truncation=True)
     # ids outside the vocabulary are None or left out there and an error here
     assert theirs.convert_ids_to_tokens(99999) is None
-    with pytest.raises(ValueError, match="99999 is no id of this vocabulary"):
+    with pytest.raises(ValueError, match="99999 is not an id of this vocabulary"):
         ours.decode([101, 99999])
     # no room for any text: padding reaches the overflow rows, too, so that they make a tensor
     none = {"max_length": 2, "truncation": True, "padding": True, "return_overflowing_tokens": True}

@@ -111,7 +111,7 @@ def test_null_rows_of_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.parquet", b"PAR1 nothing", "a.parquet is no whole parquet file"),
+        ("a.parquet", b"PAR1 nothing", "a.parquet is not a complete parquet file"),
         ("a.csv", b"id;body\n1;x\n", "has no column 'text'; its columns are id;body"),
         ("a.csv", b'text\n"open\n', "line 2: unexpected end of data"),
         ("a.txt.gz", b"\x1f\x8b\x08 and no more", r"a\.txt\.gz is damaged \("),

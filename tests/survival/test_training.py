@@ -143,7 +143,7 @@ def test_a_damaged_log_is_named(tmp_path: Path, line: bytes) -> None:
     lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
     lines[1] = line
     (tmp_path / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(ValueError, match=r"log\.jsonl, line 2 is damaged: mend it or delete it, then start with --res"):
+    with pytest.raises(ValueError, match=r"log\.jsonl, line 2 is damaged: repair or delete it, then start with --res"):
         trainer(tmp_path, resume=True, steps=6).run()
 
 

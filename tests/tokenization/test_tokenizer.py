@@ -341,7 +341,7 @@ def test_lone_surrogates(tokenizer: BertTokenizer, text: str) -> None:
         ({"max_length": 5, "truncation": "only_second"}, "text 0 is too long and has no second text"),
         (
             {"max_length": 6, "truncation": True, "padding": True, "pad_to_multiple_of": 4},
-            "max_length=6 is no multiple of",
+            "max_length=6 is not a multiple of",
         ),
     ],
 )
@@ -368,9 +368,7 @@ def test_ids_outside_the_vocabulary(tokenizer: BertTokenizer) -> None:
     for call in (tokenizer.decode, tokenizer.convert_ids_to_tokens):
         for ids in ([CLS, 15], [-100], 15, torch.tensor([15]), [[CLS], [15]]):
             if call == tokenizer.decode or not isinstance(ids, list) or not isinstance(ids[0], list):
-                with pytest.raises(
-                    ValueError, match="is no id of this vocabulary, whose 15 tokens have the ids 0 to 14"
-                ):
+                with pytest.raises(ValueError, match="is not an id of this vocabulary: its 15 tokens have ids 0 to 14"):
                     call(ids)
 
 
@@ -469,7 +467,7 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
     row = tokenizer("i <name> <NAME>", add_special_tokens=False)["input_ids"]
     assert row[:2] == [I, 16] and row[2:] == [UNK] * 3  # as written only
     assert tokenizer.decode(row, skip_special_tokens=True) == "i"
-    with pytest.raises(ValueError, match="'masc_token' is no special token; they are bos_token, .* and extra"):
+    with pytest.raises(ValueError, match="'masc_token' is not a special token; they are bos_token, .* and extra"):
         tokenizer.add_special_tokens({"masc_token": "x"})
     assert tokenizer.added_tokens_decoder[15] == AddedToken("Seoul")
 

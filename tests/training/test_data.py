@@ -135,5 +135,5 @@ def test_an_answer_is_looked_for_where_it_should_be(tmp_path: Path) -> None:
     assert rows(" Ann ", 8)[0]["starts"] == [9] and rows(" Ann ", 8)[0]["answers"] == ["Ann"]
     assert rows("Ann", 1)[0]["starts"] == [0] and rows("Ann", 7)[0]["starts"] == [9]
     assert rows("", -1)[0]["answers"] == []
-    with pytest.raises(ValueError, match=r"squad\.json: the answer 'Bob' does not stand in the context"):
+    with pytest.raises(ValueError, match=r"squad\.json: the answer 'Bob' is not in the context"):
         rows("Bob", 0)

@@ -237,7 +237,7 @@ def test_the_loss_of_answers_does_not_depend_on_padding(checkpoint: str, tmp_pat
 def test_a_question_that_leaves_no_room(checkpoint: str, tmp_path: Path) -> None:
     rows = AnswerTask().read(write_squad(tmp_path / "a.json", 3, 0))
     tokenizer = BertTokenizer.from_pretrained(checkpoint)
-    with pytest.raises(ValueError, match=r"max_length is 6, but with the question 'who sat\?' that is no room"):
+    with pytest.raises(ValueError, match=r"max_length=6 leaves no room for a context beside the question 'who sat\?'"):
         AnswerTask().examples(rows, tokenizer, tiny_config(), 6)
     assert max(map(length, AnswerTask().examples(rows, tokenizer, tiny_config(), 7))) == 7  # the stride gives way
 

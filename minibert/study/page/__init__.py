@@ -2,7 +2,7 @@
 
 The page is put together from the files beside this one. It asks the network for nothing, and its content security
 policy lets no other script run than its own. A model of up to 16.5 million parameters lives in the page: there its text
-can be edited, tokens masked, heads switched off. Of a larger one the page shows a photograph, the numbers of one text.
+can be edited, tokens masked, heads switched off. Of a larger one the page shows a snapshot, the numbers of one text.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def page_data(
     """
     _check_length(pad_to)
     if not text.strip():
-        raise ValueError("there is no text to show: pass one with at least one character that is no white space.")
+        raise ValueError("there is no text to show: pass one with at least one character that is not white space.")
     count = len(tokenizer(text, pair)["input_ids"])
     if count > MAX_TOKENS:
         raise ValueError(f"the text has {count} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter one.")

@@ -24,7 +24,7 @@ _SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_no
 
 
 def can_live(model: Any) -> bool:
-    """Whether a model is small enough to be put into the page; larger ones are shown as a photograph."""
+    """Whether a model is small enough to be put into the page; larger ones are shown as a snapshot."""
     return int(model.num_parameters()) <= MAX_PARAMETERS and model.config.hidden_act in ACTIVATIONS
 
 
@@ -93,7 +93,7 @@ def compute(
     """The trace of one text and its encoding; arguments as in `run`.
 
     Raises:
-        ValueError: the text has more than `pad_to` tokens, or a place to mask that is none.
+        ValueError: the text has more than `pad_to` tokens, or a place to mask that does not exist.
     """
     encoding = tokenizer(text, pair, return_offsets_mapping=True)
     if pad_to is not None:
