@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
-from minibert.tokenization.unicode import CJK_OR_DROPPED, combining, decompose, kind, lower
+from minibert.tokenization.unicode import CJK, combining, decompose, kind, lower
 
 Chars = list[tuple[str, int]]  # characters, each with the position in the text that it came from
 
@@ -148,7 +148,7 @@ class BasicTokenizer:
         """
         if self._plain.fullmatch(text):
             return (text.lower() if self.do_lower_case else text), range(len(text))
-        if not self._changes_letters and text.isprintable() and not CJK_OR_DROPPED.search(text):
+        if not self._changes_letters and text.isprintable() and "\ufffd" not in text and not CJK.search(text):
             return text, range(len(text))  # nothing to drop and no white space but " "
         if _SURROGATE.search(text):
             raise ValueError(

@@ -23,9 +23,7 @@ def _char_class(ranges: str) -> re.Pattern[str]:
 
 
 # ideographs are words of their own; not Hangul and kana, which are written in words
-_CJK_RANGES = "3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F"
-_CJK = _char_class(_CJK_RANGES)
-CJK_OR_DROPPED = _char_class(f"{_CJK_RANGES} FFFD")  # what is not a letter among printable characters beyond ASCII
+CJK = _char_class("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
 
 # characters that have a category only since Unicode 9; those in the ranges that still have none are letters either way
 _LATER_CATEGORY = _char_class(
@@ -69,7 +67,7 @@ def kind(char: str) -> str:
         return "letter"
     if category in ("Cc", "Cf", "Co") or char == "\ufffd":
         return "dropped"
-    if _CJK.match(char):
+    if CJK.match(char):
         return "cjk"
     if category == "Mn":
         return _CHANGED_CATEGORY.get(char, "mark")
