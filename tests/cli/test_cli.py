@@ -111,7 +111,7 @@ def test_convert_draws_nothing_and_writes_all_or_nothing(
         tmp_path / "old" / "model.safetensors",
     )
     code, _, err = run(capsys, "convert", "--model", str(tmp_path / "old"), str(tmp_path / "newer"))
-    assert code == 1 and "is no whole BertForSequenceClassification: it lacks bert.pooler" in err
+    assert code == 1 and "is not a complete BertForSequenceClassification: it lacks bert.pooler" in err
     assert not (tmp_path / "newer").exists()
 
 

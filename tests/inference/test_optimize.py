@@ -254,7 +254,7 @@ def test_what_an_optimised_model_cannot_do() -> None:
         fast(inputs_embeds=vectors)
     assert not any(parameter.requires_grad for parameter in fast.parameters())
     assert fast.to("cpu").float().eval() is fast  # nothing to do is fine
-    with pytest.raises(ValueError, match="stays where and as it was made: move the original, then optimize"):
+    with pytest.raises(ValueError, match="cannot be moved or cast: do so with the original, then optimize"):
         fast.half()
 
 

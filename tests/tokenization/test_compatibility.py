@@ -53,7 +53,7 @@ def test_where_files_lie(folder: Path) -> None:
 
 
 def test_a_method_is_no_argument() -> None:
-    with pytest.raises(AttributeError, match="add_special_tokens is a method of BertTokenizer and no argument"):
+    with pytest.raises(AttributeError, match="add_special_tokens is a method of BertTokenizer, not an argument"):
         BertTokenizer(WORDS, add_special_tokens=True)
 
 
