@@ -170,6 +170,7 @@ def embed(
     options = {**options, **({"device": "cuda"} if gpus else {}), "name": options["model"]}
     del options["model"]
     work = {"target": target, "column": column, "id_column": id_column, "threads": threads}
+    # Ray does a part again whose machine is lost, as often as that happens; an exception ends the run
     results = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         embed_parts,
         fn_kwargs={**work, "encoding": encoding, "loading": options},
@@ -177,7 +178,6 @@ def embed(
         compute=ray.data.TaskPoolStrategy(size=workers),
         num_cpus=threads,
         num_gpus=gpus or None,
-        max_retries=-1,  # of parts whose machine is lost; an exception ends the run
     )
     with tqdm(total=count, initial=count - len(todo), unit=" parts") as progress:
         for row in results.iter_rows():
