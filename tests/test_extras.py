@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +65,31 @@ def test_without_the_other_package_nothing_is_said(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert extras.other_package() == ""
+
+
+@pytest.mark.parametrize(("installed_last", "code"), [("ours", 0), ("theirs", 1)])
+def test_both_packages_in_one_environment(installed_last: str, code: int, tmp_path: Path) -> None:
+    """Files of the other minibert (0.2.2) lie among ours; of files that both have, those installed last stay."""
+    package = tmp_path / "minibert"
+    package.mkdir()
+    for path in Path(minibert.__file__).parent.iterdir():
+        (package / path.name).symlink_to(path)
+    for name in ("activations", "configuration", "modules"):  # theirs alone
+        (package / f"{name}.py").write_text("raise ImportError('no module of ours')")
+    if installed_last == "theirs":
+        for name in ("__init__", "attention", "embeddings"):
+            (package / f"{name}.py").unlink()
+            (package / f"{name}.py").write_text("class Attention: ...")
+    (tmp_path / "minibert-0.2.2.dist-info").mkdir()
+    (tmp_path / "minibert-0.2.2.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: minibert\nVersion: 0.2.2\n"
+    )
+    command = [sys.executable, "-m", "minibert", "tokenize", "I love Korea"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert run.returncode == code, run.stderr
+    if code:
+        assert run.stderr.startswith("minibert cannot start. Another package called minibert (0.2.2) is installed")
+        assert run.stderr.count("\n") == 1 and "pip uninstall minibert minibert-torch" in run.stderr
+    else:
+        assert "korea" in run.stdout and not run.stderr

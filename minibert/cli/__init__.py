@@ -44,6 +44,11 @@ EXAMPLES = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if not hasattr(minibert, "__version__"):  # installed after us, another package has put its __init__.py there
+        from minibert.extras import other_package
+
+        print(f"minibert cannot start.{other_package()}", file=sys.stderr)
+        return 1
     parser = build_parser()
     commands = commands_of(parser)
     if not arguments:
