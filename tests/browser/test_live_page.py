@@ -6,6 +6,7 @@ import contextlib
 import io
 import lzma
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import minibert
 from minibert.study import page as study_page
 from minibert.study.page import live, page_data, render, run, write_page
 from minibert.study.trace import trace
+from minibert.tokenization.coverage import coverage_warning
 
 pytestmark = pytest.mark.browser
 
@@ -310,6 +312,33 @@ EDITS = """async (text) => {
   }
   return times;
 }"""
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_a_script_that_the_model_never_saw_is_named(browser: Any, english: Path, language: str) -> None:
+    """The same sentence as the command's, as soon as such a text is typed; in Korean with the same numbers."""
+    tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
+    texts = [
+        "나는 한국을 사랑합니다.",
+        "🎉🎉🎉 🎊",
+        "北京欢迎你们大家",
+        "Привет, как твои дела сегодня?",
+        "Café naïve",
+        "I love Korea",
+        "나",
+    ]
+    with Opened(browser, english, language=language) as opened:
+        for text in texts:
+            opened.page.fill("#edit", text)
+            opened.settle()
+            said, expected = opened.page.inner_text("#coverage"), coverage_warning(tokenizer, text)
+            if language == "en":
+                assert said == expected
+            else:
+                assert sorted(re.findall(r"\d+", said)) == sorted(re.findall(r"\d+", expected)) and "pieces" not in said
+        opened.page.fill("#edit-pair", texts[0])
+        opened.settle()
+        assert ("한글" if language == "ko" else "Hangul") in opened.page.inner_text("#coverage")
 
 
 def test_rounded_weights_are_those_of_the_page() -> None:

@@ -13,32 +13,32 @@ const tensor = (shape, data = new Float32Array(shape.reduce((a, b) => a * b, 1))
 
 // ---------------------------------------------------------------- four operations
 
-/** x W^T + b for every row of x: (seq, in) to (seq, out), with W (out, in) as PyTorch keeps it. */
+/**
+ * x W^T + b for every row of x: (seq, in) to (seq, out), with W (out, in) as PyTorch keeps it.
+ *
+ * Two rows of W meet four tokens at once, so that each number is fetched once for several products; where fewer are left,
+ * the last one is computed again and again, which is quicker than one at a time.
+ */
 function linear(x, weight, bias) {
   const [seq, size] = x.shape, out = weight.shape[0], y = tensor([seq, out]);
   const X = x.data, W = weight.data, Y = y.data;
-  for (let o = 0; o < out; o++) {
-    const w = o * size, b = bias ? bias.data[o] : 0;
-    let s = 0;
-    for (; s + 4 <= seq; s += 4) { // four tokens at once, so that each weight is fetched once for all of them
-      const x0 = s * size, x1 = x0 + size, x2 = x1 + size, x3 = x2 + size;
-      let sum0 = b, sum1 = b, sum2 = b, sum3 = b;
+  for (let o = 0; o < out; o += 2) {
+    const p = Math.min(o + 1, out - 1), v = o * size, w = p * size, [b, c] = bias ? [bias.data[o], bias.data[p]] : [0, 0];
+    for (let s = 0; s < seq; s += 4) {
+      const s1 = Math.min(s + 1, seq - 1), s2 = Math.min(s + 2, seq - 1), s3 = Math.min(s + 3, seq - 1);
+      const x0 = s * size, x1 = s1 * size, x2 = s2 * size, x3 = s3 * size;
+      let b0 = b, b1 = b, b2 = b, b3 = b, c0 = c, c1 = c, c2 = c, c3 = c;
       for (let i = 0; i < size; i++) {
-        const weight = W[w + i];
-        sum0 += X[x0 + i] * weight;
-        sum1 += X[x1 + i] * weight;
-        sum2 += X[x2 + i] * weight;
-        sum3 += X[x3 + i] * weight;
+        const vi = W[v + i], wi = W[w + i];
+        b0 += X[x0 + i] * vi, c0 += X[x0 + i] * wi;
+        b1 += X[x1 + i] * vi, c1 += X[x1 + i] * wi;
+        b2 += X[x2 + i] * vi, c2 += X[x2 + i] * wi;
+        b3 += X[x3 + i] * vi, c3 += X[x3 + i] * wi;
       }
-      Y[s * out + o] = sum0;
-      Y[(s + 1) * out + o] = sum1;
-      Y[(s + 2) * out + o] = sum2;
-      Y[(s + 3) * out + o] = sum3;
-    }
-    for (; s < seq; s++) {
-      let sum = b;
-      for (let i = 0; i < size; i++) sum += X[s * size + i] * W[w + i];
-      Y[s * out + o] = sum;
+      Y[s * out + o] = b0, Y[s * out + p] = c0;
+      Y[s1 * out + o] = b1, Y[s1 * out + p] = c1;
+      Y[s2 * out + o] = b2, Y[s2 * out + p] = c2;
+      Y[s3 * out + o] = b3, Y[s3 * out + p] = c3;
     }
   }
   return y;
@@ -224,13 +224,15 @@ class Bert {
     const logits = linear(transformed, decoder, this.parameter("cls.predictions.bias")), size = logits.shape[1];
     return Array.from({ length: states.shape[0] }, (_, s) => {
       const row = logits.data.subarray(s * size, (s + 1) * size), best = [];
-      softmax(row);
       for (let id = 0; id < count; id++) {
         if (best.length === k && row[id] <= best[k - 1][1]) continue;
-        best.splice(best.findLastIndex(([, share]) => share >= row[id]) + 1, 0, [id, row[id]]);
+        best.splice(best.findLastIndex(([, logit]) => logit >= row[id]) + 1, 0, [id, row[id]]);
         best.length = Math.min(best.length, k);
       }
-      return best;
+      const largest = best[0][1];
+      let sum = 0; // the softmax, written down for the best alone
+      for (let id = 0; id < size; id++) sum += Math.exp(row[id] - largest);
+      return best.map(([id, logit]) => [id, Math.exp(logit - largest) / sum]);
     });
   }
 }

@@ -30,6 +30,24 @@ function rollout(layer) {
   });
 }
 
+const SCRIPTS = { Hangul: "Hangul", Han: "Chinese", Hiragana: "Japanese", Katakana: "Japanese" };
+for (const name of ["Cyrillic", "Greek", "Arabic", "Hebrew", "Thai", "Devanagari", "Latin"]) SCRIPTS[name] = name;
+const MIN_PIECES = 4; // a text of one or two letters is no sign of anything
+
+/** A sentence where a text falls into single letters or unknown pieces, as minibert.tokenization.coverage has it. */
+function coverage(text, which) {
+  const pieces = tokens.filter((token) => token.type === which && (token.piece === "[UNK]" || !SPECIAL.test(token.piece)));
+  const unknown = pieces.filter((token) => token.piece === "[UNK]").length;
+  const letters = pieces.filter((token) => /^\p{L}$/u.test(token.piece.replace(/^##/, ""))).length;
+  const foreign = Array.from(text).filter((char) => char > "\u007f");
+  if (!foreign.length) return "";
+  if (2 * unknown > pieces.length) return t("coverage.unknown", { unknown, count: pieces.length, token: "[UNK]" });
+  if (pieces.length < MIN_PIECES || 2 * letters <= pieces.length) return "";
+  const counts = Object.keys(SCRIPTS).map((name) => [name, foreign.filter((char) => RegExp(`\\p{Script=${name}}`, "u").test(char)).length]);
+  const [script] = counts.reduce((best, next) => (next[1] > best[1] ? next : best));
+  return t("coverage.letters", { letters, count: pieces.length, script: t(`script.${SCRIPTS[script]}`) });
+}
+
 const wordPlaces = () => tokens.map((_, i) => i).filter((i) => !/^\[(CLS|SEP|PAD)\]$/.test(piece(i)));
 
 /** What a head does on this text (Clark et al. 2019): {name, share}; name null when no pattern takes half its attention. */

@@ -65,6 +65,7 @@ function drawFrame() {
   for (const item of document.querySelectorAll("[data-t]")) item.textContent = t(item.dataset.t);
   for (const item of document.querySelectorAll("[data-label]")) item.setAttribute("aria-label", t(item.dataset.label));
   for (const name of CHOSEN) for (const button of buttonsOf(name)) button.setAttribute("aria-pressed", button.dataset[name] === state[name]);
+  $("coverage").textContent = shown.texts.map(coverage).find(Boolean) ?? "";
   const written = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, size.toLocaleString("en")]));
   $("model").replaceChildren(element("b", page.name), ` · ${t("summary", written)}`);
   for (const name of SECTIONS) {
