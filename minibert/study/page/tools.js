@@ -195,7 +195,7 @@ class HeatMap {
   draw() {
     const now = (this.now = this.plan()), { rows, cols } = now;
     const room = this.canvas.parentElement.clientWidth, top = now.colLabel ? now.top ?? 16 : 0;
-    const left = Math.min(now.left ?? 84, Math.max(room * 0.28, 64)), [minWidth, minHeight] = now.smallest ?? [16, 16];
+    const left = Math.min(now.left ?? 84, Math.max(room * 0.33, 64)), [minWidth, minHeight] = now.smallest ?? [16, 16];
     const area = { left, top };
     if (now.square) area.width = area.height = Math.max(Math.min(room - left, now.space - top, cols * 64), cols * minWidth);
     else {
