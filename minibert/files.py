@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import copy
+import difflib
 import glob
 import json
 import os
@@ -176,7 +177,8 @@ class Source:
             return None
         except (errors.HfHubHTTPError, OSError) as error:
             why = f"Could not get {filename} of {name!r} from the Hub: {str(error).splitlines()[0]}"
-        raise FileNotFoundError(why)
+        near = difflib.get_close_matches(name, [folder.name for folder in BUNDLED_MODELS.iterdir()], n=1, cutoff=0.8)
+        raise FileNotFoundError(why + "".join(f" Did you mean {model}?" for model in near))
 
     def _hub_answers(self) -> bool:
         """Whether it takes a connection; where none is to be had, huggingface_hub tries for half a minute."""

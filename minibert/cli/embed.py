@@ -51,11 +51,11 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    texts = texts_of(options)  # before what is slow to import: nothing may have been given
     from minibert.inference.progress import Progress, is_watched
     from minibert.sentences.corpus import encode_corpus, encode_file
     from minibert.sentences.vectors import json_line, numbers
 
-    texts = texts_of(options)
     # torchrun tells each of its processes its number and how many there are
     try:
         rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)

@@ -111,8 +111,8 @@ def finetune(
     options = replace(options or TrainingOptions(), **task.fixed)
     if not resume:
         check_new(folder)
-    metrics.check()  # now, and not after an epoch
     train_rows, dev_rows = task.read(train), task.read(dev, dev=True)
+    metrics.check()  # now, and not after an epoch
     torch.manual_seed(options.seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*newly initialised: train before")  # a new head is the point

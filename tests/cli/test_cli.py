@@ -126,7 +126,7 @@ def test_the_model_is_named_once(capsys: pytest.CaptureFixture[str], minilm: str
     ("arguments", "code", "message"),
     [
         (["tokenize", "--model", "/no/such", "hi"], 1, "minibert tokenize: Checkpoint '/no/such' is not a folder"),
-        (["tokenize", "--model", "{minilm}", "--file", "/no/such"], 1, "No such file"),
+        (["tokenize", "--model", "{minilm}", "--file", "/no/such"], 1, "there is no file /no/such"),
         (["tokenize", "--model", "{minilm}", "--file", "x", "text"], 2, "give texts or --file, not both"),
         (["tokenize", "--model", "{minilm}", "--file", "{latin1}"], 1, "line 2 of .* is not UTF-8; convert the file"),
         (["info", "a/b/c"], 1, "cannot be a Hub id"),

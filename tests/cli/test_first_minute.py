@@ -75,3 +75,11 @@ def test_a_text_the_model_never_saw_is_named(text: str, capsys: pytest.CaptureFi
     assert main(["fill-mask", text]) == 0
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "this model's vocabulary" in err
+
+
+def test_what_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split(f"finetune tokens --train no.txt --dev no.txt --output {tmp_path}")) == 1
+    assert capsys.readouterr().err == "minibert finetune: there is no file no.txt.\n"
+    assert main(["tokenize", "hello", "--model", "minibert-tny", "--offline"]) == 1
+    err = capsys.readouterr().err
+    assert err.endswith("Did you mean minibert-tiny?\n") and err.count("\n") == 1
