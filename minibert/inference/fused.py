@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
+from minibert.compatibility.heads import prune
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
@@ -166,8 +167,11 @@ class FusedEncoder(BertEncoder):
 def _plain_encoder(weights: dict[str, Tensor], layers: int, config: BertConfig) -> BertEncoder:
     with torch.device("meta"):
         encoder = BertEncoder(config.replace(num_hidden_layers=layers))
+    for number, heads in config.pruned_heads.items():
+        if int(number) < layers:  # of a model that was shortened, too
+            prune(encoder.layer[int(number)].attention, heads)
     encoder.load_state_dict(weights, assign=True)
-    return encoder.eval()
+    return encoder.to(next((weight.device for weight in weights.values()), "cpu")).eval()
 
 
 def _encoder_of(
@@ -284,7 +288,7 @@ class _Products:
         """One kernel for linear layers with the same input; float32 where 8 bits would lose too much on the sample."""
         weights, biases = ([getattr(m, kind).detach() for m in linears] for kind in ("weight", "bias"))
         # a single weight is not copied, for a kernel reads it but once
-        joined = torch.cat(weights, out=self.scratch) if len(weights) > 1 else weights[0]
+        joined = torch.cat(weights, out=self.scratch.resize_(0)) if len(weights) > 1 else weights[0]
         weight, bias = joined.to(self.dtype), torch.cat(biases).to(self.dtype)
         kernel, x = self.kernel, self.inputs.get(linears[0])
         if kernel is Int8Kernel and x is not None:
