@@ -27,9 +27,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from minibert import SentenceEmbedder
+from minibert.inference.progress import Progress, is_watched
 from minibert.sentences.corpus import encode_file
 from minibert.sentences.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
 from minibert.sentences.storage import Location
@@ -179,15 +179,14 @@ def embed(
         num_cpus=threads,
         num_gpus=gpus or None,
     )
-    with tqdm(total=count, initial=count - len(todo), unit=" parts") as progress:
+    with Progress(is_watched(), count, "parts", count - len(todo)) as progress:
         for row in results.iter_rows():
             for name in ("texts", "tokens", "bad"):
                 total[name] += row[name]
             if row["error"]:
                 total["errors"].append(row["error"])
-            progress.update()
-            rate = total["texts"] / max(progress.format_dict["elapsed"], 1e-9)
-            progress.set_postfix_str(f"{rate:,.0f} texts/s, {total['bad']} bad rows, {len(total['errors'])} errors")
+            told = {"texts": total["texts"], "bad rows": total["bad"], "errors": len(total["errors"])}
+            progress.add(1, row["tokens"], **{name: f"{number:,}" for name, number in told.items()})
     return total
 
 

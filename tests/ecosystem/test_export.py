@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,90 +13,114 @@ import pytest
 import torch
 from conftest import HEADS, ragged_batch, tiny_config
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 import minibert
+from minibert import BertConfig
 
 pytestmark = [
     pytest.mark.ecosystem,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning"),
 ]
 CLASSES = ("BertModel", *HEADS)
+PRESETS = ("tiny", "mini", "small", "medium", "base", "large")
 Batch = dict[str, Tensor]
 
 
-class Tuples(nn.Module):
-    """What `torch.jit.trace` can follow: positional arguments in, a plain tuple out."""
+class Together(nn.Module):
+    """Several models on one batch, a graph of all of them: recorded in a fraction of the time of a graph each."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, models: Sequence[Any], **options: Any) -> None:
         super().__init__()
-        self.model = model
+        self.models, self.options = nn.ModuleList(models), options
 
-    def forward(self, *inputs: Tensor) -> Any:
-        return self.model(*inputs, return_dict=False)
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Any, ...]:
+        outputs = []
+        for model in self.models:
+            inputs = (input_ids, attention_mask, token_type_ids)
+            if isinstance(model, minibert.BertForMultipleChoice):  # each text is the one choice
+                inputs = tuple(x[:, None] for x in inputs)
+            outputs.append(model(*inputs, **self.options))
+        return tuple(outputs)
 
 
-def model_and_batches(name: str, **config: Any) -> tuple[Any, Batch, Batch]:
-    """A model, a batch without padding and a padded one of other sizes."""
-    model = getattr(minibert, name)(tiny_config(**{"num_hidden_layers": 1, **config})).eval()
-    full, padded = ragged_batch(model.config, (12, 12, 12)), ragged_batch(model.config, (9, 7, 2, 4))
-    if name == "BertForMultipleChoice":
-        full, padded = ({key: x[:, None].repeat(1, 2, 1) for key, x in batch.items()} for batch in (full, padded))
-    return model, full, padded
+def every_class(**options: Any) -> Together:
+    """`BertModel` and every head, of one layer."""
+    config = tiny_config(num_hidden_layers=1)
+    return Together([getattr(minibert, name)(config) for name in CLASSES], **options).eval()
+
+
+def every_preset(**options: Any) -> Together:
+    """`BertModel` of every published width and number of heads; of one layer, and few words."""
+    sizes = {"vocab_size": 99, "max_position_embeddings": 64, "num_hidden_layers": 1}
+    return Together([minibert.BertModel(BertConfig.from_preset(name, **sizes)) for name in PRESETS], **options).eval()
+
+
+def batches() -> tuple[Batch, Batch]:
+    """One without padding, which graphs are recorded from, and a padded one of other sizes."""
+    return ragged_batch(tiny_config(), (12, 12, 12)), ragged_batch(tiny_config(), (9, 7, 2, 4))
 
 
 def assert_same(received: Any, expected: Any) -> None:
-    received, expected = list(received), list(expected)
-    assert len(received) == len(expected)
-    for ours, theirs in zip(received, expected, strict=True):
-        torch.testing.assert_close(torch.as_tensor(ours), theirs, rtol=0, atol=1e-5)
+    ours, theirs = tree_leaves(received), tree_leaves(expected)
+    assert len(ours) == len(theirs) > 0
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
 
 
-def dynamic(name: str, batch: Batch) -> dict[str, dict[int, Any]]:
+def dynamic(batch: Batch) -> dict[str, dict[int, Any]]:
     """Batch and length may be of any size."""
-    length = 2 if name == "BertForMultipleChoice" else 1
-    return {key: {0: torch.export.Dim("batch"), length: torch.export.Dim("seq")} for key in batch}
+    return {key: {0: torch.export.Dim("batch"), 1: torch.export.Dim("seq")} for key in batch}
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_jit_trace(name: str) -> None:
-    model, full, padded = model_and_batches(name)
-    keys = ("input_ids", "attention_mask", "token_type_ids")
-    traced = torch.jit.trace(Tuples(model).eval(), tuple(full[key] for key in keys))
+@pytest.mark.parametrize("models", [every_class, every_preset])
+def test_jit_trace(models: Callable[..., Together]) -> None:
+    model, (full, padded) = models(return_dict=False), batches()
+    traced = torch.jit.trace(model, tuple(full.values()))
     for batch in (full, padded):
-        assert_same(traced(*(batch[key] for key in keys)), model(**batch))
+        assert_same(traced(*batch.values()), model(**batch))
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_export_with_sizes_that_change(name: str) -> None:
-    model, full, padded = model_and_batches(name)
-    program = torch.export.export(model, (), full, dynamic_shapes=dynamic(name, full))
+@pytest.mark.parametrize("models", [every_class, pytest.param(every_preset, marks=pytest.mark.slow)])
+def test_export_with_sizes_that_change(models: Callable[..., Together]) -> None:
+    model, (full, padded) = models(), batches()
+    program = torch.export.export(model, (), full, dynamic_shapes=dynamic(full))
     file = io.BytesIO()
     torch.export.save(program, file)
     file.seek(0)
     exported = torch.export.load(file).module()
     for batch in (full, padded):
         out = exported(**batch)
-        assert type(out) is type(model(**batch))  # outputs are pytrees
+        assert [type(o) for o in out] == [type(o) for o in model(**batch)]  # outputs are pytrees
         assert_same(out, model(**batch))
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_export_strict(attention: str) -> None:
     """With fixed sizes too, and with all states and attentions."""
-    model, full, _ = model_and_batches("BertModel", attn_implementation=attention, output_hidden_states=True)
-    padded = {**full, "attention_mask": full["attention_mask"].tril()[:, :12]}
+    config = tiny_config(num_hidden_layers=1, attn_implementation=attention, output_hidden_states=True)
+    model, (full, _) = minibert.BertModel(config).eval(), batches()
+    padded = {**full, "attention_mask": torch.tensor([[1] * 12, [1] * 3 + [0] * 9, [1] * 7 + [0] * 5])}
     exported = torch.export.export(model, (), full, strict=True).module()
     for batch in (full, padded):
         assert_same(exported(**batch)["hidden_states"], model(**batch).hidden_states)
 
 
-@pytest.mark.parametrize("name", ["BertModel", "BertForMaskedLM"])
-def test_compile_without_a_graph_break(name: str) -> None:
-    model, full, padded = model_and_batches(name)
+@pytest.mark.parametrize(
+    ("models", "backend"),
+    [
+        (every_class, "eager"),  # the graph; what is made of it is not ours
+        pytest.param(every_class, "inductor", marks=pytest.mark.slow),
+        pytest.param(every_preset, "inductor", marks=pytest.mark.slow),
+    ],
+)
+def test_compile_without_a_graph_break(models: Callable[..., Together], backend: str) -> None:
+    model, (full, padded) = models(), batches()
     torch.compiler.reset()
-    compiled = torch.compile(model, fullgraph=True, backend="eager")  # the graph; what is made of it is not ours
-    for batch in (full, padded):
-        assert_same(compiled(**batch), model(**batch))
+    compiled = torch.compile(model, fullgraph=True, backend=backend)
+    with torch.no_grad():
+        for batch in (full, padded):
+            assert_same(compiled(**batch), model(**batch))
 
 
 @pytest.fixture
@@ -108,25 +132,22 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("name", ["BertModel", "BertForSequenceClassification"])
+@pytest.mark.parametrize("models", [every_class, pytest.param(every_preset, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dynamo", [True, False])
-def test_onnx(name: str, dynamo: bool, tmp_path: Path, quiet: None) -> None:
+def test_onnx(models: Callable[..., Together], dynamo: bool, tmp_path: Path, quiet: None) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    model, full, padded = model_and_batches(name)
+    model, (full, padded) = models(return_dict=False), batches()
     file = tmp_path / "model.onnx"
-    keys = ["input_ids", "attention_mask", "token_type_ids"]
+    keys = list(full)
     if dynamo:
-        torch.onnx.export(
-            model, (), file, kwargs=full, dynamo=True, dynamic_shapes=dynamic(name, full), input_names=keys
-        )
+        torch.onnx.export(model, (), file, kwargs=full, dynamo=True, dynamic_shapes=dynamic(full), input_names=keys)
     else:
         axes = {key: {0: "batch", 1: "seq"} for key in keys}
-        inputs = tuple(full[key] for key in keys)
-        torch.onnx.export(
-            Tuples(model).eval(), inputs, file, dynamo=False, input_names=keys, dynamic_axes=axes, opset_version=17
-        )
+        inputs = tuple(full.values())
+        torch.onnx.export(model, inputs, file, dynamo=False, input_names=keys, dynamic_axes=axes, opset_version=17)
     session = onnxruntime.InferenceSession(file)
     assert {i.name for i in session.get_inputs()} == set(keys)
     for batch in (full, padded):
-        assert_same(map(torch.from_numpy, session.run(None, {k: x.numpy() for k, x in batch.items()})), model(**batch))
+        received = session.run(None, {key: x.numpy() for key, x in batch.items()})
+        assert_same([torch.from_numpy(x) for x in received], model(**batch))
