@@ -66,6 +66,22 @@ def test_tags_and_targets(tokenizers: tuple[BertTokenizer, Any]) -> None:
     assert_same(*targets)
 
 
+def test_datasets_map_in_two_processes(tokenizers: tuple[BertTokenizer, Any], tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"text": [f"{text} {number}" for number in range(30) for text in TEXTS]})
+    results = []
+    for number, tokenizer in enumerate(tokenizers):
+
+        def encode(batch: dict[str, list[str]], tokenizer: Any = tokenizer) -> Any:
+            return tokenizer(batch["text"], truncation=True, max_length=9)
+
+        done = rows.map(
+            encode, batched=True, batch_size=16, num_proc=2, cache_file_name=str(tmp_path / f"{number}.arrow")
+        )
+        results.append(done.to_dict())
+    assert results[0] == results[1] and len(results[0]["input_ids"]) == len(rows)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_fill_mask_pipeline(tokenizers: tuple[BertTokenizer, Any], tmp_path: Path) -> None:
     """Our model and tokenizer in transformers' pipeline, against theirs in it."""
