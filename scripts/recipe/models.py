@@ -35,6 +35,7 @@ class Model:
         corpora: the texts.
         sentences: of the teacher's, how many an epoch takes.
         positions: tokens of the longest text.
+        pair_weight: of next sentences; their loss is by far the noisiest.
         layers: which layers of minibert-en it begins with; a file of 24 MB has room for five.
     """
 
@@ -45,6 +46,7 @@ class Model:
     sentences: int
     positions: int
     layers: tuple[int, ...] = (0, 1, 2, 3, 4, 5)
+    pair_weight: float = 1.2
 
     @property
     def config(self) -> BertConfig:
@@ -86,5 +88,6 @@ MODELS = {
         sentences=6000,
         positions=300,
         layers=(0, 1, 2, 3, 5),
+        pair_weight=0.4,
     ),
 }
