@@ -335,7 +335,7 @@ class Recipe:
         )
         data = Mixture([*self.words(model), sentences], **LABELS)
         teacher = self.token_teacher() if model.language == "en" else None
-        weights = {"pair_weight": model.pair_weight, "sentence_weight": 6.0, "token_weight": 6.0}
+        weights = {"pair_weight": model.pair_weight, "sentence_weight": 9.0, "token_weight": 9.0}
         losses = TaughtPretraining(vectors, token_teacher=teacher, **weights)
         return Trainer(student, data, losses, folder, options, resume=resume)
 

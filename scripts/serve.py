@@ -77,7 +77,7 @@ def create_app(embedder: SentenceEmbedder, **options: Any) -> FastAPI:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="minibert-tiny", help="folder, bundled model or Hub id")
+    parser.add_argument("--model", default="minibert-en", help="folder, bundled model or Hub id")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8"])
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -23,6 +24,24 @@ def test_the_example_prints_what_it_says(readme: Path) -> None:
     assert found
     run = subprocess.run([sys.executable, "-c", found[1]], capture_output=True, text=True, check=True)
     assert run.stdout == found[2] and not run.stderr
+
+
+def test_the_commands_print_what_it_says(tmp_path: Path) -> None:
+    """Words and their order; another processor may round the last digit of a number otherwise.
+
+    The Korean README has the same commands and outputs, as `test_both_readmes_show_the_same` sees to.
+    """
+    text = READMES[0].read_text(encoding="utf-8")
+    shown = re.findall(r"<!-- example of a command -->\n```bash\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert len(shown) == 2
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    for commands, printed in shown:
+        script = f'minibert() {{ "{sys.executable}" -m minibert "$@"; }}\n{commands}'
+        options = {"capture_output": True, "text": True, "check": True, "timeout": 120, "env": environment}
+        run = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, **options)  # type: ignore[call-overload]
+        assert re.sub(r"-?\d\.\d+", "", run.stdout) == re.sub(r"-?\d\.\d+", "", printed)
+        numbers = [[float(number) for number in re.findall(r"-?\d\.\d+", said)] for said in (run.stdout, printed)]
+        assert numbers[0] == pytest.approx(numbers[1], abs=0.002)
 
 
 @pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
@@ -80,7 +99,7 @@ def test_both_readmes_show_the_same() -> None:
     assert code(korean) == code(english)
     assert [sorted(row) for row in tables(korean)] == [sorted(row) for row in tables(english)]
     links = [re.findall(r"\]\(([^)]+)\)", text) for text in (english, korean)]
-    assert sorted(links[0]) == sorted(link.replace("README.md", "README.ko.md") for link in links[1])
+    assert sorted(links[0]) == sorted("README.ko.md" if link == "README.md" else link for link in links[1])
 
 
 def test_the_reading_order_is_the_import_order() -> None:

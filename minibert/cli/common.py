@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from minibert.sentences.embedder import SentenceEmbedder
     from minibert.tokenization.tokenizer import BertTokenizer
 
-DEFAULT_MODEL = "minibert-tiny"
+DEFAULT_MODEL = "minibert-en"
 _TABLES = {".jsonl", ".csv", ".tsv", ".parquet", ".gz", ".zst", ".bz2", ".xz"}  # whose lines are not the texts
 
 

@@ -35,7 +35,7 @@ class SentenceVectorizer:
 
     def __init__(
         self,
-        model: str | os.PathLike[str] = "minibert-tiny",
+        model: str | os.PathLike[str] = "minibert-en",
         *,
         precision: str | None = "fp32",
         pooling: str | list[str] | None = None,

@@ -1,0 +1,101 @@
+"""The bundled models that `scripts/make_models.py` made: what their cards say, measured from the wheel's files."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import CHECKOUT, shared_data
+from safetensors.torch import load_file
+
+from minibert import BertForPreTraining, BertTokenizer, SentenceEmbedder
+from minibert.files import BUNDLED_MODELS
+from minibert.training.pretraining import encode_documents
+
+sys.path.append(str(CHECKOUT / "scripts"))
+
+from recipe import measures, texts  # noqa: E402
+
+PROMPTS = CHECKOUT / "scripts" / "recipe" / "everyday.tsv"
+SIZES = {"minibert-en": 26_000_000, "minibert-ko": 24_000_000}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def card_score(model: str, name: str) -> float:
+    """The number in a card's table of scores."""
+    card = (BUNDLED_MODELS / model / "README.md").read_text(encoding="utf-8")
+    found = re.search(rf"^\| {re.escape(name)} \| ([\d.]+)", card, re.MULTILINE)
+    assert found, f"the card has no score called {name}"
+    return float(found[1])
+
+
+def load(name: str) -> tuple[BertForPreTraining, Any]:
+    return BertForPreTraining.from_pretrained(name).eval(), BertTokenizer.from_pretrained(name)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_files_are_in_the_official_format_and_fit_the_wheel(name: str) -> None:
+    path = BUNDLED_MODELS / name / "model.safetensors"
+    assert path.stat().st_size < SIZES[name]
+    assert {tensor.dtype for tensor in load_file(path).values()} == {torch.bfloat16}
+    model, tokenizer = load(name)
+    assert model.dtype == torch.float32
+    assert model.load_report is not None
+    assert model.load_report.problems("BertForPreTraining") == []
+    assert len(tokenizer) == model.config.vocab_size
+
+
+def test_everyday_prompts_are_answered_as_often_as_the_card_says() -> None:
+    fitting = measures.fitting_words(*load("minibert-en"), measures.read_prompts(PROMPTS))
+    assert sum(fitting) >= 75
+    score = card_score("minibert-en", "everyday prompts, a fitting word among the first five")
+    assert sum(fitting) == pytest.approx(score, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "score"),
+    [
+        ("minibert-en", "stsb/stsb-dev.csv", "STS-B dev, Spearman"),
+        ("minibert-ko", "korsts/sts-dev.tsv", "KorSTS dev, Spearman"),
+    ],
+)
+def test_sentence_vectors_are_as_good_as_the_card_says(name: str, file: str, score: str) -> None:
+    """A plain dot product of the vectors is their cosine."""
+    rows = measures.sts_rows(Path(shared_data("data")) / file)
+    embedder = SentenceEmbedder.from_pretrained(name)
+    first, second = (np.asarray(embedder.encode([row[n] for row in rows])) for n in (5, 6))
+    np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, atol=1e-5)
+    spearman = float(measures.spearmanr((first * second).sum(-1), [float(row[4]) for row in rows]).statistic)
+    assert spearman == pytest.approx(card_score(name, score), abs=0.001)
+
+
+def test_a_korean_sentence_finds_its_english_one() -> None:
+    """The models share a space: the first sentences of the dev sets, all 1,500 searched."""
+    found = []
+    for name, file in (("minibert-ko", "korsts/sts-dev.tsv"), ("minibert-en", "stsb/stsb-dev.csv")):
+        sentences = [row[5] for row in measures.sts_rows(Path(shared_data("data")) / file)]
+        model, tokenizer = load(name)
+        found.append(measures.vectors(model.bert, tokenizer, sentences))
+    score = card_score("minibert-ko", "Korean finds English")
+    assert measures.found_across(*found, sentences) == pytest.approx(score, abs=0.002)
+
+
+@pytest.mark.slow
+def test_masked_words_are_predicted_as_the_cards_say() -> None:
+    data = Path(shared_data("data"))
+    wikitext = measures.wikitext(data / "wikitext2" / "test.txt")
+    reviews = texts.lines_as_documents(data / "korean" / "nsmc-reviews.txt.xz")
+    for name, label, documents in (
+        ("minibert-en", "WikiText-2 test", wikitext),
+        ("minibert-ko", "held-back reviews", [review for review in reviews if texts.is_held_back(review)]),
+    ):
+        model, tokenizer = load(name)
+        found = measures.masked_words(model, tokenizer, encode_documents(documents, tokenizer))
+        assert found["accuracy"] == pytest.approx(card_score(name, f"{label}, masked words"), abs=0.002)
+        assert found["most_frequent"] == pytest.approx(card_score(name, f"{label}, the most frequent piece"), abs=0.002)
