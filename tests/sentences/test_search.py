@@ -108,7 +108,7 @@ class TestCorpora:
             open_corpus(tmp_path / "x.txt")
         for name in ("x.npy", "x.safetensors", "x.jsonl", "x.parquet"):
             (tmp_path / name).write_bytes(b"\x93")
-            with pytest.raises(ValueError, match=f"{name} is not a whole .{name[2:]} file"):
+            with pytest.raises(ValueError, match=f"{name} is not a complete .{name[2:]} file"):
                 open_corpus(tmp_path / name)
 
     def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
