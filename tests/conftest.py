@@ -185,3 +185,9 @@ def sts_dev() -> tuple[list[str], list[str], list[float]]:
     with shared_data("data", "stsb", "stsb-dev.csv").open(encoding="utf-8") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [r[5] for r in rows], [r[6] for r in rows], [float(r[4]) for r in rows]
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars appear at once: on a fast computer a small text would be done before."""
+    monkeypatch.setattr("minibert.inference.progress.DELAY", 0.0)

@@ -36,10 +36,15 @@ class Progress:
     def __init__(self, show: bool, total: int | None = None, unit: str = "texts", done: int = 0) -> None:
         self._bar: Any = None
         if show:
-            import huggingface_hub.utils as hub  # here, because it is slow to import; it brings tqdm
+            import huggingface_hub.utils  # here, because it is slow to import; it brings tqdm
+            from huggingface_hub.constants import HF_HUB_DISABLE_PROGRESS_BARS
 
-            make: Any = hub.tqdm  # type: ignore[attr-defined]
-            self._bar = make(total=total, initial=done, unit=f" {unit}", file=sys.stderr, delay=DELAY, leave=None)
+            hub: Any = huggingface_hub.utils
+            if not HF_HUB_DISABLE_PROGRESS_BARS:
+                hub.enable_progress_bars("minibert")  # whatever others have said of theirs
+            self._bar = hub.tqdm(
+                total=total, initial=done, unit=f" {unit}", file=sys.stderr, delay=DELAY, leave=None, name="minibert"
+            )
         self._start = time.perf_counter()
         self._tokens = 0
 

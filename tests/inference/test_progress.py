@@ -14,18 +14,11 @@ from pathlib import Path
 
 import pytest
 from conftest import tiny_config
-from huggingface_hub.utils import enable_progress_bars
+from huggingface_hub.utils import disable_progress_bars
 
 import minibert
 from minibert.cli import main
-from minibert.inference import progress as progress_module
 from minibert.inference.progress import Progress, counted, is_watched
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bars appear at once: on a fast computer a small text would be done before."""
-    monkeypatch.setattr(progress_module, "DELAY", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +65,6 @@ def test_a_bar_at_a_terminal_and_none_in_a_pipe(
     assert main(command.format(tmp_path / "piped").split()) == 0
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    enable_progress_bars()  # of this process; transformers, switching its own off, switches them off for everybody
     assert main(command.format(tmp_path / "watched").split()) == 0
     out, err = capsys.readouterr()
     assert f"{LONG[command]} [00:" in err and "/s" in err and "[00:" not in out
@@ -101,7 +93,7 @@ def test_what_is_done_at_once_has_no_bar(monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_what_a_bar_shows(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
-    enable_progress_bars()
+    disable_progress_bars()  # as transformers does, for everybody, when it is asked to be silent
     with Progress(show=True, total=2, unit="steps") as progress:
         progress.add(1, tokens=10, loss="0.5")
     err = capsys.readouterr().err

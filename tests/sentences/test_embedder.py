@@ -86,6 +86,7 @@ class TestEncode:
         with pytest.raises(ValueError, match=message):
             embedder.encode(["hello"], **options)
 
+    @pytest.mark.usefixtures("at_once")
     def test_progress(self, embedder: SentenceEmbedder, capsys: pytest.CaptureFixture[str]) -> None:
         embedder.encode(TEXTS, show_progress=True)
         shown = capsys.readouterr().err
@@ -404,6 +405,7 @@ class TestCounts:
         with pytest.warns(UserWarning, match="^1 of 3 texts have more than 64 tokens .* words past it have no vector"):
             embedder.words(["hello " * 63, "hello " * 62, "in"])
 
+    @pytest.mark.usefixtures("at_once")
     def test_the_bar_counts_texts_and_not_windows(
         self, embedder: SentenceEmbedder, capsys: pytest.CaptureFixture[str]
     ) -> None:
