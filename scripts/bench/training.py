@@ -63,17 +63,17 @@ def finetuning(batches: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
-    """The bundled model minibert-tiny, hidden words and next sentences, 16 examples of up to 128 tokens an update."""
+    """The bundled model minibert-en, hidden words and next sentences, 16 examples of up to 128 tokens an update."""
     import transformers
 
-    tokenizer = BertTokenizer.from_pretrained("minibert-tiny")
+    tokenizer = BertTokenizer.from_pretrained("minibert-en")
     rng = np.random.default_rng(0)
     documents = [[rng.integers(1000, len(tokenizer), 20) for _ in range(40)] for _ in range(200)]
     examples = PretrainingData(documents, tokenizer).epoch(0)
-    theirs = transformers.BertForPreTraining(transformers.BertConfig.from_pretrained(bundled("minibert-tiny")))
+    theirs = transformers.BertForPreTraining(transformers.BertConfig.from_pretrained(bundled("minibert-en")))
     return compare(
-        f"{batches} updates of 16 x 128 tokens, pre-training minibert-tiny",
-        BertForPreTraining.from_pretrained("minibert-tiny", dtype=torch.float32),
+        f"{batches} updates of 16 x 128 tokens, pre-training minibert-en",
+        BertForPreTraining.from_pretrained("minibert-en", dtype=torch.float32),
         theirs,
         pretraining_losses,
         examples,

@@ -1,9 +1,7 @@
-"""`encode` as everyone calls it: the names of sentence-transformers, pairs, types, and mistakes that are explained."""
+"""`encode` as everyone calls it: the names of sentence-transformers, pairs, and mistakes that are explained."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,29 +103,6 @@ class TestMistakes:
     def test_impossible_values(self, embedder: SentenceEmbedder, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             embedder.encode(["hello"], **options)
-
-    def test_types(self, tmp_path: Path) -> None:
-        """mypy knows what comes back, and an option that is mistyped."""
-        pytest.importorskip("mypy")
-        code = """
-from minibert import SentenceEmbedder
-def use(embedder: SentenceEmbedder) -> None:
-    reveal_type(embedder.encode("a"))
-    reveal_type(embedder.encode(["a"], normalize_embeddings=True, overflow="mean"))
-    reveal_type(embedder.encode_query(["a"], convert_to_tensor=True))
-    reveal_type(embedder.words("a"))
-    embedder.encode(["a"], batchsize=1)
-    embedder.encode_document("a", overflow="drop")
-"""
-        (tmp_path / "use.py").write_text(code)
-        command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "use.py"]
-        root = str(Path(__file__).resolve().parents[2])
-        run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={"MYPYPATH": root, "PATH": ""})
-        revealed = [line.split("Revealed type is ")[1] for line in run.stdout.splitlines() if "Revealed" in line]
-        assert [r.count("int") for r in revealed[:2]] == [1, 2], run.stdout  # (D,) and (N, D)
-        assert "Tensor" in revealed[2] and "WordVectors" in revealed[3]
-        errors = [line for line in run.stdout.splitlines() if "error" in line and "No overload variant" in line]
-        assert len(errors) == 2, run.stdout
 
 
 class TestPrompts:

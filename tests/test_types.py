@@ -1,0 +1,47 @@
+"""Types as users meet them: mypy knows what comes back, and finds a keyword that is mistyped."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import CHECKOUT
+
+CODE = """
+import torch
+from minibert import BertForQuestionAnswering, BertForSequenceClassification, BertModel, SentenceEmbedder, optimize
+
+def use(embedder: SentenceEmbedder) -> None:
+    reveal_type(embedder.encode("a"))
+    reveal_type(embedder.encode(["a"], normalize_embeddings=True, overflow="mean"))
+    reveal_type(embedder.encode_query(["a"], convert_to_tensor=True))
+    reveal_type(embedder.words("a"))
+    embedder.encode(["a"], batchsize=1)
+    embedder.encode_document("a", overflow="drop")
+
+ids = torch.ones(1, 3, dtype=torch.long)
+reveal_type(BertModel.from_pretrained("a")(ids))
+reveal_type(optimize(BertForSequenceClassification.from_pretrained("a"))(input_ids=ids, labels=ids).logits)
+reveal_type(BertForQuestionAnswering.from_pretrained("a")(ids).start_logits)
+BertModel.from_pretrained("a")(input_idz=ids)
+BertForSequenceClassification.from_pretrained("a")(ids, output_hidden_state=True)
+"""
+
+
+def test_types(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "use.py").write_text(CODE)
+    # in the checkout with its settings: what mypy found out about torch there is not found out again
+    command = [sys.executable, "-m", "mypy", str(tmp_path / "use.py")]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT)
+    revealed = [line.split("Revealed type is ")[1] for line in run.stdout.splitlines() if "Revealed" in line]
+    assert [r.count("int") for r in revealed[:2]] == [1, 2], run.stdout  # (D,) and (N, D)
+    assert "Tensor" in revealed[2] and "WordVectors" in revealed[3]
+    assert "BertModelOutput" in revealed[4] and "Tensor" in revealed[5] and "Tensor" in revealed[6]
+    errors = "\n".join(line for line in run.stdout.splitlines() if "error: " in line)
+    for number, word in ((10, "batchsize"), (11, "encode_document"), (17, "input_idz"), (18, "output_hidden_state")):
+        assert re.search(rf"use\.py:{number}: error: .*\b{word}\b", errors), run.stdout
+    assert {int(number) for number in re.findall(r"use\.py:(\d+): error", errors)} == {10, 11, 17, 18}, run.stdout
