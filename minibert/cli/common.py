@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from minibert.tokenization.tokenizer import BertTokenizer
 
 DEFAULT_MODEL = "minibert-en"
-_TABLES = {".jsonl", ".csv", ".tsv", ".parquet", ".gz", ".zst", ".bz2", ".xz"}  # whose lines are not the texts
 
 
 class Parser(argparse.ArgumentParser):
@@ -87,10 +86,12 @@ def _at_least_one(texts: Iterable[str]) -> Iterator[str]:
 
 def count_texts(options: argparse.Namespace) -> int | None:
     """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer."""
+    from minibert.sentences.inputs import has_plain_lines
+
     files = [Path(name) for name in options.file or [] if name != "-"]
     if len(files) < len(options.file or ["-"]) and not options.texts:
         return None
-    if any(not file.is_file() or file.suffix in _TABLES for file in files):
+    if not all(file.is_file() and has_plain_lines(str(file)) for file in files):
         return None
     return len(options.texts) + sum(1 for file in files for _ in file.open("rb"))
 

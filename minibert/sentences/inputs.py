@@ -259,3 +259,9 @@ _READERS: dict[str, Callable[[Location, int, int | None, list[str]], Iterator[_R
     ".tsv": _csv,
     ".parquet": _rows_of_parquet,
 }
+
+
+def has_plain_lines(source: str) -> bool:
+    """Whether the lines of a file are its texts: neither a table nor compressed."""
+    location = Location(source)
+    return not location.compressed and location.suffix not in _READERS

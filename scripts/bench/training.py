@@ -18,6 +18,7 @@ import torch
 from bench.timing import DATA, row
 
 from minibert import BertForPreTraining, BertForSequenceClassification, BertTokenizer
+from minibert.files import BUNDLED_MODELS
 from minibert.inference.kernels import has_instructions
 from minibert.training.data import Example, Examples, pad
 from minibert.training.finetuning import SequenceTask
@@ -70,7 +71,7 @@ def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     documents = [[rng.integers(1000, len(tokenizer), 20) for _ in range(40)] for _ in range(200)]
     examples = PretrainingData(documents, tokenizer).epoch(0)
-    theirs = transformers.BertForPreTraining(transformers.BertConfig.from_pretrained(bundled("minibert-en")))
+    theirs = transformers.BertForPreTraining(transformers.BertConfig.from_pretrained(BUNDLED_MODELS / "minibert-en"))
     return compare(
         f"{batches} updates of 16 x 128 tokens, pre-training minibert-en",
         BertForPreTraining.from_pretrained("minibert-en", dtype=torch.float32),
@@ -81,13 +82,6 @@ def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
         (batches, rounds),
         {"fp32": PRETRAINING, "bf16": PRETRAINING},
     )
-
-
-def bundled(name: str) -> Path:
-    """The folder of a model that is part of the package."""
-    import minibert
-
-    return Path(minibert.__file__).parent / "models" / name
 
 
 def compare(
