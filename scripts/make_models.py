@@ -12,7 +12,8 @@ step leaves its result in WORK and goes on where it was interrupted:
     wake                  all-MiniLM-L6-v2 learns to predict hidden words again
     en, ko                the models, at a learning rate that stays where it is: they train until they are interrupted,
                           and go on whenever the step is called again; en first, from which ko begins
-    decay-en, decay-ko    a copy of the last state goes on for --decay-steps, in which the learning rate falls to zero
+    decay-en, decay-ko    a copy of the last state (without one, the beginning) goes on for --decay-steps, in which the
+                          learning rate falls to zero
     save-en, save-ko      the folders that are given away: WORK/minibert-en and -ko
     measure               their scores: WORK/scores.json
 
@@ -31,7 +32,7 @@ import argparse
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from recipe.e5 import E5, E5File, E5Tokenizer
 from recipe.models import MODELS, Model
 from recipe.space import Floats, Space, principal_components, turning
 from recipe.student import open_gelu, project
+from recipe.words import WordTeacher, begin_embeddings, states_of_tokens
 from torch import Tensor
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer, optimize
@@ -58,7 +60,7 @@ from minibert.training.state import LOG_FILE, STATE_FILE
 HERE = Path(__file__).resolve().parent
 PROMPTS = HERE / "recipe" / "everyday.tsv"
 LABELS = {"token_labels": ["labels"], "labels": ["next_sentence_label", SENTENCE]}
-WARMUP = 5e-5  # of a million steps; a run ends when it is interrupted
+WARMUP = 50  # steps
 CHUNK = 4096  # sentences whose vectors are saved together
 
 
@@ -70,11 +72,15 @@ class Recipe:
         data: the folder of texts.
         e5: `e5-small-q4.bin`.
         work: where every step leaves its result.
+        given: folder of minibert-en and minibert-ko as they were given away before; they are where the models begin.
+        seed: of what is read when.
     """
 
     data: Path
     e5: Path
     work: Path
+    given: Path | None = None
+    seed: int = 0
 
     # --- what the steps leave to each other --------------------------------------------------------------------------
 
@@ -128,20 +134,27 @@ class Recipe:
         _, tokenizer = self.read_e5()
         e5 = E5(self.work / "e5", tokenizer)
         body, pieces = optimize(BertModel.from_pretrained(minilm()), "bf16"), self.tokenizer(MODELS["en"])
-        encoders: dict[str, Callable[[list[str]], Tensor]] = {
-            "en": e5.encode,
-            "ko": e5.encode,
-            "en-minilm": lambda sentences: measures.vectors(body, pieces, sentences, unit=False),
+        everything = {
+            n: self.sentence_file(n[:2]).read_text("utf-8").split("\n")[:-1] for n in ("en", "ko", "en-minilm")
         }
-        everything = {n: self.sentence_file(n[:2]).read_text("utf-8").split("\n")[:-1] for n in encoders}
         for start in range(0, max(map(len, everything.values())), CHUNK):
-            for name, sentences in everything.items():
+            for name, all_sentences in everything.items():
                 path = self.work / "sentences" / f"{name}-{start // CHUNK:03}.npy"
-                if start < len(sentences) and not path.is_file():
-                    found = encoders[name](sentences[start : start + CHUNK]).numpy().astype(np.float16)
-                    with replacing(path) as temporary, temporary.open("wb") as file:
-                        np.save(file, found)
-                    print(path, flush=True)
+                sentences = all_sentences[start : start + CHUNK]
+                if not sentences or path.is_file():
+                    continue
+                if name == "en-minilm":
+                    vectors = measures.vectors(body, pieces, sentences, unit=False)
+                elif name == "en":
+                    vectors = e5.encode(sentences)
+                else:
+                    vectors, words = e5.encode_words(sentences)
+                    _save(
+                        self.work / "states" / path.name,
+                        states_of_tokens(words, sentences, self.tokenizer(MODELS["ko"])),
+                    )
+                _save(path, vectors)
+                print(path, flush=True)
 
     def projection(self) -> tuple[Floats, Floats]:
         """The mean of e5's vectors (384,) and their projection (384, 256), turned to where minibert-en begins."""
@@ -187,7 +200,7 @@ class Recipe:
     def words(self, model: Model, next_sentence: bool = True, mask_probability: float = 0.2) -> list[Dataset]:
         """The texts of a model; without next sentences, all of them are single ones."""
         found: list[Dataset] = []
-        for seed, corpus in enumerate(model.corpora):
+        for seed, corpus in enumerate(model.corpora, 1000 * self.seed):
             cache = self.cache(model, corpus.name)
             found.append(
                 PretrainingData(
@@ -250,26 +263,36 @@ class Recipe:
 
     def begin(self, model: Model) -> BertForPreTraining:
         """The model before its first step."""
-        return self.begin_en(model) if model.language == "en" else self.begin_ko(model)
+        if self.given is None:
+            return self.begin_en(model) if model.language == "en" else self.begin_ko(model)
+        without = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        student = BertForPreTraining.from_pretrained(self.given / f"minibert-{model.language}", **without).float()
+        if model.language == "en":
+            self.turn(student.eval())
+        return student
 
     def begin_en(self, model: Model) -> BertForPreTraining:
         """A projection of the awakened MiniLM; the teacher's vectors are turned to where its sentence vectors lie."""
         teacher = BertForMaskedLM.from_pretrained(self.work / "wake" / "model")
         student, _, kept = project(teacher, model.config, self.some(model, 160))
         print(f"256 directions keep {kept:.3f} of MiniLM's hidden states", flush=True)
-        sentences = self.sentence_file("en").read_text("utf-8").split("\n")[:CHUNK]
-        mean, directions = self.fit_projection()
-        wanted = (_read(self.chunks("en")[:1]) - mean) @ directions
-        student.eval()
-        found = measures.vectors(student.bert, self.tokenizer(model), sentences, unit=False)
-        shift = found.mean(0)
+        shift = self.turn(student.eval())
         with torch.no_grad():  # vectors lie around zero, like the teacher's; the MLM head does not notice
             student.bert.encoder.layer[-1].output.LayerNorm.bias -= shift
             transform = student.cls.predictions.transform.dense
             transform.bias += transform.weight @ shift
+        return student
+
+    def turn(self, student: BertForPreTraining) -> Tensor:
+        """Turns the teacher's vectors to where minibert-en has its sentences; returns the mean of these, (256,)."""
+        sentences = self.sentence_file("en").read_text("utf-8").split("\n")[:CHUNK]
+        mean, directions = self.fit_projection()
+        wanted = (_read(self.chunks("en")[:1]) - mean) @ directions
+        found = measures.vectors(student.bert, self.tokenizer(MODELS["en"]), sentences, unit=False)
+        shift = found.mean(0)
         turned = directions @ turning(wanted, (found - shift).numpy())
         np.savez(self.work / "projection.npz", mean=mean, directions=turned)
-        return student
+        return shift
 
     def begin_ko(self, model: Model) -> BertForPreTraining:
         """The layers of minibert-en; word pieces by what e5 makes of their letters."""
@@ -285,34 +308,11 @@ class Recipe:
         shapes = {name: tensor.shape for name, tensor in student.state_dict().items()}
         same = {n: w for n, w in english.state_dict().items() if w.shape == shapes[n]}  # all but embeddings
         student.load_state_dict(same, strict=False)
-        file, tokenizer = self.read_e5()
-        words = file.tensors["embeddings.word_embeddings.weight"]
-
-        def by_letters(pieces: list[str]) -> Tensor:
-            whole = tokenizer.pieces(pieces)
-            inner = tokenizer.pieces([piece.removeprefix("##") for piece in pieces], inside_word=True)
-            rows = [b if piece.startswith("##") else a for piece, a, b in zip(pieces, whole, inner, strict=True)]
-            return torch.stack([words[row or [file.unk_id]].mean(0) for row in rows])
-
-        ours = list(self.tokenizer(model).convert_ids_to_tokens(list(range(model.config.vocab_size))))
-        theirs = list(self.tokenizer(MODELS["en"]).convert_ids_to_tokens(list(range(english.config.vocab_size))))
-        known = torch.tensor([i for i, word in enumerate(theirs) if word.isalpha() and len(word) > 2])
-        source, target = by_letters(theirs), english.bert.embeddings.word_embeddings.weight.detach()
-        frequent = self.log_frequencies(MODELS["en"])[known].exp().sqrt()[:, None]  # frequent words count for more
-        mean, aim = ((x[known] * frequent).sum(0) / frequent.sum() for x in (source, target))
-        x, y = (source[known] - mean) * frequent.sqrt(), (target[known] - aim) * frequent.sqrt()
-        moment = x.T @ x
-        mapping = torch.linalg.solve(moment + 0.01 * moment.diagonal().mean() * torch.eye(len(moment)), x.T @ y)
-        pieces = (by_letters(ours) - mean) @ mapping
-        pieces *= y.norm() / ((source[known] - mean) * frequent.sqrt() @ mapping).norm()
+        log_frequencies = self.log_frequencies(MODELS["en"])
+        begin_embeddings(
+            student, english, self.tokenizer(model), self.tokenizer(MODELS["en"]), log_frequencies, *self.read_e5()
+        )
         with torch.no_grad():
-            embedding = student.bert.embeddings.word_embeddings.weight
-            embedding.copy_(pieces + aim)
-            for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"):
-                embedding[ours.index(name)] = target[theirs.index(name)]
-            count = model.config.max_position_embeddings
-            positions = english.bert.embeddings.position_embeddings.weight[:count]
-            student.bert.embeddings.position_embeddings.weight.copy_(positions)
             student.cls.predictions.bias.copy_(self.log_frequencies(model))
         return student
 
@@ -327,14 +327,14 @@ class Recipe:
             steps=steps,
             batch_size=96,
             learning_rate=8e-4,
-            warmup=WARMUP,
+            warmup=WARMUP / steps,
             decay_steps=decay_steps,
             bf16=True,
             pool=1,
             save_every=20,
         )
         data = Mixture([*self.words(model), sentences], **LABELS)
-        teacher = self.token_teacher() if model.language == "en" else None
+        teacher = self.token_teacher() if model.language == "en" else self.word_teacher(sentences.cache)
         weights = {"pair_weight": model.pair_weight, "sentence_weight": 9.0, "token_weight": 9.0}
         losses = TaughtPretraining(vectors, token_teacher=teacher, **weights)
         return Trainer(student, data, losses, folder, options, resume=resume)
@@ -348,19 +348,26 @@ class Recipe:
         weight, bias = torch.from_numpy(space.minilm_weight.T.copy()), torch.from_numpy(space.minilm_bias)
         return TokenTeacher(body, weight, bias)
 
+    def word_teacher(self, cache: TokenCache) -> WordTeacher:
+        """e5, mapped to the space like its vectors: what each Korean word means where it stands."""
+        states = [np.load(path, mmap_mode="r") for path in sorted((self.work / "states").glob("ko-*.npy"))]
+        return WordTeacher(states, cache.sentences, CHUNK, self.space())
+
     def train(self, model: Model) -> None:
         """Trains at the same learning rate until it is interrupted."""
         self.trainer(model, self.work / model.language).run()
 
     def decay(self, model: Model, steps: int) -> None:
         """Goes on from a copy of the state while the learning rate falls to zero."""
-        folder = self.work / f"{model.language}-decayed"
-        if not (folder / STATE_FILE).is_file():
+        folder, source = self.work / f"{model.language}-decayed", self.work / model.language
+        if not (folder / "end.json").is_file():
             folder.mkdir(parents=True, exist_ok=True)
-            for name in (STATE_FILE, LOG_FILE):
-                shutil.copy(self.work / model.language / name, folder / name)
-            state = torch.load(folder / STATE_FILE, weights_only=True)
-            write_json(folder / "end.json", {"steps": state["position"]["step"] + steps, "decay_steps": steps})
+            end = {"steps": steps, "decay_steps": steps}
+            if (source / STATE_FILE).is_file():
+                for name in (STATE_FILE, LOG_FILE):
+                    shutil.copy(source / name, folder / name)
+                end["steps"] += torch.load(folder / STATE_FILE, weights_only=True)["position"]["step"]
+            write_json(folder / "end.json", end)
         trainer = self.trainer(model, folder, **read_json(folder / "end.json"))
         trainer.run()
         trainer.save_model(folder / "model")
@@ -427,6 +434,12 @@ def _curve(entries: list[dict[str, Any]], points: int = 10) -> list[tuple[int, f
     return curve
 
 
+def _save(path: Path, numbers: Tensor) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, numbers.numpy().astype(np.float16))
+
+
 def _split(path: Path, language: str, held_back: bool, prompts: texts.Prompts) -> Iterator[list[str]]:
     """The documents of a text that are held back, or those that are not, less what the prompts ask."""
     found = texts.lines_as_documents(path) if path.name.startswith("nsmc") else texts.documents(path)
@@ -450,13 +463,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of texts")
     parser.add_argument("--e5", type=Path, required=True, help="e5-small-q4.bin")
     parser.add_argument("--work", type=Path, required=True, help="where every step leaves its result")
+    parser.add_argument("--given", type=Path, help="folder of the models to go on from, such as minibert/models")
+    parser.add_argument("--seed", type=int, default=0, help="another one reads other parts of the texts")
     parser.add_argument("--decay-steps", type=int, default=300)
     parser.add_argument(
         "steps", nargs="+", metavar="STEP", help="texts, vectors, wake, en, ko, decay-.., save-.., measure"
     )
     options = parser.parse_args()
     torch.manual_seed(0)
-    recipe = Recipe(options.data, options.e5, options.work)
+    recipe = Recipe(options.data, options.e5, options.work, options.given, options.seed)
     for step in options.steps:
         name, _, language = step.rpartition("-")
         if step in MODELS:

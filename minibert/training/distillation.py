@@ -8,7 +8,7 @@ words       the probabilities of a hidden word come to be the teacher's (Hinton 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,8 +83,14 @@ class TokenTeacher:
     bias: Tensor
 
     @torch.no_grad()
-    def __call__(self, input_ids: Tensor, layout: PackedLayout) -> Tensor:
-        """What the student's states should be like, (tokens, student's hidden)."""
+    def __call__(self, input_ids: Tensor, layout: PackedLayout, numbers: Tensor) -> Tensor:
+        """What the student's states should be like, (tokens, student's hidden).
+
+        Args:
+            input_ids: (tokens,)
+            layout: where the sentences begin and end.
+            numbers: of the sentences among those that are taught, (sentences,); not looked at.
+        """
         states = self.model(input_ids=input_ids, layout=layout).last_hidden_state
         return F.linear(states.float(), self.weight, self.bias)
 
@@ -95,7 +101,7 @@ class TaughtPretraining:
     Args:
         sentence_vectors: the teacher's, (sentences, hidden); may be memory-mapped. They need not be of length 1.
         word_teacher: a model with the same vocabulary that scores hidden words; None: hidden words alone teach.
-        token_teacher: shows every state of the taught sentences; None: nobody does.
+        token_teacher: shows every state of the taught sentences, such as a `TokenTeacher`; None: nobody does.
         word_weight: of the loss of hidden words.
         soft_share: of the teacher's probabilities in that loss; the rest is that of the hidden words themselves.
         pair_weight: of next-sentence prediction.
@@ -107,7 +113,7 @@ class TaughtPretraining:
         self,
         sentence_vectors: np.ndarray[Any, Any],
         word_teacher: nn.Module | None = None,
-        token_teacher: TokenTeacher | None = None,
+        token_teacher: Callable[[Tensor, PackedLayout, Tensor], Tensor] | None = None,
         *,
         word_weight: float = 1.0,
         soft_share: float = 0.5,
@@ -148,7 +154,8 @@ class TaughtPretraining:
         if self.token_teacher is not None and taught.any():
             tokens = taught.repeat_interleave(lengths)  # those of taught sentences
             lengths = lengths[taught]
-            wanted = self.token_teacher(batch["input_ids"][tokens], PackedLayout(lengths.tolist()))
+            layout = PackedLayout(lengths.tolist())
+            wanted = self.token_teacher(batch["input_ids"][tokens], layout, numbers[taught])
             apart = 1 - F.cosine_similarity(states[tokens], wanted, dim=-1)
             loss = loss + self.token_weight * torch.segment_reduce(apart, "mean", lengths=lengths).sum()
         return loss

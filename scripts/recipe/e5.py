@@ -170,6 +170,7 @@ class E5Tokenizer:
         self.normalization = file.normalization
         self.tokenizer, self.inner = (Tokenizer(Unigram(file.pieces, unk_id=file.unk_id)) for _ in range(2))
         self.tokenizer.pre_tokenizer = Metaspace()
+        self.begins_word = torch.tensor([text.startswith("▁") or text in ("<s>", "</s>") for text, _ in file.pieces])
 
     def pieces(self, texts: Sequence[str], inside_word: bool = False) -> list[list[int]]:
         """The ids of each text without special tokens; the text may begin inside of a word."""
@@ -195,12 +196,21 @@ class E5:
         self.model = optimize(BertModel.from_pretrained(folder), precision)
         self.tokenizer = tokenizer
 
-    @torch.no_grad()
-    def encode(self, texts: Sequence[str], tokens_per_forward: int = 4096) -> Tensor:
+    def encode(self, texts: Sequence[str]) -> Tensor:
         """(texts, 384)."""
+        return self.encode_words(texts)[0]
+
+    @torch.no_grad()
+    def encode_words(self, texts: Sequence[str], tokens_per_forward: int = 4096) -> tuple[Tensor, list[Tensor]]:
+        """The texts' vectors (texts, 384), and the states of each text's words (words, 384).
+
+        A word stands between spaces; its state is the mean of its pieces', divided by what the text's vector was
+        divided by. So the mean of a text's states, each counted as often as it has pieces, is nearly its vector.
+        """
         rows = self.tokenizer(texts)
         order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
         vectors = torch.empty(len(rows), self.model.config.hidden_size)
+        words = [vectors[:0]] * len(rows)
         while order:
             part = [order.pop(0)]
             tokens = len(rows[part[0]])
@@ -209,7 +219,14 @@ class E5:
                 tokens += len(rows[part[-1]])
             lengths = [len(rows[number]) for number in part]
             ids = torch.tensor([i for number in part for i in rows[number]])
-            states = self.model(input_ids=ids, layout=PackedLayout(lengths)).last_hidden_state
-            pooled = torch.segment_reduce(states.float(), "mean", lengths=torch.tensor(lengths))
+            states = self.model(input_ids=ids, layout=PackedLayout(lengths)).last_hidden_state.float()
+            pooled = torch.segment_reduce(states, "mean", lengths=torch.tensor(lengths))
             vectors[torch.tensor(part)] = F.normalize(pooled, dim=-1)
-        return vectors
+            begins = self.tokenizer.begins_word[ids]
+            found = torch.segment_reduce(
+                states, "mean", lengths=begins.nonzero().flatten().diff(append=ids.new_tensor([len(ids)]))
+            )
+            counts = [int(flags.sum()) for flags in begins.split(lengths)]
+            for number, states_of_text, norm in zip(part, found.split(counts), pooled.norm(dim=-1), strict=True):
+                words[number] = states_of_text[2:-1] / norm  # neither <s> and the prefix nor </s>
+        return vectors, words

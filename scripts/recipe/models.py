@@ -46,7 +46,7 @@ class Model:
     sentences: int
     positions: int
     layers: tuple[int, ...] = (0, 1, 2, 3, 4, 5)
-    pair_weight: float = 1.2
+    pair_weight: float = 0.8
 
     @property
     def config(self) -> BertConfig:
