@@ -15,6 +15,7 @@ from conftest import CHECKOUT, tiny_config
 from safetensors.torch import load_file
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer, SentenceEmbedder
+from minibert.layouts import PackedLayout
 from minibert.training.data import pack
 from minibert.training.pretraining import single_texts
 
@@ -22,9 +23,10 @@ sys.path.append(str(CHECKOUT / "scripts"))
 
 from make_models import Recipe  # noqa: E402
 from recipe import measures, student, texts  # noqa: E402
-from recipe.e5 import E5File, E5Tokenizer  # noqa: E402
+from recipe.e5 import E5, E5File, E5Tokenizer  # noqa: E402
 from recipe.models import MODELS  # noqa: E402
 from recipe.space import Space, principal_components, unit  # noqa: E402
+from recipe.words import WordTeacher, states_of_tokens  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -212,6 +214,41 @@ def test_e5_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "other.bin").write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(ValueError, match="does not begin like"):
         E5File.read(tmp_path / "other.bin")
+
+
+def test_every_piece_is_shown_what_the_teacher_makes_of_its_word(tmp_path: Path) -> None:
+    e5_file(tmp_path / "e5.bin")
+    file = E5File.read(tmp_path / "e5.bin")
+    file.save(tmp_path / "e5")
+    texts_ = ["the cats 한국", "the", "cat cats"]
+    vectors, words = E5(tmp_path / "e5", E5Tokenizer(file), precision="fp32").encode_words(texts_)
+    model = BertModel.from_pretrained(tmp_path / "e5", add_pooling_layer=False)
+    with torch.no_grad():  # <s> ▁query : ▁the ▁cat s ▁한국 </s>
+        states = model(input_ids=torch.tensor([[0, 5, 6, 7, 8, 10, 11, 2]])).last_hidden_state[0]
+    norm = states.mean(0).norm()
+    torch.testing.assert_close(vectors[0], states.mean(0) / norm, atol=1e-5, rtol=0)
+    wanted = torch.stack([states[3], states[4:6].mean(0), states[6]]) / norm
+    torch.testing.assert_close(words[0], wanted, atol=1e-5, rtol=0)
+
+    class Letters:
+        """Cuts words into their letters."""
+
+        def __call__(self, texts: list[str], add_special_tokens: bool) -> dict[str, list[list[int]]]:
+            return {"input_ids": [[ord(letter) for letter in text] for text in texts]}
+
+    words[2] = words[2][:1]  # as if the teacher had seen one word where the student sees two
+    found = states_of_tokens(words, texts_, Letters())
+    torch.testing.assert_close(found[:9], words[0].repeat_interleave(torch.tensor([3, 4, 2]), 0))
+    assert not found[12:].any()
+
+    same = np.eye(32, dtype=np.float32)
+    zeros = np.zeros(32, np.float32)
+    space = Space(zeros, same, zeros, same, same, zeros + 1, same, zeros)
+    teacher = WordTeacher([found[:12].numpy(), found[12:].numpy()], np.array([0, 9, 12, 19]), 2, space)
+    shown = teacher(torch.zeros(14), PackedLayout([5, 9]), torch.tensor([1, 2]))
+    torch.testing.assert_close(shown[1:4], words[1].repeat(3, 1) + 1)  # the space's bias is 1
+    torch.testing.assert_close(shown[[0, 4]], shown[1:4].mean(0).repeat(2, 1))
+    assert not shown[5:].any()
 
 
 def test_the_folder_that_is_given_away_gives_vectors_of_length_1(tmp_path: Path) -> None:
