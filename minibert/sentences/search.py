@@ -77,7 +77,8 @@ def nearest(queries: Any, corpus: Any, top: int = 5) -> tuple[NDArray[np.int64],
     scores, rows = wanted.new_empty(len(wanted), 0), torch.empty(len(wanted), 0, dtype=torch.long)
     for start in range(0, len(corpus), BLOCK_ROWS):  # the best so far compete with those of the next block
         block, _ = _comparable(corpus[start : start + BLOCK_ROWS], wanted, "cosine")
-        found, numbers = _best(wanted, F.normalize(block, dim=1), top)
+        worst = scores[:, -1:] if scores.shape[1] == top else scores.new_full((len(wanted), 1), -torch.inf)
+        found, numbers = _best(wanted, F.normalize(block, dim=1), top, worst)
         scores, rows = torch.cat([scores, found], dim=1), torch.cat([rows, numbers + start], dim=1)
         # of equal scores the first stays: those of earlier blocks stand before those of later ones
         best = scores.argsort(dim=1, descending=True, stable=True)[:, :top]
@@ -85,15 +86,18 @@ def nearest(queries: Any, corpus: Any, top: int = 5) -> tuple[NDArray[np.int64],
     return rows.numpy(), scores.numpy()
 
 
-def _best(queries: Tensor, block: Tensor, top: int) -> tuple[Tensor, Tensor]:
+def _best(queries: Tensor, block: Tensor, top: int, worst: Tensor) -> tuple[Tensor, Tensor]:
     """The `top` largest products of each query with the rows of a block, and the rows; ties in the block's order.
+
+    There are fewer where no query finds `top` that reach `worst`, (n, 1), the last that was good enough before.
 
     A matrix product rounds the same two vectors differently in another place of the matrix, and topk takes any of
     several ties. So the product only finds candidates; those are multiplied again one by one, and sorted.
     """
     products = queries @ block.T
     values, columns = products.topk(min(top + 1, len(block)), dim=1)
-    columns = columns.sort(dim=1).values
+    count = int((values > worst - ROUNDING).any(dim=0).sum())
+    values, columns = values[:, :count], columns[:, :count].sort(dim=1).values
     scores = _products(queries, block, columns)
     best = scores.argsort(dim=1, descending=True, stable=True)[:, :top]
     scores, columns = scores.gather(1, best), columns.gather(1, best)
