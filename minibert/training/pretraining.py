@@ -234,7 +234,11 @@ class PretrainingData:
         rng = np.random.default_rng([self.seed, number])
         documents = self.documents
         if self.portions is not None:
-            documents = [documents[n] for n in self.portions(number)]
+            chosen = list(self.portions(number))
+            if self.next_sentence and len(chosen) < 2:  # within one long document; a pair needs another one
+                others = rng.permutation(len(documents)).tolist()
+                chosen = [*chosen, *(n for n in others if n not in chosen)][:2]
+            documents = [documents[n] for n in chosen]
         if self.next_sentence:
             texts = sentence_pairs(documents, self.max_length - 3, rng)
         else:

@@ -93,6 +93,16 @@ def test_an_epoch_of_pretraining_reads_its_portion(tokenizer: BertTokenizer) -> 
         assert found == {int(documents[document][0][0])}
 
 
+def test_an_epoch_within_one_long_document_still_makes_pairs(tokenizer: BertTokenizer) -> None:
+    documents = encode_documents([["cat cat"] * 40, ["dog dog"] * 2, ["ran ran"] * 2], tokenizer)
+    portions = Portions(np.array([80, 4, 4]), 8)
+    few = [number for number in range(11) if len(portions(number)) < 2]
+    assert len(few) > 5
+    data = PretrainingData(documents, tokenizer, portions=portions, max_length=16)
+    labels = [{example["next_sentence_label"] for example in data.epoch(number)} for number in few]
+    assert {0, 1} <= set.union(*labels)
+
+
 def test_a_mixture_asks_each_example_what_its_corpus_asks() -> None:
     words = {"input_ids": np.array([2, 6, 3]), "labels": np.array([IGNORED, 6, IGNORED])}
     pairs = {"input_ids": np.array([2, 3]), "token_type_ids": np.array([0, 1]), "next_sentence_label": 1}
