@@ -2,7 +2,8 @@
 
 One file for each command, with `add` (its options) and `run`; `common` holds what they share. Exit codes: 0 done, 1 the
 work or the check failed, 2 bad usage. An error is one sentence on stderr; `--debug` adds the traceback. Heavy modules
-are imported by the command that needs them, so that `--help` answers at once.
+are imported by the command that needs them, and only when its options are found good, so that `--help` and typing
+errors are answered at once.
 """
 
 from __future__ import annotations

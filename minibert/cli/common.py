@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -71,7 +72,19 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
         return list(options.texts)
     if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
+    check_files(name for name in options.file or [] if name != "-")
     return _at_least_one(chain.from_iterable(_texts_of_file(name, options) for name in options.file or ["-"]))
+
+
+def check_files(names: Iterable[str | os.PathLike[str]]) -> None:
+    """Fails for a file that is not there: at once, where reading it waits for what is slow to import.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    for name in names:
+        if "://" not in os.fspath(name):  # what is elsewhere is asked for when it is read
+            os.stat(name)
 
 
 def _at_least_one(texts: Iterable[str]) -> Iterator[str]:
@@ -143,10 +156,11 @@ def _layers(choice: str) -> str | list[int]:
 
 def load_embedder(options: argparse.Namespace, normalize: bool | None = None) -> SentenceEmbedder:
     """The embedder that the options ask for."""
+    source = source_of(options)
     from minibert.sentences.embedder import SentenceEmbedder
 
     return SentenceEmbedder.from_pretrained(
-        source_of(options),
+        source,
         pooling=options.pooling,
         layers=options.layers,
         layer_weights=options.layer_weights,

@@ -18,12 +18,13 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from minibert.auto import load_whole
-
     if not options.folder:
         raise UsageError("the folder to write has no name.")
+    source = source_of(options)
+    from minibert.auto import load_whole
+
     # the class that has a place for every tensor, whatever the config calls it, so that the head comes along
-    model, tokenizer = load_whole(source_of(options), dtype=options.dtype)
+    model, tokenizer = load_whole(source, dtype=options.dtype)
     name, report = type(model).__name__, model.load_report
     assert report is not None
     if report.missing:

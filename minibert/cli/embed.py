@@ -51,11 +51,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    texts = texts_of(options)  # before what is slow to import: nothing may have been given
-    from minibert.inference.progress import Progress, is_watched
-    from minibert.sentences.corpus import encode_corpus, encode_file
-    from minibert.sentences.vectors import json_line, numbers
-
+    texts = texts_of(options)
     # torchrun tells each of its processes its number and how many there are
     try:
         rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
@@ -68,6 +64,10 @@ def run(options: argparse.Namespace) -> None:
     if world_size > 1 and not (options.out_dir and options.file and "-" not in options.file):
         raise UsageError("under torchrun give --file and --out-dir: each process writes shards of its own.")
     embedder = load_embedder(options, options.normalize)
+    from minibert.inference.progress import Progress, is_watched
+    from minibert.sentences.corpus import encode_corpus, encode_file
+    from minibert.sentences.vectors import json_line, numbers
+
     settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
     settings = {name: value for name, value in settings.items() if value is not None}
     writes = bool(options.out or options.out_dir)

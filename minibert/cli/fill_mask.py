@@ -21,12 +21,12 @@ _AT_ONCE = 64  # texts: the logits of a [MASK] are as many as the vocabulary has
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    texts, source = list(texts_of(options)), source_of(options)
     from minibert.heads import BertForMaskedLM
     from minibert.inference.progress import Progress, is_watched
     from minibert.predict import fill_mask
     from minibert.tokenization.tokenizer import BertTokenizer
 
-    texts, source = list(texts_of(options)), source_of(options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what would be worth a warning is an error here
         model = BertForMaskedLM.from_pretrained(source)

@@ -19,7 +19,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, add_command, print_json
+from minibert.cli.common import UsageError, add_command, check_files, print_json, source_of
 from minibert.cli.training import add_training_options, training_options
 
 if TYPE_CHECKING:
@@ -64,15 +64,18 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    how = training_options(options)
+    check_files([options.train, options.dev])
+    source, task = source_of(options), _task(options)
     from minibert.training.finetuning import finetune
 
     scores = finetune(
-        _task(options),
-        options.model,
+        task,
+        source,
         options.train,
         options.dev,
         options.output,
-        training_options(options),
+        how,
         max_length=options.max_length,
         resume=options.resume,
     )
@@ -85,15 +88,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _task(options: argparse.Namespace) -> Task:
+    columns = options.columns.split(",") if options.columns else None
+    if options.task in ("pairs", "triplets", "scores"):
+        return _similarity(options, columns)
     from minibert.training.finetuning import AnswerTask, SequenceTask, TokenTask
 
-    columns = options.columns.split(",") if options.columns else None
     if options.task == "tokens":
         return TokenTask()
     if options.task == "answers":
         return AnswerTask()
-    if options.task in ("pairs", "triplets", "scores"):
-        return _similarity(options, columns)
     return SequenceTask(
         text=options.text,
         label=options.label,
@@ -105,12 +108,12 @@ def _task(options: argparse.Namespace) -> Task:
 
 
 def _similarity(options: argparse.Namespace, columns: list[str] | None) -> Task:
-    from minibert.training.pairs import SimilarityTask
-
     if options.pair is None:
         raise UsageError(f"{options.task} needs --pair, the column of the second text.")
     if (options.task == "triplets") != bool(options.negative):
         raise UsageError("--negative names the columns of triplets, one or more, and goes with no other task.")
+    from minibert.training.pairs import SimilarityTask
+
     return SimilarityTask(
         anchor=options.text,
         positive=options.pair,

@@ -17,6 +17,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    source = source_of(options)
     from dataclasses import asdict
 
     from minibert.files import DEFAULTS
@@ -24,7 +25,6 @@ def run(options: argparse.Namespace) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report below says it all
-        source = source_of(options)
         model = BertModel.from_pretrained(source)
         for name in DEFAULTS:
             source.file(name)

@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, add_command, print_json, source_of
+from minibert.cli.common import UsageError, add_command, check_files, print_json, source_of
 from minibert.cli.training import add_training_options, training_options
 
 if TYPE_CHECKING:
@@ -59,12 +59,14 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    if (options.config is None) == (options.model is None):
+        raise UsageError("give --config to start from scratch, or --model to go on from a checkpoint.")
+    how = training_options(options)
+    check_files([*options.corpus, *([options.config] if options.config else [])])
     from minibert.training.loop import Trainer
     from minibert.training.pretraining import PretrainingData, encode_documents, pretraining_losses, read_documents
     from minibert.training.state import check_new
 
-    if (options.config is None) == (options.model is None):
-        raise UsageError("give --config to start from scratch, or --model to go on from a checkpoint.")
     if not options.resume:
         check_new(options.output)
     documents = read_documents(options.corpus)
@@ -80,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
         whole_words=options.whole_words,
         seed=options.seed,
     )
-    trainer = Trainer(model, data, pretraining_losses, options.output, training_options(options), resume=options.resume)
+    trainer = Trainer(model, data, pretraining_losses, options.output, how, resume=options.resume)
     trainer.run()
     trainer.save_model(options.output)
     if trainer.processes.rank > 0:

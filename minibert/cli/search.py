@@ -6,7 +6,7 @@ import argparse
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import add_command, add_embedder_options, load_embedder, print_json
+from minibert.cli.common import add_command, add_embedder_options, check_files, load_embedder, print_json
 from minibert.files import read_lines
 
 if TYPE_CHECKING:
@@ -31,12 +31,13 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    check_files(name for name in (options.corpus, options.vectors) if name not in ("-", None))
+    embedder = load_embedder(options)
     from minibert.inference.progress import is_watched
     from minibert.sentences.embedder import DOCUMENT_PROMPTS
     from minibert.sentences.reading import open_corpus
     from minibert.sentences.search import nearest
 
-    embedder = load_embedder(options)
     texts = list(read_lines(options.corpus))
     vectors: Vectors | ShardedVectors
     if options.vectors:

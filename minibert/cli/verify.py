@@ -22,11 +22,12 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command."""
+    source = source_of(options)
     from minibert.inference.progress import Progress, is_watched
     from minibert.study.verify import STEPS, TEXTS, verify
 
     with Progress(is_watched(), STEPS, "steps") as progress:
-        result = verify(source_of(options), options.text or TEXTS, progress=progress)
+        result = verify(source, options.text or TEXTS, progress=progress)
     passed = result.passed(options.tolerance)
     if options.json:
         print_json(result.to_dict(options.tolerance))

@@ -22,11 +22,12 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    source = source_of(options)
     from minibert.inference.progress import Progress, is_watched
     from minibert.study.page import STEPS, write_page
 
     with Progress(is_watched(), STEPS, "steps") as progress:
-        tokens = write_page(options.out, source_of(options), options.text, options.pair, options.pad_to, progress)
+        tokens = write_page(options.out, source, options.text, options.pair, options.pad_to, progress)
     if options.json:
         return print_json({"page": options.out, "tokens": tokens, "bytes": Path(options.out).stat().st_size})
     print(f"{options.out} written ({tokens} tokens); open it in a browser.")

@@ -124,7 +124,7 @@ def verify(
     Raises:
         ImportError: transformers is not installed; says what to install.
         FileNotFoundError: no such checkpoint.
-        ValueError: no text, or a checkpoint that minibert refuses.
+        ValueError: no text, a checkpoint that minibert refuses, or a name that the reference cannot open.
     """
     if not texts:
         raise ValueError("verify needs at least one text.")
@@ -137,6 +137,10 @@ def verify(
     pairs = list(texts), list(texts)[::-1]
     tokenizer = BertTokenizer.from_pretrained(source)
     folder = source.require("config.json").parent  # by now everything that the checkpoint has lies there
+    try:
+        os.fspath(folder).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{source} has a name that is not UTF-8, which transformers cannot open: rename it.") from None
     their_tokenizer = reference.BertTokenizer.from_pretrained(folder)
 
     longest = config.max_position_embeddings

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.config import BertConfig
+from minibert.files import Source
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
 from minibert.inference.progress import counted
 from minibert.losses import IGNORED
@@ -63,7 +64,7 @@ class Task(Protocol):
     def read(self, path: Path_, dev: bool = False) -> list[Any]:
         """The rows of a file to learn from, or to measure with."""
 
-    def load(self, checkpoint: Path_, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
+    def load(self, checkpoint: Path_ | Source, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
         """The model in float32, with what the training rows decide about it, and its tokenizer."""
 
     def examples(
@@ -80,7 +81,7 @@ class Task(Protocol):
 
 def finetune(
     task: Task,
-    checkpoint: Path_,
+    checkpoint: Path_ | Source,
     train: Path_,
     dev: Path_,
     folder: Path_,
@@ -151,7 +152,7 @@ class HeadTask:
         """What the training rows decide about the model: its labels and its problem type."""
         raise NotImplementedError
 
-    def load(self, checkpoint: Path_, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
+    def load(self, checkpoint: Path_ | Source, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
         """A checkpoint with the task's head, a new one where it has none, in float32; and its tokenizer."""
         model = self.model_class.from_pretrained(checkpoint, dtype=torch.float32, **self.config(rows))
         return model, BertTokenizer.from_pretrained(checkpoint)

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.config import BertConfig
+from minibert.files import Source
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
@@ -111,7 +112,7 @@ class SimilarityTask:
         """In-batch negatives are those of the whole batch, and not chosen by their length."""
         return {"packed": True} if self.score else {"packed": True, "tokens_per_forward": None, "pool": 1}
 
-    def load(self, checkpoint: Path_, rows: Sequence[Any]) -> tuple[SimilarityModel, BertTokenizer]:
+    def load(self, checkpoint: Path_ | Source, rows: Sequence[Any]) -> tuple[SimilarityModel, BertTokenizer]:
         """An embedder's folder, or any BERT's."""
         embedder = SentenceEmbedder.from_pretrained(checkpoint, pooling=self.pooling, precision=None)
         if wrong := [size for size in self.matryoshka if not 0 < size < embedder.dimension]:

@@ -77,6 +77,44 @@ def test_a_text_the_model_never_saw_is_named(text: str, capsys: pytest.CaptureFi
     assert err.count("\n") == 1 and "this model's vocabulary" in err
 
 
+MISTAKES = {
+    "embed --file no.txt": "there is no file no.txt.",
+    "embed hello --out a.npy --out-dir a": "give --out or --out-dir, not both.",
+    "embed --model ./nowhere hello": "Checkpoint './nowhere' is not a folder",
+    "search hello --corpus no.txt": "there is no file no.txt.",
+    "fill-mask [MASK] --model ./nowhere": "Checkpoint './nowhere' is not a folder",
+    "info ./nowhere": "Checkpoint './nowhere' is not a folder",
+    "verify ./nowhere": "Checkpoint './nowhere' is not a folder",
+    "view hello --model ./nowhere": "Checkpoint './nowhere' is not a folder",
+    "convert --model ./nowhere new": "Checkpoint './nowhere' is not a folder",
+    "pretrain --config tiny.json --corpus no.txt --output o": "there is no file no.txt.",
+    "pretrain --corpus a.tsv --output o": "give --config to start from scratch",
+    "finetune tokens --train no.txt --dev a.tsv --output o": "there is no file no.txt.",
+    "finetune tokens --train a.tsv --dev a.tsv --output o --steps 0": "steps",
+    "finetune pairs --train a.tsv --dev a.tsv --output o": "pairs needs --pair",
+    "finetune tokens --train a.tsv --dev a.tsv --model ./nowhere --output o": "Checkpoint './nowhere' is not a folder",
+}
+
+
+def test_nothing_heavy_is_imported_before_a_mistake_is_named(tmp_path: Path) -> None:
+    """An answer that needs no model does not wait for torch, and a good command that needs none does without it."""
+    (tmp_path / "a.tsv").touch()
+    typed = ["tokenize hello --model minibert-tiny", *MISTAKES]
+    code = f"""if True:
+        import shlex, sys
+        from minibert.cli import main
+        for typed in {typed!r}:
+            main(shlex.split(typed))
+            assert "torch" not in sys.modules, typed
+    """
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    answers = run.stderr.splitlines()
+    assert len(answers) == len(MISTAKES), answers
+    for answer, (command, sentence) in zip(answers, MISTAKES.items(), strict=True):
+        assert answer.startswith(f"minibert {command.split()[0]}: ") and sentence in answer
+
+
 def test_what_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(f"finetune tokens --train no.txt --dev no.txt --output {tmp_path}")) == 1
     assert capsys.readouterr().err == "minibert finetune: there is no file no.txt.\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -109,7 +110,14 @@ def test_without_transformers_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert main(["verify", str(checkpoint)]) == 1
     message = capsys.readouterr().err
-    assert "transformers, which is not installed: pip install '" in message and "[parity]'" in message
+    assert "transformers, which is not installed: pip install " in message and "[parity]'" in message
+
+
+def test_a_name_that_the_reference_cannot_open(checkpoint: Path) -> None:
+    named = checkpoint.parent / os.fsdecode(b"\xff")
+    named.symlink_to(checkpoint)
+    with pytest.raises(ValueError, match="has a name that is not UTF-8"):
+        verify(named)
 
 
 def test_no_text_is_refused(minilm: str) -> None:
