@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -36,18 +37,24 @@ def need(module: str, extra: str, purpose: str) -> Any:
 
 def install_line(extra: str) -> str:
     """The command that installs minibert with an extra: from the clone that it came from, else from the index."""
-    return f"pip install '{_clone() or DISTRIBUTION}[{extra}]'"
+    here = Path(__file__).parents[1]
+    if _is_project(here):  # run from the clone itself, and whoever changes the code wants to go on doing so
+        return f"pip install -e {shlex.quote(f'{here}[{extra}]')}"
+    return f"pip install {shlex.quote(f'{_clone() or DISTRIBUTION}[{extra}]')}"
+
+
+def _is_project(folder: Path) -> bool:
+    return (folder / "pyproject.toml").is_file()
 
 
 def _clone() -> Path | None:
-    """The folder that this package is run or was installed from, where that still holds the project."""
-    folders = [Path(__file__).parents[1]]
+    """The folder that this package was installed from, where that still holds the project."""
     try:
         url = json.loads(importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")["url"]
-        folders.append(Path(unquote(urlsplit(url).path)))
     except (importlib.metadata.PackageNotFoundError, KeyError, ValueError):  # not installed by pip, or from the index
-        pass
-    return next((folder for folder in folders if (folder / "pyproject.toml").is_file()), None)
+        return None
+    folder = Path(unquote(urlsplit(url).path))
+    return folder if _is_project(folder) else None
 
 
 def other_package() -> str:

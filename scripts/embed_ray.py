@@ -15,7 +15,7 @@ writes one file, atomically:
 There are no actors and no tasks that only read, so nothing waits for anything. A part whose machine is lost is done
 elsewhere. A run that was stopped is continued by starting it again: parts whose file is there, and newer than their
 source, are left alone. Memory is that of a model and of some thousand texts for each worker.
-Needs `pip install 'minibert-torch[ray]'`.
+Needs `pip install -c constraints.txt '.[ray]'`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from minibert import extras
 
 
 def test_a_clone_installs_from_itself() -> None:
-    assert extras.install_line("train") == f"pip install '{CHECKOUT}[train]'"
+    """As an editable install, so that a change of the code still has an effect."""
+    assert extras.install_line("train") == f"pip install -e '{CHECKOUT}[train]'"
 
 
 @pytest.mark.parametrize(("made_from", "expected"), [("a clone", "pip install '{clone}[train]'"), ("the index", "")])

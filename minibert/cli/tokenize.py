@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of
+from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of, warn_of_coverage
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = add_command(commands, "tokenize", run, "Show the WordPieces of texts, their ids and places.")
     add_text_options(parser)
+
+
+_LOOKED_AT = 8  # texts, for a script that the vocabulary does not know
 
 
 def run(options: argparse.Namespace) -> None:
@@ -21,6 +24,8 @@ def run(options: argparse.Namespace) -> None:
 
     tokenizer = BertTokenizer.from_pretrained(source_of(options))
     texts = list(texts_of(options))  # all are read before anything is printed
+    if not options.json:
+        warn_of_coverage(tokenizer, texts[:_LOOKED_AT])
     for text in counted(texts, "texts", is_watched(printing=True)):
         encoding = tokenizer(text, return_offsets_mapping=True)
         ids, offsets = encoding["input_ids"], encoding["offset_mapping"]

@@ -17,18 +17,24 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--pad-to", type=int, metavar="N", help="fill up with [PAD] to N tokens, to see the mask at work"
     )
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument("-o", "--out", default="page.html", metavar="FILE", help="the page (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     source = source_of(options)
+    import webbrowser
+
     from minibert.inference.progress import Progress, is_watched
     from minibert.study.page import STEPS, write_page
 
     with Progress(is_watched(), STEPS, "steps") as progress:
         tokens = write_page(options.out, source, options.text, options.pair, options.pad_to, progress)
+    address = Path(options.out).resolve().as_uri()
     if options.json:
-        return print_json({"page": options.out, "tokens": tokens, "bytes": Path(options.out).stat().st_size})
-    print(f"{options.out} written ({tokens} tokens); open it in a browser.")
-    return None
+        print_json({"page": options.out, "tokens": tokens, "bytes": Path(options.out).stat().st_size})
+    else:
+        print(f"{options.out} written ({tokens} tokens): {address}" + ("" if options.open else " (--open opens it)"))
+    if options.open and not webbrowser.open(address):
+        raise OSError(f"no browser was found; open {address} in one.")

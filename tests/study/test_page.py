@@ -6,7 +6,10 @@ import base64
 import hashlib
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -167,10 +170,29 @@ def test_both_languages_have_every_word_that_the_page_uses() -> None:
 def test_the_command_writes_the_page(tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "page.html"
     assert main(["view", "I love Korea", "--model", minilm, "--pad-to", "7", "--out", str(out)]) == 0
-    assert capsys.readouterr().out == f"{out} written (7 tokens); open it in a browser.\n"
+    assert capsys.readouterr().out == f"{out} written (7 tokens): {out.resolve().as_uri()} (--open opens it)\n"
     assert main(["view", "I love Korea", "--pair", "so do I", "--model", minilm, "--out", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"page": str(out), "tokens": 9, "bytes": out.stat().st_size}
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_the_command_opens_the_page(works: bool, tmp_path: Path) -> None:
+    """In whatever browser the environment names; none there is said."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/opened"\n')
+    browser.chmod(0o755)
+    page = tmp_path / "나의 page.html"
+    command = [sys.executable, "-m", "minibert", "view", "hi", "--model", "minibert-tiny", "--open", "-o", str(page)]
+    environment = {**os.environ, "BROWSER": str(browser if works else tmp_path / "none"), "PATH": "", "DISPLAY": ""}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert page.exists()
+    if works:
+        assert run.returncode == 0, run.stderr
+        assert (tmp_path / "opened").read_text() == page.resolve().as_uri()
+    else:
+        assert run.returncode == 1
+        assert run.stderr == f"minibert view: no browser was found; open {page.resolve().as_uri()} in one.\n"
 
 
 def test_errors_say_what_is_wrong(

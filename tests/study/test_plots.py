@@ -74,5 +74,5 @@ def test_errors_say_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"shape \(3, hidden\), not \(2, 4\)"):
         plot_pca(["a", "b"], torch.zeros(2, 4))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"matplotlib, which is not installed: pip install '.*\[plot\]'"):
+    with pytest.raises(ImportError, match=r"matplotlib, which is not installed: pip install .*\[plot\]'"):
         plot_attention(TOKENS, torch.eye(5))

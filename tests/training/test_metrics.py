@@ -39,7 +39,5 @@ def test_answers_are_compared_without_articles_case_and_punctuation() -> None:
 
 def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
-    with pytest.raises(
-        ImportError, match=r"Measuring needs seqeval, which is not installed: pip install '.*\[train\]'"
-    ):
+    with pytest.raises(ImportError, match=r"Measuring needs seqeval, which is not installed: pip install .*\[train\]'"):
         entity_scores([["O"]], [["O"]])

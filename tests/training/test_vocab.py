@@ -37,7 +37,7 @@ def test_cased_vocabulary_leaves_korean_syllables_whole(tmp_path: Path) -> None:
 
 def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(ImportError, match=r"needs tokenizers, which is not installed: pip install '.*\[train\]'"):
+    with pytest.raises(ImportError, match=r"needs tokenizers, which is not installed: pip install .*\[train\]'"):
         train_vocabulary(ENGLISH, tmp_path)
 
 
