@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from minibert.compatibility.tied import TiedWeights
 from minibert.compatibility.vocabulary import resize_decoder
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
@@ -127,14 +128,12 @@ class BertPreTrainingHeads(nn.Module):
             self.seq_relationship = nn.Linear(config.hidden_size, 2)
 
 
-class _MaskedLMHead(_Head):
+class _MaskedLMHead(TiedWeights, _Head):
     """Ties the decoder to the word embeddings, whatever happens to either."""
 
     def __init__(self, config: BertConfig, nsp: bool) -> None:
-        super().__init__(config, add_pooling_layer=nsp)
+        super().__init__(config, nsp)
         self.cls = BertPreTrainingHeads(config, nsp=nsp)
-        # load_state_dict(assign=True) takes the tie apart
-        self.register_load_state_dict_post_hook(_tie)  # type: ignore[no-untyped-call]
         self.init_head()
 
     def tied_weights(self) -> dict[str, str]:
@@ -168,10 +167,6 @@ class _MaskedLMHead(_Head):
             states = states[positions]
         logits: Tensor = self.cls.predictions(states)
         return logits
-
-
-def _tie(model: PreTrainedModel, _: Any) -> None:  # outside the class, so that models can be pickled
-    model.tie_weights()
 
 
 def _word_loss(logits: Tensor, labels: Tensor, positions: Tensor | None) -> Tensor:

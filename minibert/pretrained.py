@@ -151,7 +151,8 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         Args:
             pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`; None where config and
                 state_dict say everything.
-            config: config to use instead of the checkpoint's own, or what to load it from.
+            config: config to use instead of the checkpoint's own, or what to load it from; checkpoints that
+                `transformers.Trainer` writes of these classes have none.
             state_dict: tensors to use instead of the checkpoint's own.
             dtype: type of the parameters, such as `torch.float32`; "auto" takes what config.json names, or else what
                 the file holds.
@@ -241,7 +242,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         self.config.replace(architectures=[type(self).__name__], dtype=str(self.dtype)).save_pretrained(folder)
         # the reference does not look for aliases when the config says that there are none
         aliases = self.tied_weights() if self.config.tie_word_embeddings else {}
-        state = self.state_dict() if state_dict is None else state_dict
+        state = self.state_dict(keep_vars=True) if state_dict is None else state_dict  # without copies of aliases
         tensors = {name: t.detach().contiguous() for name, t in state.items() if name not in aliases}
         shared = self.tied_weights().keys() - aliases.keys()  # safetensors refuses tensors that share memory
         write_tensors(folder / "model.safetensors", {n: t.clone() if n in shared else t for n, t in tensors.items()})

@@ -116,7 +116,9 @@ class Parallel:
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """All weights and the optimiser's state, on the CPU; every process asks, the first one gets it."""
-        state: dict[str, Any] = {"model": get_model_state_dict(self.model, options=_WHOLE)}
+        weights = get_model_state_dict(self.model, options=_WHOLE)
+        weights.update({alias: weights[name] for alias, name in self.model.tied_weights().items() if name in weights})
+        state: dict[str, Any] = {"model": weights}  # one tensor under two names is saved once
         if optimizer.state:  # before the first step there is none, and asking for it would make a step
             state["optimizer"] = get_optimizer_state_dict(self.model, optimizer, options=_WHOLE)
         return state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,20 @@ transformers = pytest.importorskip("transformers")
 pytestmark = [pytest.mark.ecosystem, pytest.mark.filterwarnings("ignore")]
 
 
-def train_with_trainer(model: Any, folder: Path, checkpointing: bool) -> tuple[list[float], dict[str, Tensor]]:
-    """Losses of 50 steps of `transformers.Trainer`, and the weights after them."""
+# what each class is to learn from (seq,) ids
+LABELS: dict[str, Callable[[Tensor], dict[str, Any]]] = {
+    "BertForSequenceClassification": lambda ids: {"labels": int(ids.sum() % 3)},
+    "BertForMaskedLM": lambda ids: {"labels": ids},
+    "BertForPreTraining": lambda ids: {"labels": ids, "next_sentence_label": int(ids[0] % 2)},
+}
+
+
+def trained(model: Any, folder: Path, checkpointing: bool, resume: Path | None = None, **options: Any) -> Any:
+    """The `transformers.Trainer` that has trained the model for 50 steps."""
     generator = torch.Generator().manual_seed(0)
-    rows = [
-        {
-            "input_ids": torch.randint(1, 99, (9,), generator=generator),
-            "attention_mask": torch.ones(9, dtype=torch.long),
-            "labels": int(torch.randint(3, (), generator=generator)),
-        }
-        for _ in range(100)
-    ]
+    all_ids = torch.randint(1, 99, (100, 9), generator=generator)
+    mask = torch.ones(9, dtype=torch.long)
+    rows = [{"input_ids": ids, "attention_mask": mask, **LABELS[type(model).__name__](ids)} for ids in all_ids]
     arguments = transformers.TrainingArguments(
         output_dir=str(folder),
         max_steps=50,
@@ -38,18 +42,21 @@ def train_with_trainer(model: Any, folder: Path, checkpointing: bool) -> tuple[l
         gradient_accumulation_steps=2,
         learning_rate=1e-3,
         logging_steps=1,
-        save_steps=50,
+        save_steps=25,
         report_to=[],
         use_cpu=True,
         gradient_checkpointing=checkpointing,
         dataloader_num_workers=0,
         seed=1,
+        **options,
     )
     trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows[:8])
-    trainer.train()
-    assert trainer.evaluate()["eval_loss"] > 0
-    assert trainer.predict(rows[:5]).predictions.shape == (5, 3)
-    return [log["loss"] for log in trainer.state.log_history if "loss" in log], dict(model.named_parameters())
+    trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
+    return trainer
+
+
+def losses_of(trainer: Any) -> list[float]:
+    return [log["loss"] for log in trainer.state.log_history if "loss" in log]
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
@@ -58,13 +65,42 @@ def test_trainer(checkpointing: bool, tmp_path: Path) -> None:
     config = tiny_config(num_labels=3, num_hidden_layers=1)
     ours, theirs = with_reference("BertForSequenceClassification", config)
     ours.config.use_cache = False
-    losses, weights = train_with_trainer(ours, tmp_path / "ours", checkpointing)
-    their_losses, their_weights = train_with_trainer(theirs, tmp_path / "theirs", checkpointing)
-    assert losses == their_losses and len(losses) == 50
-    for name, weight in their_weights.items():
-        assert torch.equal(weights[name], weight), name
-    saved = load_file(tmp_path / "ours" / "checkpoint-50" / "model.safetensors")
+    mine, yours = (trained(m, tmp_path / type(m).__module__, checkpointing) for m in (ours, theirs))
+    for trainer in (mine, yours):
+        assert trainer.evaluate()["eval_loss"] > 0
+        assert trainer.predict(trainer.eval_dataset[:5]).predictions.shape == (5, 3)
+    assert losses_of(mine) == losses_of(yours) and len(losses_of(mine)) == 50
+    assert mine.state.total_flos == yours.state.total_flos > 0
+    for name, weight in theirs.named_parameters():
+        assert torch.equal(ours.get_parameter(name), weight), name
+    saved = load_file(Path(mine.args.output_dir, "checkpoint-50", "model.safetensors"))
     assert torch.equal(saved["classifier.weight"], ours.classifier.weight)
+
+
+@pytest.mark.parametrize(
+    ("name", "checkpointing"), [("BertForMaskedLM", False), ("BertForMaskedLM", True), ("BertForPreTraining", False)]
+)
+def test_trainer_keeps_checkpoints_of_tied_weights(name: str, checkpointing: bool, tmp_path: Path) -> None:
+    """The reference's losses and weights; resumed, or back at its best, a model is what it was, and still tied."""
+    config = tiny_config(num_hidden_layers=1)
+    ours, theirs = with_reference(name, config)
+    resumed = copy.deepcopy(ours)
+    best = {"eval_strategy": "steps", "eval_steps": 25, "load_best_model_at_end": True}
+    best |= {"metric_for_best_model": "loss", "greater_is_better": True}  # the highest, so that it is not the last
+    mine, yours = (trained(m, tmp_path / type(m).__module__, checkpointing, **best) for m in (ours, theirs))
+    assert losses_of(mine) == losses_of(yours) and len(losses_of(mine)) == 50
+    halfway, end = (Path(mine.args.output_dir, f"checkpoint-{step}") for step in (25, 50))
+    assert Path(mine.state.best_model_checkpoint) == halfway
+    trained(resumed, tmp_path / "resumed", checkpointing, resume=halfway)
+    for folder, model in ((halfway, ours), (end, resumed)):
+        assert model.cls.predictions.decoder.weight is model.get_input_embeddings().weight
+        assert model.cls.predictions.decoder.bias is model.cls.predictions.bias
+        loaded = getattr(minibert, name).from_pretrained(folder, config=config)
+        reference = load_file(Path(yours.args.output_dir, folder.name, "model.safetensors"))
+        for key, weight in reference.items():
+            assert torch.equal(model.get_parameter(key), weight), (folder, key)
+            assert torch.equal(loaded.get_parameter(key), weight), (folder, key)
+    assert not torch.equal(ours.cls.predictions.bias, resumed.cls.predictions.bias)
 
 
 def test_accelerate(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ import torch
 from conftest import CHECKOUT, tiny_config
 from safetensors.torch import load_file
 
+from minibert import BertForMaskedLM
+from minibert.training.processes import Parallel, Processes
+
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(CHECKOUT)}
 
 
@@ -128,6 +131,14 @@ def test_shards_of_a_run_that_one_process_began(project: Path) -> None:
     two = train(project, "cut", *options, "--sharded", "--resume", processes=2)
     for name, weight in one.items():
         torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_a_saved_state_holds_tied_weights_once() -> None:
+    model = BertForMaskedLM(tiny_config())
+    alone = Processes(0, 1, torch.device("cpu"))
+    weights = Parallel(model, alone, sharded=False).state(torch.optim.SGD(model.parameters()))["model"]
+    assert weights.keys() == model.state_dict().keys()
+    assert all(weights[alias] is weights[name] for alias, name in model.tied_weights().items())
 
 
 def position(state: Path) -> int:
