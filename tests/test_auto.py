@@ -27,6 +27,14 @@ def test_the_class_follows_the_tensors(name: str, tmp_path: Path) -> None:
     assert not (model.load_report.missing or model.load_report.left_out or model.load_report.unexpected)
 
 
+@pytest.mark.parametrize("name", ["AutoModel", *(head.replace("BertFor", "AutoModelFor") for head in HEADS)])
+def test_auto_classes_make_new_models(name: str) -> None:
+    config = tiny_config()
+    model = getattr(minibert, name).from_config(config)
+    assert type(model).__name__ == name.replace("AutoModel", "Bert" if "For" in name else "BertModel")
+    assert model.config is config and model.training
+
+
 def test_no_pooler_is_drawn_for_a_checkpoint_without_one(tmp_path: Path) -> None:
     BertModel(tiny_config(), add_pooling_layer=False).save_pretrained(tmp_path)
     minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(tmp_path)

@@ -189,6 +189,7 @@ def test_every_field_of_the_reference_can_be_read_and_passed_on() -> None:
 
 def test_a_config_is_a_mapping(tmp_path: Path) -> None:
     config = BertConfig(num_labels=3, num_hidden_layers=1)
+    assert config.get_text_config() is config
     assert dict(config) == {**config} == config.to_dict() and "hidden_size" in config
     assert config.get("hidden_size") == config["hidden_size"] == 768 and config.get("nothing", 5) == 5
     assert config.to_diff_dict().keys() == {"model_type", "num_hidden_layers", "id2label", "label2id"}

@@ -322,8 +322,28 @@ def test_what_tools_ask_of_a_model() -> None:
     for wanted in (False, True, False):
         (model.enable_input_require_grads if wanted else model.disable_input_require_grads)()
         assert model.get_input_embeddings()(ids).requires_grad is wanted
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    assert model.is_gradient_checkpointing
+    for enable in (model.gradient_checkpointing_enable, model.activation_checkpointing_enable):
+        enable({"use_reentrant": False})
+        assert model.is_gradient_checkpointing
+        model.gradient_checkpointing_disable()
+        assert not model.is_gradient_checkpointing
+    for options in ({"every_n_layers": 2}, {"offload": True}):
+        with pytest.raises(ValueError, match="takes every_n_layers=1 and offload=False only"):
+            model.activation_checkpointing_enable(**options)
+
+
+@pytest.mark.parametrize("name", ["BertModel", *HEADS[:-1]])
+def test_what_the_config_is_told_later_acts(name: str) -> None:
+    model = getattr(minibert, name)(tiny_config()).eval()
+    batch = ragged_batch(model.config)
+    usual = model(**batch).keys()
+    model.config.output_hidden_states = model.config.output_attentions = True
+    assert model(**batch).keys() == [*usual, "hidden_states", "attentions"]
+    assert model(**batch, output_hidden_states=False, output_attentions=False).keys() == usual
+    model.config.return_dict = False
+    assert type(model(**batch)) is tuple and model(**batch, return_dict=True).keys()[-1] == "attentions"
+    model.config.return_dict = model.config.torchscript = True
+    assert type(model(**batch)) is tuple
 
 
 def test_positional_arguments_are_in_the_reference_s_order() -> None:

@@ -126,7 +126,6 @@ class ConfigProtocol:
 
     model_type: ClassVar[str] = "bert"
     sub_configs: ClassVar[dict[str, type]] = {}
-    attribute_map: ClassVar[dict[str, str]] = {}
     keys_to_ignore_at_inference: ClassVar[list[str]] = []
 
     def replace(self: Config, **changes: Any) -> Config:

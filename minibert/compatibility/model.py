@@ -57,12 +57,7 @@ class ModelProtocol:
     main_input_name: ClassVar[str] = "input_ids"
     input_modalities: ClassVar[tuple[str, ...]] = ("text",)
     supports_gradient_checkpointing: ClassVar[bool] = True
-    is_parallelizable: ClassVar[bool] = False
-    _supports_sdpa: ClassVar[bool] = True
-    _supports_flash_attn: ClassVar[bool] = False
-    _supports_flex_attn: ClassVar[bool] = False
     _no_split_modules: ClassVar[list[str]] = ["BertEmbeddings", "BertLayer"]
-    _keep_in_fp32_modules: ClassVar[None] = None
     _keys_to_ignore_on_save: ClassVar[None] = None
 
     @property

@@ -43,8 +43,10 @@ def resolve_layers(
             "concat_last_4": last_four,
             "sum_all_12": list(range(1, last + 1)),  # every layer: 12 in the paper's table, which is of BERT-base
         }
-        if layers not in named:
-            raise ValueError(f"layers should be one of {', '.join(named)}, or a list of numbers, not {layers!r}.")
+        if layers not in LAYER_CHOICES:
+            raise ValueError(
+                f"layers should be one of {', '.join(LAYER_CHOICES)}, or a list of numbers, not {layers!r}."
+            )
         numbers = named[layers]
         if layers.startswith("sum") and weights is None:
             weights = [1.0] * len(numbers)

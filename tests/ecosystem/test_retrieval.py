@@ -45,6 +45,7 @@ def test_langchain(embedder: SentenceEmbedder) -> None:
 
 
 async def _search(store: Any, query: str) -> list[str]:
+    await store.aadd_texts(TEXTS)
     return [document.page_content for document in await store.asimilarity_search(query, k=5)]
 
 
@@ -53,7 +54,6 @@ def test_langchain_awaited(embedder: SentenceEmbedder) -> None:
 
     stores = pytest.importorskip("langchain_core.vectorstores")
     store = stores.InMemoryVectorStore(embedder)
-    store.add_texts(TEXTS)
     assert asyncio.run(_search(store, "hello world")) == expected(embedder, "hello world", 5)
 
 

@@ -129,6 +129,25 @@ def test_accelerate(tmp_path: Path) -> None:
     accelerator.load_state(str(tmp_path / "state"))
 
 
+def test_accelerate_keeps_tied_weights(tmp_path: Path) -> None:
+    accelerate = pytest.importorskip("accelerate")
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+    accelerator = accelerate.Accelerator(cpu=True)
+    model = accelerator.prepare(minibert.BertForMaskedLM(tiny_config()))
+    words = model.get_input_embeddings().weight
+    saved = words.detach().clone()
+    accelerator.save_state(str(tmp_path / "state"))
+    accelerator.save_model(model, str(tmp_path / "model"))
+    with torch.no_grad():
+        words.add_(1)
+    accelerator.load_state(str(tmp_path / "state"))
+    another = minibert.BertForMaskedLM(tiny_config())
+    accelerate.load_checkpoint_in_model(another, str(tmp_path / "model"))
+    for loaded in (model, another):
+        assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
+        assert torch.equal(loaded.get_input_embeddings().weight, saved)
+
+
 def test_accelerate_places_modules() -> None:
     accelerate = pytest.importorskip("accelerate")
     with accelerate.init_empty_weights():

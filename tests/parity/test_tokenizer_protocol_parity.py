@@ -50,7 +50,7 @@ def test_origins_of_any_tokens(
     columns = [[join(first), join(["Paris"])]] + ([] if second is None else [[join(second), join(["a"])]])
     how = {"is_split_into_words": words, "padding": True, "truncation": True, "max_length": max_length}
     mine, yours = ours(*columns, **how, padding_side=side), theirs(*columns, **how, padding_side=side)
-    assert mine.is_fast == yours.is_fast
+    assert mine.is_fast == yours.is_fast and mine.data.keys() == dict(mine).keys() == yours.data.keys()
     if any(number == 1 for number in mine.sequence_ids(0)) or second is None:  # the reference counts texts with tokens
         assert mine.n_sequences == yours.n_sequences
     for row in range(2):
