@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
+from email import message_from_string
 from pathlib import Path
 
 import pytest
@@ -59,27 +62,39 @@ def test_links(readme: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["https://example.org/me/minibert", ""])
-def test_the_package_page_needs_no_files_beside_it(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each link leads to a file of the repository by its address, or is no link; commands install from the index."""
-    monkeypatch.syspath_prepend(str(CHECKOUT / "scripts"))
-    from package_page import package_page
+def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Path) -> None:
+    """Each link leads to a file of the repository by its address, or is no link; commands install from the index.
 
-    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-    page = package_page(readme, address, "1.2.3")
+    Built from a copy without the models, which only take time to pack.
+    """
+    for name in ("pyproject.toml", "README.md", "LICENSE", "minibert/__init__.py", "scripts/package_page.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(CHECKOUT / name, tmp_path / name)
+    shutil.copytree(CHECKOUT / "configs", tmp_path / "configs")
+    project = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
+    project, found = re.subn(r'^address = ".*?"', f'address = "{address}"', project, flags=re.MULTILINE)
+    (tmp_path / "pyproject.toml").write_text(project, encoding="utf-8")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", "dist"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
+    (wheel,) = (tmp_path / "dist").iterdir()
+    with zipfile.ZipFile(wheel) as files:
+        (name,) = [name for name in files.namelist() if name.endswith("/METADATA")]
+        metadata = message_from_string(files.read(name).decode("utf-8"))
+    page, version = str(metadata.get_payload()), metadata["Version"]
+
     links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", page)
-    files = [(image, link) for image, link in links if link.startswith("https://example.org/")]
-    assert all(link.startswith("https://") for _, link in links)
-    assert len(files) == (len(re.findall(r"\]\((?!https://)", readme)) if address else 0)
-    for image, link in files:
-        place = link.removeprefix(f"{address}/{'raw' if image else 'blob'}/v1.2.3/")
+    ours = [(image, link) for image, link in links if link.startswith("https://example.org/")]
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    assert found == 1
+    assert links and all(link.startswith("https://") for _, link in links) and "href=" not in page + readme
+    assert len(ours) == (len(re.findall(r"\]\((?!https://)", readme)) if address else 0)
+    for image, link in ours:
+        place = link.removeprefix(f"{address}/{'raw' if image else 'blob'}/v{version}/")
         assert (CHECKOUT / place).exists(), link
     assert "pip install minibert-torch &&" in page and "pip install 'minibert-torch[train]'" in page
-
-
-def test_the_package_is_built_with_that_page() -> None:
-    command = [sys.executable, "-m", "hatchling", "metadata", "readme"]
-    run = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60)
-    assert "pip install minibert-torch &&" in run.stdout
+    places = {"Repository": "", "Changelog": f"/blob/v{version}/CHANGELOG.md", "Issues": "/issues"}
+    expected = [f"{name}, {address}{place}" for name, place in places.items()] if address else []
+    assert sorted(metadata.get_all("Project-URL", [])) == sorted(expected)
 
 
 def code(text: str) -> list[str]:
