@@ -35,12 +35,12 @@ def need(module: str, extra: str, purpose: str) -> Any:
         raise ImportError(f"{purpose} needs {package}, which is not installed: {install_line(extra)}") from None
 
 
-def install_line(extra: str) -> str:
-    """The command that installs minibert with an extra: from the clone that it came from, else from the index."""
-    here = Path(__file__).parents[1]
+def install_line(extra: str = "") -> str:
+    """The command that installs minibert, with an extra: from the clone that it came from, else from the index."""
+    here, brackets = Path(__file__).parents[1], f"[{extra}]" if extra else ""
     if _is_project(here):  # run from the clone itself, and whoever changes the code wants to go on doing so
-        return f"pip install -e {shlex.quote(f'{here}[{extra}]')}"
-    return f"pip install {shlex.quote(f'{_clone() or DISTRIBUTION}[{extra}]')}"
+        return f"pip install -e {shlex.quote(f'{here}{brackets}')}"
+    return f"pip install {shlex.quote(f'{_clone() or DISTRIBUTION}{brackets}')}"
 
 
 def _is_project(folder: Path) -> bool:
@@ -65,5 +65,5 @@ def other_package() -> str:
         return ""
     return (
         f" Another package called minibert ({version}) is installed in the same folder: "
-        f"pip uninstall minibert {DISTRIBUTION}, then install {DISTRIBUTION} again."
+        f"pip uninstall minibert {DISTRIBUTION} && {install_line()}"
     )

@@ -91,6 +91,6 @@ def test_both_packages_in_one_environment(installed_last: str, code: int, tmp_pa
     assert run.returncode == code, run.stderr
     if code:
         assert run.stderr.startswith("minibert cannot start. Another package called minibert (0.2.2) is installed")
-        assert run.stderr.count("\n") == 1 and "pip uninstall minibert minibert-torch" in run.stderr
+        assert run.stderr.count("\n") == 1 and "pip uninstall minibert minibert-torch && pip install " in run.stderr
     else:
         assert "korea" in run.stdout and not run.stderr

@@ -1,0 +1,39 @@
+"""The page claims nothing that is not so: of one text, of its colours, of the model's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opened import Opened, browser as browser
+
+from minibert.files import BUNDLED_MODELS
+from minibert.study.page import write_page
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of one text without a [MASK], and a folder whose own name says nothing."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "my-bert").mkdir()
+    (folder / "my-bert" / "model").symlink_to(BUNDLED_MODELS / "minibert-tiny")
+    write_page(folder / "page.html", str(folder / "my-bert" / "model"), "I love Korea")
+    return folder / "page.html"
+
+
+@pytest.mark.parametrize(
+    ("language", "single", "root"), [("en-US", "a single one", "square root"), ("ko-KR", "하나뿐", "제곱근")]
+)
+def test_the_page_claims_nothing_that_is_not_so(
+    browser: Any, file: Path, language: str, single: str, root: str
+) -> None:
+    with Opened(browser, file, language=language) as opened:
+        assert "my-bert/model" in opened.page.inner_text("header")
+        opened.open("pooler")
+        assert single in opened.page.inner_text("#next") and "%" not in opened.page.inner_text("#next")
+        opened.open("attention")
+        assert root in opened.page.inner_text("#attention-legend")
+        assert opened.trouble == []
