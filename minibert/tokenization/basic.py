@@ -133,7 +133,8 @@ class BasicTokenizer:
     def words(self, text: str) -> list[str]:
         """The words of a text; ValueError as for `normalise`."""
         if self._plain.fullmatch(text):
-            return _PLAIN_WORD.findall(text.lower() if self.do_lower_case else text)
+            text = text.lower() if self.do_lower_case else text
+            return [text] if text.isalnum() else _PLAIN_WORD.findall(text)  # most chunks are one word
         normalised, _ = self.normalise(text)
         return [normalised[start:end] for start, end in split_words(normalised)]
 

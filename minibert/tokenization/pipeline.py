@@ -159,8 +159,10 @@ class Pipeline:
                         yield start, self._tokens(normalised[first:last], positions[first:last])
 
     def _ids(self, chunk: str) -> tuple[int, ...]:
-        pieces, vocabulary = self.wordpiece.pieces, self.wordpiece.vocabulary
-        return tuple([vocabulary[piece] for word in self.basic.words(chunk) for piece in pieces(word)])
+        ids: list[int] = []
+        for word in self.basic.words(chunk):
+            ids += self.wordpiece.ids(word)
+        return tuple(ids)
 
     def _tokens(self, normalised: str, positions: Sequence[int]) -> list[Token]:
         """The tokens of what `normalise` gave, or of a part of it, its words counted from 0."""

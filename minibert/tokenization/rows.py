@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, TypeVar
@@ -108,12 +108,14 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def assemble(parts: Iterable[Sequence[T]], begin: Sequence[T], end: Sequence[T]) -> list[T]:
+def assemble(parts: Sequence[Sequence[T]], begin: Sequence[T], end: Sequence[T]) -> list[T]:
     """A row: `begin`, then every part with `end` after it.
 
     >>> assemble([["a", "a"], ["b"]], ["[CLS]"], ["[SEP]"])
     ['[CLS]', 'a', 'a', '[SEP]', 'b', '[SEP]']
     """
+    if len(parts) == 1:
+        return [*begin, *parts[0], *end]
     row = [*begin]
     for part in parts:
         row += part
@@ -127,6 +129,8 @@ def type_ids(parts: Sequence[Sequence[Any]], special: int) -> list[int]:
     >>> type_ids([["a", "a"], ["b"]], special=1)
     [0, 0, 0, 0, 1, 1]
     """
+    if len(parts) == 1:
+        return [0] * (len(parts[0]) + 2 * special)
     types = [0] * special
     for number, part in enumerate(parts):
         types += [number] * (len(part) + special)
