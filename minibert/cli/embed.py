@@ -1,4 +1,12 @@
-"""`minibert embed`: vectors of texts, on stdout, in a file or in shards."""
+"""`minibert embed`: vectors of texts, on stdout, in a file or in shards.
+
+    minibert embed --file texts.txt --out-dir vectors                                          # all cores, one process
+    OMP_NUM_THREADS=8 torchrun --nproc-per-node 4 -m minibert embed --file texts.txt --out-dir vectors      # 32 cores
+
+What one interpreter does around the encoder (tokenize, sort, embed, pool) is not shared among threads. With MiniLM on
+Zen 4 it goes at 0.45 M tokens a second, and the encoder in int8 at about 0.01 M a core; so by Amdahl's law 8 threads
+are at work 85% of the time, 32 threads 60%, 64 threads 40%. Hence processes, which share the corpus out by shards.
+"""
 
 from __future__ import annotations
 

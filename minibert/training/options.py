@@ -26,7 +26,8 @@ class TrainingOptions:
         max_grad_norm: gradients are scaled down to this norm.
         tokens_per_forward: limit of the tokens of one forward; None: the whole batch.
         packed: sequences in a row without padding; False pads, as `BertForQuestionAnswering` needs.
-        bf16: compute in bfloat16 where that is safe (autocast).
+        bf16: compute in bfloat16 where that is safe (autocast). Not the default where the processor has instructions
+            for it, so that the same command rounds in the same way on every machine.
         exact: compute as a plain loop does, bit for bit, and not with faster products and dropout.
         sharded: share weights and optimiser state out to the processes too (FSDP2).
         seed: of the order of the data.
