@@ -23,7 +23,8 @@ from hypothesis import given, settings, strategies as st
 
 import minibert
 from minibert.cli import main
-from minibert.study.page import pack, page_data, render, run, show, write_page
+from minibert.study import page as study_page
+from minibert.study.page import live, load, pack, page_data, render, run, show, write_page
 
 PARTS = Path(minibert.__file__).parent / "study" / "page"
 
@@ -257,3 +258,24 @@ def test_a_notebook_shows_the_page_in_a_frame(tokenizer: Any) -> None:
     reader = read(page._repr_html_())
     assert reader.tags == ["iframe"]
     assert "&lt;!doctype html&gt;" in page._repr_html_() and "allow-same-origin" not in page._repr_html_()
+
+
+@pytest.mark.parametrize("name", ["minibert-en", "minibert-ko"])
+def test_the_page_of_a_bundled_model_stays_below_20_mb(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the longest text whose numbers the page holds, and with the longest of all."""
+    model, tokenizer = load(name)
+    embedded = live.embed(model, tokenizer)
+    monkeypatch.setattr(study_page, "embed", lambda *_: embedded)  # packed once
+
+    def written(count: int) -> dict[str, Any]:
+        data = page_data(model, tokenizer, ". " * (count - 2))
+        size = len(render({"name": name, "source": name, **data}))
+        print(f"{name}, {count} tokens: {size / 1e6:.1f} MB")
+        assert len(data["tokens"]) == count and size <= 20e6
+        return data
+
+    names_and_shapes = [row[:2] for row in written(10)["arrays"]["table"]]
+    each = sum(math.prod(shape) for name, shape in names_and_shapes if study_page._DETAILS.fullmatch(name)) // 10
+    longest = study_page.MAX_LIVE_DETAILS // each
+    assert written(longest)["complete"] and not written(longest + 1)["complete"]
+    assert written(study_page.MAX_TOKENS)["arrays"]["table"] == []

@@ -34,8 +34,8 @@ MAX_TOKENS = 128
 STEPS = 5  # the model is loaded and run, its numbers are packed, words predicted, the page is written
 TOP_WORDS = 5
 # Numbers that only "one head" shows, such as queries. With more of them a photograph does without, and a live page,
-# whose weights take most of its room, computes them itself.
-MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 500_000
+# whose weights take most of its room, holds no numbers at all and computes them when it is opened.
+MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
 _PARTS = Path(__file__).parent
 _SCRIPTS = ("inflate", "wordpiece", "tools", "data", "look", "sections", "attention", "head", "compare", "tour", "main")
 _WORKER = ("inflate", "bert", "worker")
@@ -43,7 +43,7 @@ _DETAILS = re.compile(
     r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)|widened|intermediate|narrowed|sum)"
 )
 _FACTORS = re.compile(r"layer\.\d+\.(attention\.(query|key|value|scores|probabilities)|output)|embeddings\.output")
-_LEFT_OUT = re.compile(r"mlm\.|.*\.masked_scores")  # the words of the vocabulary; scores, or the lowest number
+_LEFT_OUT = re.compile(r"mlm\..*|.*\.masked_scores")  # the words of the vocabulary; scores, or the lowest number
 
 
 def load(name: str | os.PathLike[str] | Source, **source_options: Any) -> tuple[Any, Any]:
@@ -193,13 +193,17 @@ def page_data(
     shown = {name: value for name, value in t.items() if not _LEFT_OUT.fullmatch(name)}
     # positions are the same for every sequence of a batch, so they alone have no batch axis
     kept = {name: value if name == "embeddings.position" else value[0] for name, value in shown.items()}
+    for name, value in kept.items():
+        if not value.isfinite().all():
+            raise ValueError(f"the model's {name} are not finite numbers: the checkpoint is damaged.")
     details = sum(value.numel() for name, value in kept.items() if _DETAILS.fullmatch(name))
-    complete = details <= (MAX_LIVE_DETAILS if can_live(model) else MAX_DETAILS)
+    alive = can_live(model)
+    complete = details <= (MAX_LIVE_DETAILS if alive else MAX_DETAILS)
     if not complete:
-        kept = {name: value for name, value in kept.items() if not _DETAILS.fullmatch(name)}
+        kept = {name: value for name, value in kept.items() if not alive and not _DETAILS.fullmatch(name)}
     arrays = pack(kept, [name for name in kept if complete and _FACTORS.fullmatch(name)])
     progress.add()
-    lens = _lens(t, tokenizer)
+    lens = _lens(t, tokenizer) if arrays["table"] else None
     progress.add()
     return {
         "sizes": {
@@ -221,7 +225,7 @@ def page_data(
         "arrays": arrays,
         "complete": complete,
         "lens": lens,
-        "live": embed(model, tokenizer) if can_live(model) else None,
+        "live": embed(model, tokenizer) if alive else None,
     }
 
 
@@ -251,17 +255,12 @@ def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str,
     Returns:
         `table`, a row for each array (name, shape, decimals: 4, 2 where the numbers are huge, None for float32; bits of
         a number), and `data`, all numbers one after the other.
-
-    Raises:
-        ValueError: values that are not finite.
     """
     table: list[list[Any]] = []
     parts = []
     for name, values in arrays.items():
         numbers = values.double().numpy()
         largest = np.abs(numbers).max(initial=0.0)
-        if not np.isfinite(largest):
-            raise ValueError(f"the model's {name} are not finite numbers: the checkpoint is damaged.")
         if name in whole:
             parts.append(values.float().contiguous().numpy().tobytes())
             table.append([name, list(values.shape), None, 32])

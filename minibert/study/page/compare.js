@@ -9,11 +9,19 @@ function buildCompare() {
   $("compare-text").oninput = () => { state.other = $("compare-text").value; compareTexts(); };
 }
 
-/** The word that everybody asks about, in two meanings. */
+const EXAMPLES = { // a word that everybody asks about, in two meanings
+  en: ["bank", "they sat on the bank of the river", "she took the money to the bank"],
+  ko: ["배를", "그는 배를 타고 바다로 나갔다", "그는 배를 깎아서 먹었다"],
+};
+
+/** The language of the example: the reader's, where the model knows its word. */
+const exampleLanguage = () => [state.language, "en", "ko"].find((name) => live.tokenizer.ids.has(EXAMPLES[name][0])) ?? "en";
+
 function tryExample() {
-  const [text, other, word] = ["first", "second", "word"].map((name) => t(`compare.example.${name}`));
+  const [word, text, other] = EXAMPLES[exampleLanguage()];
   $("compare-text").value = other;
-  ask({ text, other, pair: null, masked: [], token: live.tokens({ text }).findIndex((token) => token.piece === word) });
+  const token = Math.max(live.tokens({ text }).findIndex((token) => token.piece === word), 0);
+  ask({ text, other, pair: null, masked: [], token });
   fillEdits();
 }
 
@@ -50,7 +58,7 @@ const compareMap = new HeatMap("compare-map", () => {
     rows: first.length, cols: second.length, palette: "diverging", slanted: true, top: 78, space: 420, tallest: 34, smallest: [36, 20],
     cursor: [clamp(state.token, 0, first.length - 1), clamp(otherToken, 0, second.length - 1)],
     rowLabel: (r) => first[r].piece, colLabel: (c) => second[c].piece,
-    shade: (r, c) => 0.5 + values[r][c] / 2, write: (r, c) => values[r][c].toFixed(2),
+    shade: (r, c) => 0.5 + values[r][c] / 2, write: (r, c) => values[r][c].toFixed(2).replace(/^-(0\.00)$/, "$1"),
     describe: (r, c) => t("compare.cell", { state: `h${depth}`, first: first[r].piece, second: second[c].piece, value: written(values[r][c]) }),
     python: (r, c) => comparePython(depth, r, c),
     move: (r, c) => { otherToken = c; change({ token: r }); },
@@ -62,6 +70,7 @@ function drawCompare() {
   if (!live) return;
   $("compare-first").textContent = state.text;
   $("compare-example").hidden = Boolean(state.other);
+  $("compare-example").textContent = t(exampleLanguage() === "ko" ? "compare.example.ko" : "compare.example.en");
   $("compare-results").hidden = !state.other;
   if (!state.other) return;
   if (!compared || compared.wish !== `${state.text}\n${state.other}`) {

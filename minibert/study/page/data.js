@@ -92,7 +92,7 @@ class Live {
 // ---------------------------------------------------------------- what is shown
 
 let live = null; // the model inside the page, where there is one
-let photograph; // the text that the page was written for
+let photograph; // the text that the page was written for; the live model takes it where the page holds no numbers
 let shown; // the present text
 let numbers; // (name) => its Numbers, of the present text
 let tokens = [];
@@ -123,7 +123,7 @@ async function refresh() {
     late = false;
     const request = requested();
     try {
-      const untouched = same(request, photograph.request) && photograph.complete;
+      const untouched = same(request, photograph.request);
       const next = untouched ? photograph : await live.compute(request);
       if (!late) { show(next); state.trouble = ""; }
     } catch (error) {

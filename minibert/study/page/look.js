@@ -45,7 +45,8 @@ function coverage(text, which) {
   if (pieces.length < MIN_PIECES || 2 * letters <= pieces.length) return "";
   const counts = Object.keys(SCRIPTS).map((name) => [name, foreign.filter((char) => RegExp(`\\p{Script=${name}}`, "u").test(char)).length]);
   const [script] = counts.reduce((best, next) => (next[1] > best[1] ? next : best));
-  return t("coverage.letters", { letters, count: pieces.length, script: t(`script.${SCRIPTS[script]}`) });
+  const said = t("coverage.letters", { letters, count: pieces.length, script: t(`script.${SCRIPTS[script]}`) });
+  return script === "Hangul" && page.source !== "minibert-ko" ? `${said} ${t("coverage.korean")}` : said;
 }
 
 const wordPlaces = () => tokens.map((_, i) => i).filter((i) => !/^\[(CLS|SEP|PAD)\]$/.test(piece(i)));
@@ -77,18 +78,20 @@ function pattern(layer, head) {
 /** The head that looks most sharply from word to word, at no fixed place: what the page opens with. */
 function interestingHead() {
   let best = { layer: 0, head: 0, token: Math.min(1, count - 1), key: 0, most: -1 };
-  const real = wordPlaces();
+  const real = wordPlaces().filter((i) => /[\p{L}\p{N}]/u.test(piece(i)));
   for (let layer = 0; layer < sizes.layers; layer++) {
     for (let head = 0; head < sizes.heads; head++) {
       const values = attention(layer, "probabilities"), fixed = pattern(layer, head).name !== null ? 0.5 : 1;
       let sum = 0, top = { p: -1 };
       for (const q of real) {
+        let most = 0;
         for (const k of real) {
           const p = values.at(head, q, k);
           if (Math.abs(q - k) < 2) continue;
-          sum += p / real.length;
+          most = Math.max(most, p);
           if (p > top.p) top = { p, q, k };
         }
+        sum += most / real.length;
       }
       if (top.p >= 0 && sum * fixed > best.most) best = { layer, head, token: top.q, key: top.k, most: sum * fixed };
     }

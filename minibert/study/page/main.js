@@ -97,10 +97,11 @@ function showTheme() {
 async function start() {
   const request = { text: page.texts[0], pair: page.texts[1] ?? null, masked: [], off: [], padTo: page.pad_to ?? 0 };
   photograph = { ...page, request, steps: await develop(page.arrays), live: false };
-  show(photograph);
   if (page.live) {
     try { live = await Live.start(page.live); } catch (error) { state.trouble = error.message; }
   }
+  if (live && !page.complete) photograph = await live.compute(request);
+  show(photograph);
   root.classList.toggle("live", Boolean(live));
   const { layer, head, token, key } = interestingHead(), masked = tokens.findIndex((token) => token.piece === "[MASK]");
   Object.assign(state, { layer, head, token: masked >= 0 ? masked : token, key });
@@ -108,7 +109,7 @@ async function start() {
   showTheme();
   for (const build of [buildFrame, buildText, buildAttention, buildHead, buildHidden, buildCompare, buildTour]) build();
   rebuild();
-  if (live && (!photograph.complete || (known && !same(requested(), request)))) await refresh();
+  if (live && known && !same(requested(), request)) await refresh();
   if (live && state.other) await compareTexts();
   if (state.tour >= 0) goTo(state.tour);
   root.dataset.ready = "yes";

@@ -162,11 +162,12 @@ const poolerMap = vectors("pooler-map", () => ["cls", "dense", "output"].map((na
 function drawEmbeddings() {
   const token = tokens[state.token];
   $("embeddings-sum").textContent =
-    `h0[${state.token}] = LayerNorm( ${t("embeddings.word")}[${token.id}] + ${t("embeddings.token_type")}[${token.type}] + ` +
-    `${t("embeddings.position")}[${state.token}] ),  ${token.id} = ${token.piece}`;
+    `h0[${state.token}] = LayerNorm( ${t("embeddings.word")}\u2060[${token.id}] + ${t("embeddings.token_type")}\u2060[${token.type}] + ` +
+    `${t("embeddings.position")}\u2060[${state.token}] ),  ${token.id}\u00a0=\u00a0${token.piece}`;
   embeddingsMap.draw();
   const scales = EMBEDDINGS.map((name) => `${t(`embeddings.${name}`)} ±${numbers(`embeddings.${name}`).typical().toFixed(2)}`);
-  legend("embeddings-legend", "diverging", "−", `+      ${scales.join("   ")}`);
+  legend("embeddings-legend", "diverging", "−", "+");
+  $("embeddings-legend").append(element("span", scales.join("   ")));
 }
 
 function drawPooler() {
@@ -242,8 +243,10 @@ function drawPlaces() {
   const now = all[state.depth].map(place), before = all[Math.max(state.depth - 1, 0)].map(place);
   context.strokeStyle = color("line");
   context.strokeRect(0.5, 0.5, width - 1, height - 1);
-  now.forEach(([x, y], i) => {
-    const chosen = i === state.token;
+  const taken = []; // where labels are; one that finds no free side is left out
+  const order = [state.token, ...now.keys()].filter((i, at) => at === 0 || i !== state.token);
+  for (const i of order) {
+    const [x, y] = now[i], chosen = i === state.token;
     context.globalAlpha = chosen ? 0.9 : 0.3;
     context.strokeStyle = color(chosen ? "cursor" : "accent");
     context.beginPath();
@@ -255,9 +258,14 @@ function drawPlaces() {
     context.beginPath();
     context.arc(x, y, 3, 0, 2 * Math.PI);
     context.fill();
-    context.textAlign = x > width - 90 ? "right" : "left";
-    fitted(context, piece(i), x + (x > width - 90 ? -6 : 6), y, 84);
-  });
+    const wide = Math.min(context.measureText(piece(i)).width, 84);
+    const free = [[x + 6, y], [x - 6 - wide, y], [x - wide / 2, y - 12], [x - wide / 2, y + 12]].find(([left, middle]) =>
+      left > 0 && left + wide < width && taken.every(([l, m, w]) => left > l + w || l > left + wide || Math.abs(middle - m) > 12));
+    if (!free) continue;
+    context.textAlign = "left";
+    fitted(context, piece(i), ...free, 84);
+    taken.push([...free, wide]);
+  }
   return now;
 }
 

@@ -38,7 +38,8 @@ const state = {
 // ---------------------------------------------------------------- words, theme, small helpers
 
 function t(key, values = {}) {
-  return (words[state.language][key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  const said = (words[state.language][key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  return said.replace(/([\])”])(?=\p{Script=Hangul})/gu, "$1\u2060"); // a particle stays with its bracket at the end of a line
 }
 
 function element(kind, text = "", properties = {}) {
@@ -272,7 +273,8 @@ function fitted(context, text, x, y, room) {
 function spaceBelow(id, free = 0) {
   const main = document.querySelector("main");
   const end = main.getBoundingClientRect().bottom - parseFloat(getComputedStyle(main).paddingBottom);
-  return Math.max(240, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
+  const least = innerWidth > 900 ? 240 : main.clientHeight * 0.6; // one below the other, each may take most of the window
+  return Math.max(least, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
 }
 
 /** Draws a colour scale with its ends beside it. */
