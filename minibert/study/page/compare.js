@@ -21,7 +21,8 @@ function tryExample() {
   const [word, text, other] = EXAMPLES[exampleLanguage()];
   $("compare-text").value = other;
   const token = Math.max(live.tokens({ text }).findIndex((token) => token.piece === word), 0);
-  ask({ text, other, pair: null, masked: [], token });
+  Object.assign(state, { text, other, pair: null, masked: [], token }); // drawn when there are as many tokens
+  refresh();
   fillEdits();
 }
 
