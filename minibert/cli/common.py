@@ -69,6 +69,8 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
     if options.texts and options.file:
         raise UsageError("give texts or --file, not both.")
     if options.texts:
+        if not any(map(str.strip, options.texts)):
+            raise UsageError("the text is empty: write one between the quotation marks.")
         return list(options.texts)
     if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")

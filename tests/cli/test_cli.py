@@ -176,6 +176,12 @@ def test_output_that_cannot_be_written(minilm: str) -> None:
     assert run.stderr == "minibert tokenize: standard output could not be written (No space left on device).\n"
 
 
+@pytest.mark.parametrize("command", ["embed", "tokenize", "fill-mask"])
+def test_an_empty_text_is_named(command: str) -> None:
+    run = subprocess.run([sys.executable, "-m", "minibert", command, " "], capture_output=True, text=True)
+    assert run.returncode == 2 and run.stderr.startswith(f"minibert {command}: the text is empty")
+
+
 def test_no_stdin_at_all(minilm: str) -> None:
     command = f"{sys.executable} -m minibert tokenize --model {minilm} <&-"
     run = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
