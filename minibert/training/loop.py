@@ -90,6 +90,7 @@ class Trainer:
         FileNotFoundError: `resume` without a saved state.
         ValueError: no examples, a folder that already holds a run when `resume` is not asked for, or one whose run
             had other data or options when it is.
+        ImportError: a log for TensorBoard is asked for, which is not installed.
     """
 
     def __init__(
@@ -104,6 +105,8 @@ class Trainer:
         evaluate: Callable[[], dict[str, float]] | None = None,
         metric: str | None = None,
     ) -> None:
+        if options.tensorboard:  # now, before anything is written
+            need("tensorboard", "tensorboard", "A log for TensorBoard")
         self.processes = Processes.join()
         self.model, self.dataset, self.objective, self.options = model, dataset, objective, options
         self.folder, self.evaluate, self.metric = Path(folder), evaluate, metric
@@ -379,7 +382,6 @@ def _set_random_state(device: torch.device, state: Tensor) -> None:
 
 @cache
 def _tensorboard(folder: str) -> Any:
-    need("tensorboard", "tensorboard", "A log for TensorBoard")
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -245,8 +246,15 @@ def test_bf16_trains_too(tmp_path: Path) -> None:
     assert losses[-1] < losses[0]
 
 
+def test_without_tensorboard_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the same command runs as soon as it is installed."""
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(ImportError, match="A log for TensorBoard needs tensorboard, which is not installed"):
+        run(BertForSequenceClassification(tiny_config()), tmp_path / "run", replace(OPTIONS, steps=5, tensorboard=True))
+    assert not (tmp_path / "run").exists()
+
+
 def test_tensorboard_gets_the_log(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="needs the extra [tensorboard]")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     losses = run(BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=5, tensorboard=True))
