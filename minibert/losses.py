@@ -41,7 +41,8 @@ def regression_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean squared error; both (batch, num_labels), and labels (batch,) will do where there is one number a text."""
     if labels.shape != logits.shape and (logits.shape[-1] > 1 or labels.numel() != logits.numel()):
         raise ValueError(f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}.")
-    return F.mse_loss(logits.squeeze(), _numbers(labels, logits).reshape(logits.shape).squeeze())
+    dtype = torch.promote_types(logits.dtype, labels.dtype)  # mse_loss of two dtypes has no gradient in older torch
+    return F.mse_loss(logits.squeeze().to(dtype), labels.reshape(logits.shape).squeeze().to(dtype))
 
 
 def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
@@ -54,12 +55,8 @@ def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
         )
     if not is_traced(labels) and ((labels < 0) | (labels > 1)).any():
         raise ValueError("labels should be from 0.0 to 1.0 for every label (multi_label_classification).")
-    return F.binary_cross_entropy_with_logits(logits, _numbers(labels, logits))
-
-
-def _numbers(labels: Tensor, logits: Tensor) -> Tensor:
-    """Labels to compute with: whole ones as numbers; others stay as exact as they are, even beside bfloat16 logits."""
-    return labels if labels.is_floating_point() else labels.to(logits.dtype)
+    # fractions stay as exact as they are, even beside bfloat16 logits
+    return F.binary_cross_entropy_with_logits(logits, labels if labels.is_floating_point() else labels.to(logits.dtype))
 
 
 def span_loss(logits: Tensor, positions: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from safetensors.torch import load, load_file, save, save_file
 from torch import Tensor, nn
 
 import minibert
-from minibert.losses import IGNORED, cross_entropy
+from minibert.losses import IGNORED, cross_entropy, multi_label_loss, regression_loss
 
 MLM_HEADS = HEADS[:2]
 
@@ -410,6 +410,22 @@ class TestBadLabels:
         else:
             terms = torch.stack([-logits[row].double().log_softmax(-1)[label] for row, label in kept])
             torch.testing.assert_close(loss.double(), terms.mean(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("labels", [torch.bool, torch.int64, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("logits", [torch.bfloat16, torch.float32])
+def test_labels_of_any_dtype_have_gradients(logits: torch.dtype, labels: torch.dtype) -> None:
+    """As the formulas' own: 2 (x - y) / n for a regression, (sigmoid(x) - y) / n for many labels."""
+    y = torch.tensor([[1, 0], [0, 1], [1, 1]]).to(labels)
+    for loss, gradient in (
+        (regression_loss, lambda x: 2 * (x - y.double()) / 6),
+        (multi_label_loss, lambda x: (x.sigmoid() - y.double()) / 6),
+    ):
+        x = torch.randn(3, 2).to(logits).requires_grad_()
+        loss(x, y).backward()
+        assert x.grad is not None and x.grad.dtype == logits
+        rounding = 2 * torch.finfo(logits).eps
+        torch.testing.assert_close(x.grad.double(), gradient(x.detach().double()), rtol=rounding, atol=rounding)
 
 
 class TestChosenPositions:
