@@ -327,9 +327,12 @@ def test_what_tools_ask_of_a_model() -> None:
         assert model.is_gradient_checkpointing
         model.gradient_checkpointing_disable()
         assert not model.is_gradient_checkpointing
-    for options in ({"every_n_layers": 2}, {"offload": True}):
-        with pytest.raises(ValueError, match="takes every_n_layers=1 and offload=False only"):
-            model.activation_checkpointing_enable(**options)
+        for options in ({"every_n_layers": 2}, {"offload": True}):
+            with pytest.raises(ValueError, match="takes every_n_layers=1 and offload=False only"):
+                enable(**options)
+        enable(None, every_n_layers=1, offload=False)  # as a Trainer calls it
+        assert model.is_gradient_checkpointing
+        model.gradient_checkpointing_disable()
 
 
 @pytest.mark.parametrize("name", ["BertModel", *HEADS[:-1]])

@@ -85,13 +85,25 @@ class ModelProtocol:
         enabled: bool = self.base_model.encoder.gradient_checkpointing
         return enabled
 
-    def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs: dict[str, Any] | None = None) -> None:
+    def gradient_checkpointing_enable(
+        self,
+        gradient_checkpointing_kwargs: dict[str, Any] | None = None,
+        every_n_layers: int = 1,
+        offload: bool = False,
+    ) -> None:
         """Trades time for memory in training: each layer is computed again for its gradient.
 
         Args:
             gradient_checkpointing_kwargs: arguments of `torch.utils.checkpoint`; without effect, as the one way that
                 is used here, `use_reentrant=False`, gives the same gradients as the other.
+            every_n_layers: 1, every layer.
+            offload: False; what is kept stays where it is.
+
+        Raises:
+            ValueError: other values of `every_n_layers` or `offload`.
         """
+        if every_n_layers != 1 or offload:
+            raise ValueError("Checkpointing takes every_n_layers=1 and offload=False only.")
         self.base_model.encoder.gradient_checkpointing = True
 
     def activation_checkpointing_enable(
@@ -100,10 +112,8 @@ class ModelProtocol:
         every_n_layers: int = 1,
         offload: bool = False,
     ) -> None:
-        """As `gradient_checkpointing_enable`; some layers only, or offloading, are refused."""
-        if every_n_layers != 1 or offload:
-            raise ValueError("activation_checkpointing_enable takes every_n_layers=1 and offload=False only.")
-        self.gradient_checkpointing_enable(activation_checkpointing_kwargs)
+        """`gradient_checkpointing_enable` under the name that replaces it in transformers."""
+        self.gradient_checkpointing_enable(activation_checkpointing_kwargs, every_n_layers, offload)
 
     def gradient_checkpointing_disable(self) -> None:
         """Keeps what every layer computed, as is usual."""
