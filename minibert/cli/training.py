@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import re
 from typing import Any
 
@@ -21,7 +22,8 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: set[str], *
         defaults: the command's own, where they differ.
     """
     # "name: what it is." in the docstring's list, perhaps over several lines
-    listed = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", TrainingOptions.__doc__ or "", re.MULTILINE)
+    docstring = inspect.getdoc(TrainingOptions) or ""  # Python 3.13 cuts the indent itself, older ones leave it
+    listed = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", docstring, re.MULTILINE)
     descriptions = {name: re.sub(r"\s+", " ", text).rstrip(".").replace("%", "%%") for name, text in listed}
     group = parser.add_argument_group("training")
     for field in dataclasses.fields(TrainingOptions):
