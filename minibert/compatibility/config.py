@@ -169,7 +169,7 @@ class ConfigProtocol:
 
     def __getattr__(self, name: str) -> Any:
         """Fields that minibert does not use: as the file has them, or the reference's defaults."""
-        for values in (vars(self).get("extra", {}), UNUSED):
+        for values in (self.__dict__.get("extra", {}), UNUSED):  # not vars(self): older torch.compile cannot trace it
             if name in values:
                 return values[name]
         raise AttributeError(f"{type(self).__name__} has no field {name!r}")
