@@ -100,7 +100,7 @@ def test_the_space_lies_half_way_between_two_teachers(tmp_path: Path) -> None:
     """Teachers that say the same in other coordinates agree in it, and each alone comes to the same place."""
     rng = np.random.default_rng(0)
     meanings = rng.normal(size=(600, 4)).astype(np.float32) * [4, 3, 2, 1]
-    first, second = (meanings @ np.linalg.qr(rng.normal(size=(9, 4))).Q.T + rng.normal(size=9) for _ in range(2))
+    first, second = (meanings @ np.linalg.qr(rng.normal(size=(9, 4)))[0].T + rng.normal(size=9) for _ in range(2))
     mean, directions, kept = principal_components(first, 4)
     assert kept == pytest.approx(1.0)
     Space.fit(first, second, mean, directions).save(tmp_path / "space.npz")
