@@ -18,11 +18,10 @@ import traceback
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import minibert
 from minibert.cli import convert, embed, fill_mask, finetune, info, pretrain, search, tokenize, verify, view
-from minibert.cli.common import Parser, UsageError
+from minibert.cli.common import Parser, UsageError, show_warning
 
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 
@@ -66,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nearest = _nearest(unknown[0].partition("=")[0], known)
         print(f"minibert {options.command}: there is no {what}{nearest}; {advice}", file=sys.stderr)
         return 2
-    warnings.showwarning = _show_warning
+    warnings.showwarning = show_warning
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # a file's name need not be UTF-8
     try:
@@ -138,7 +137,3 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError) and error.filename is not None:  # Python's own words, with a number
         return f"there is no file {os.fsdecode(error.filename)}."
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"minibert: {message}", file=sys.stderr)

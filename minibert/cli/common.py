@@ -59,6 +59,11 @@ def checkpoint_name(options: argparse.Namespace) -> str:
     return str(options.name)
 
 
+def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning in one line, as errors are."""
+    print(f"minibert: {message}", file=sys.stderr)
+
+
 def print_json(content: Any) -> None:
     """One JSON document on stdout."""
     print(json.dumps(content, ensure_ascii=False, allow_nan=False))

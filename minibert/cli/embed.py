@@ -1,21 +1,23 @@
 """`minibert embed`: vectors of texts, on stdout, in a file or in shards.
 
-    minibert embed --file texts.txt --out-dir vectors                                          # all cores, one process
-    OMP_NUM_THREADS=8 torchrun --nproc-per-node 4 -m minibert embed --file texts.txt --out-dir vectors      # 32 cores
-
 What one interpreter does around the encoder (tokenize, sort, embed, pool) is not shared among threads. With MiniLM on
 Zen 4 it goes at 0.45 M tokens a second, and the encoder in int8 at about 0.01 M a core; so by Amdahl's law 8 threads
-are at work 85% of the time, 32 threads 60%, 64 threads 40%. Hence processes, which share the corpus out by shards.
+are at work 85% of the time, 32 threads 60%, 64 threads 40%. Hence processes, which share the corpus out by shards: one
+for every 8 threads, or as `--processes` says, or those of torchrun, which may be on several machines.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
+import signal
 import sys
+import warnings
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibert.cli.common import (
     UsageError,
@@ -25,13 +27,19 @@ from minibert.cli.common import (
     count_texts,
     load_embedder,
     print_json,
+    show_warning,
     texts_of,
     warn_of_coverage,
 )
 from minibert.cli.terminal import MAX_SHOWN, describe_vectors
 
 if TYPE_CHECKING:
+    from multiprocessing.queues import SimpleQueue
+
+    from minibert.sentences.corpus import CorpusReport
     from minibert.sentences.embedder import SentenceEmbedder
+
+THREADS_PER_PROCESS = 8
 
 
 def add(commands: Any) -> None:
@@ -55,6 +63,8 @@ def add(commands: Any) -> None:
     formats = ["npy", "safetensors", "jsonl", "parquet"]
     parser.add_argument("--format", default="npy", choices=formats, help="of the shards (default: %(default)s)")
     parser.add_argument("--shard-size", type=int, default=16384, help="texts in a shard (default: %(default)s)")
+    processes = f"that share the shards out (default: one for every {THREADS_PER_PROCESS} threads)"
+    parser.add_argument("--processes", type=int, metavar="N", help=processes)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -69,48 +79,137 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("give --out or --out-dir, not both.")
     if options.id_column and not (options.out or f".{options.format}").endswith((".jsonl", ".parquet")):
         raise UsageError("--id-column needs .jsonl or .parquet to be kept in; others hold the vectors alone, in order.")
-    if world_size > 1 and not (options.out_dir and options.file and "-" not in options.file):
+    divisible = options.out_dir and options.file and "-" not in options.file
+    if world_size > 1 and not divisible:
         raise UsageError("under torchrun give --file and --out-dir: each process writes shards of its own.")
-    embedder = load_embedder(options, options.normalize)
-    from minibert.inference.progress import Progress, is_watched
-    from minibert.sentences.corpus import encode_corpus, encode_file
+    if options.processes is not None and not (options.processes > 0 and divisible and world_size == 1):
+        raise UsageError("--processes takes a number from 1 on, with --file and --out-dir and without torchrun.")
+    if options.out_dir:
+        processes = options.processes or (useful_processes(options) if divisible and world_size == 1 else 1)
+        written = write_in_processes(options, processes) if processes > 1 else write_shards(options, rank, world_size)
+        return report(options, written)
+    embedder, settings = load_embedder(options, options.normalize), _settings(options)
+    from minibert.inference.progress import Progress
+    from minibert.sentences.corpus import encode_file
     from minibert.sentences.vectors import json_line, numbers
 
-    settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    writes = bool(options.out or options.out_dir)
-    watched = rank == 0 and is_watched(printing=not writes)
-    progress: dict[str, Any] = {"show_progress": watched, "total": count_texts(options) if watched else None}
-    if options.out_dir:
-        report = encode_corpus(
-            embedder,
-            texts,
-            options.out_dir,
-            file_format=options.format,
-            shard_size=options.shard_size,
-            rank=rank,
-            world_size=world_size,
-            **progress,
-            **settings,
-        )
-    elif options.out:
-        report = encode_file(embedder, texts, options.out, **progress, **settings)
+    if options.out:
+        done = encode_file(embedder, texts, options.out, **_progress(options), **settings)
+        report(options, Written(done, embedder.dimension, embedder.max_length))
     elif sys.stdout is not None and sys.stdout.isatty() and not options.json:
-        return show(embedder, texts, settings)
+        show(embedder, texts, settings)
     else:
-        with Progress(watched, progress["total"]) as bar:
+        progress = _progress(options, printing=True)
+        with Progress(progress["show_progress"], progress["total"]) as bar:
             for window, vectors in embedder.encode_stream(texts, progress=bar, **settings):
                 for text, vector in zip(window, vectors, strict=True):
                     print(json_line(text, vector) if options.json else " ".join(numbers(vector)))
-        return
+
+
+class Written(NamedTuple):
+    """What was written to files, and of which model."""
+
+    done: CorpusReport
+    dimension: int
+    max_length: int
+
+
+def write_shards(options: argparse.Namespace, rank: int, world_size: int) -> Written:
+    """Writes every `world_size`-th shard."""
+    with warnings.catch_warnings():
+        if rank > 0:  # the first process says for all what is to be said of the model
+            warnings.simplefilter("ignore")
+        embedder = load_embedder(options, options.normalize)
+    from minibert.sentences.corpus import encode_corpus
+
+    done = encode_corpus(
+        embedder,
+        texts_of(options),
+        options.out_dir,
+        file_format=options.format,
+        shard_size=options.shard_size,
+        rank=rank,
+        world_size=world_size,
+        **(_progress(options) if rank == 0 else {}),
+        **_settings(options),
+    )
+    return Written(done, embedder.dimension, embedder.max_length)
+
+
+def write_in_processes(options: argparse.Namespace, processes: int) -> Written:
+    """Writes all shards by processes that share the threads; when one of them fails the others end, too.
+
+    Raises:
+        RuntimeError: one has ended before its time. What another one raised is raised here as it is.
+    """
+    from torch.multiprocessing.spawn import ProcessException, start_processes
+
+    logging.getLogger(start_processes.__module__).setLevel(logging.ERROR)  # it would report each process that it ends
+    results: SimpleQueue[Any] = get_context("spawn").SimpleQueue()
+    arguments = (options, processes, results)
+    context = start_processes(_one_of_several, arguments, processes, join=False, daemon=True)  # type: ignore[no-untyped-call]
+    try:
+        while not context.join():
+            pass
+    except ProcessException as error:
+        while not results.empty():
+            if isinstance(result := results.get(), Exception):
+                raise result from None
+        advice = "the finished shards are complete: run the same again to go on."
+        raise RuntimeError(f"One of the {processes} processes has ended ({error}); {advice}") from None
+    parts: list[Written] = [results.get() for _ in range(processes)]
+    total = type(parts[0].done)(*map(sum, zip(*(vars(part.done).values() for part in parts), strict=True)))
+    return parts[0]._replace(done=total)
+
+
+def _one_of_several(rank: int, options: argparse.Namespace, processes: int, results: SimpleQueue[Any]) -> None:
+    import torch
+
+    # it comes when the parent has died, too, and what a shell runs in the background ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    torch.set_num_threads(max(1, torch.get_num_threads() // processes))
+    warnings.showwarning = show_warning
+    try:
+        results.put(write_shards(options, rank, processes))
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
+        results.put(error)
+        sys.exit(1)
+
+
+def useful_processes(options: argparse.Namespace) -> int:
+    """One for every so many threads, but none that would find no shard to write."""
+    import torch
+
+    processes = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
+    texts = count_texts(options) if processes > 1 else None
+    return processes if texts is None else max(1, min(processes, -(-texts // max(1, options.shard_size))))
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """How texts are encoded, as far as the options say."""
+    settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _progress(options: argparse.Namespace, printing: bool = False) -> dict[str, Any]:
+    """Whether a bar is shown, and to how many texts it goes."""
+    from minibert.inference.progress import is_watched
+
+    watched = is_watched(printing=printing)
+    return {"show_progress": watched, "total": count_texts(options) if watched else None}
+
+
+def report(options: argparse.Namespace, written: Written) -> None:
+    """Says what was written."""
+    done, target = written.done, options.out or options.out_dir
     if options.json:
-        return print_json({"path": options.out or options.out_dir, "dimension": embedder.dimension, **vars(report)})
-    skipped = f", {report.skipped} finished shards skipped" if report.skipped else ""
-    print(f"{report.lines} texts, {report.tokens} tokens written to {options.out or options.out_dir}{skipped}")
-    if report.overlong:
+        return print_json({"path": target, "dimension": written.dimension, **vars(done)})
+    skipped = f", {done.skipped} finished shards skipped" if done.skipped else ""
+    print(f"{done.lines} texts, {done.tokens} tokens written to {target}{skipped}")
+    if done.overlong:
         cut = "were cut there (--overflow mean takes all of them in)"
-        done = cut if options.overflow == "truncate" else "were averaged over windows"
-        print(f"{report.overlong} texts have more than {embedder.max_length} tokens and {done}")
+        what = cut if options.overflow == "truncate" else "were averaged over windows"
+        print(f"{done.overlong} texts have more than {written.max_length} tokens and {what}")
 
 
 def show(embedder: SentenceEmbedder, texts: Iterable[str], settings: dict[str, Any]) -> None:

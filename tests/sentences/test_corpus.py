@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -17,12 +18,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
 from safetensors.numpy import load_file
 from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
-from minibert.cli import main
+from minibert.cli import embed, main
 from minibert.sentences.corpus import encode_corpus, encode_file
 from minibert.sentences.vectors import open_vectors
 
@@ -330,6 +332,67 @@ class TestCommand:
         assert code == 1 and "lines.txt, line 26: the line is not UTF-8; convert the file" in err
         names = {"manifest.json", *(f"shard-00000{n}.{ending}" for n in (0, 1) for ending in ("npy", "json"))}
         assert contents(out).keys() == names
+
+    def test_processes_share_the_shards(
+        self, capsys: pytest.CaptureFixture[str], tiny_model: Path, corpus: Path, tmp_path: Path
+    ) -> None:
+        own = ["--model", str(tiny_model), "--precision", "exact", "--file", str(corpus), "--shard-size", "400"]
+        code, alone, _ = self.run(capsys, "embed", *own, "--out-dir", str(tmp_path / "one"), "--json")
+        assert code == 0
+        code, out, err = self.run(capsys, "embed", *own, "--out-dir", str(tmp_path / "two"), "--json", "--processes=2")
+        assert (code, err) == (0, "")
+        assert json.loads(out) == json.loads(alone) | {"path": str(tmp_path / "two")}
+        assert contents(tmp_path / "two").keys() == contents(tmp_path / "one").keys()
+        for path in (tmp_path / "one").glob("*.npy"):
+            np.testing.assert_allclose(np.load(tmp_path / "two" / path.name), np.load(path), atol=1e-5)
+        # what one of them cannot do is said as by a single process
+        code, _, err = self.run(
+            capsys, "embed", *own, "--out-dir", str(tmp_path / "two"), "--pooling=cls", "--processes=2"
+        )
+        assert code == 1 and err.startswith("minibert embed: ") and "begun with" in err and err.count("\n") == 1
+
+    def test_a_process_that_ends_is_noticed(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny_model: Path, corpus: Path
+    ) -> None:
+        class Mortal(str):
+            """A name that ends the process to which it is sent."""
+
+            def __reduce__(self) -> tuple[Any, ...]:
+                return os._exit, (7,)
+
+        add = argparse.ArgumentParser.parse_known_args
+
+        def parse(*arguments: Any) -> tuple[argparse.Namespace, list[str]]:
+            options, unknown = add(*arguments)
+            if hasattr(options, "processes"):
+                options.format = Mortal(options.format)
+            return options, unknown
+
+        monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", parse)
+        own = ["--model", str(tiny_model), "--file", str(corpus), "--out-dir", "never", "--processes", "2"]
+        code, _, err = self.run(capsys, "embed", *own)
+        assert code == 1 and "One of the 2 processes has ended" in err
+        assert err.endswith("run the same again to go on.\n") and err.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        ("threads", "name", "shard_size", "processes"),
+        [(15, "lines.txt", 400, 1), (32, "lines.txt", 400, 4), (256, "lines.txt", 400, 12), (32, "rows.parquet", 1, 4)],
+    )
+    def test_processes_unless_told(
+        self, monkeypatch: pytest.MonkeyPatch, corpus: Path, threads: int, name: str, shard_size: int, processes: int
+    ) -> None:
+        """One for eight threads; no more than there are shards, where that is quick to know."""
+        monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+        options = argparse.Namespace(texts=[], file=[str(corpus.with_name(name))], shard_size=shard_size)
+        assert embed.useful_processes(options) == processes
+
+    @pytest.mark.parametrize("arguments", [["--processes", "0"], ["--processes", "2", "--out", "a.npy"]])
+    def test_processes_need_a_file_and_a_folder(
+        self, capsys: pytest.CaptureFixture[str], corpus: Path, arguments: list[str]
+    ) -> None:
+        target = [] if "--out" in arguments else ["--out-dir", "never"]
+        code, _, err = self.run(capsys, "embed", "--file", str(corpus), *target, *arguments)
+        assert code == 2 and "--processes takes a number from 1 on, with --file and --out-dir" in err
 
     def test_torchrun_needs_a_file_and_a_folder(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny_model: Path
