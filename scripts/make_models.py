@@ -266,7 +266,7 @@ class Recipe:
         if self.given is None:
             return self.begin_en(model) if model.language == "en" else self.begin_ko(model)
         without = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        student = BertForPreTraining.from_pretrained(self.given / f"minibert-{model.language}", **without).float()
+        student = BertForPreTraining.from_pretrained(self.given / f"minibert-{model.language}", **without)
         if model.language == "en":
             self.turn(student.eval())
         return student
