@@ -22,6 +22,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import minibert
 
+# Autograd counts devices at its first backward pass, and where there is one, no process may be forked any more.
+# torch.export leaves a stand-in for a GPU in CUDA builds that have none, so the first pass comes before.
+torch.ones((), requires_grad=True).backward()
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # one core for each worker; more threads than cores only wait for each other
 
