@@ -229,13 +229,14 @@ def _read_dense(source: Source, folder: str) -> Dense:
         raise ValueError(f"{path} asks for a Dense with use_residual, which minibert does not have.")
     activation = activation_name(path, _get(path, config, "activation_function", str, "torch.nn.Tanh"))
     inputs, outputs = (_get(path, config, size, int, 0) for size in ("in_features", "out_features"))
-    with torch.device("meta"):  # the numbers come from the file
-        dense = Dense(inputs, outputs, _get(path, config, "bias", bool, True), activation)
+    bias: bool = _get(path, config, "bias", bool, True)
     weights = read_tensors(source.inside(folder))
-    expected = {name: tuple(tensor.shape) for name, tensor in dense.state_dict().items()}
+    expected = {"linear.weight": (outputs, inputs), **({"linear.bias": (outputs,)} if bias else {})}
     received = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     if received != expected:
         raise ValueError(f"{path.parent} should hold the tensors {expected}, not {received}.")
+    with torch.device("meta"):  # the numbers come from the file
+        dense = Dense(inputs, outputs, bias, activation)
     dense.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
     return dense
 

@@ -357,6 +357,9 @@ class TestFolders:
         torch.save({"linear.weight": torch.randn(8, 31)}, tmp_path / "2_Dense" / "pytorch_model.bin")
         with pytest.raises(ValueError, match=r"2_Dense should hold the tensors \{.*\(8, 32\).*not .*\(8, 31\)"):
             SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+        (tmp_path / "2_Dense" / "config.json").write_text(json.dumps({**dense, "in_features": 2**63}))
+        with pytest.raises(ValueError, match=r"2_Dense should hold the tensors \{.*\(8, 9223372036854775808\)"):
+            SentenceEmbedder.from_pretrained(tmp_path, precision=None)
 
     def test_unknown_option(self, folder: Path) -> None:
         with pytest.raises(TypeError, match="SentenceEmbedder.from_pretrained has no option 'poling'"):
