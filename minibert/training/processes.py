@@ -80,7 +80,7 @@ class Parallel:
             each holds everything, and only gradients are exchanged (DDP).
 
     Raises:
-        ValueError: shards for a single process.
+        ValueError: shards for a single process, or on a CPU with torch 2.6.
     """
 
     def __init__(self, model: PreTrainedModel, processes: Processes, sharded: bool) -> None:
@@ -89,6 +89,8 @@ class Parallel:
         if sharded:
             if processes.size == 1:
                 raise ValueError("Shards need several processes: start this with torchrun --nproc-per-node 2 or more.")
+            if processes.device.type == "cpu" and torch.__version__ < "2.7":
+                raise ValueError(f"Shards on a CPU need torch 2.7 or newer, not {torch.__version__}.")
             no_memory = {id(p): nn.Parameter(p.detach().to("meta")) for p in model.parameters()}
             self._empty = copy.deepcopy(model, no_memory)
             mesh = init_device_mesh(processes.device.type, (processes.size,))

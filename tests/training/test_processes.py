@@ -17,6 +17,7 @@ import pytest
 import torch
 from conftest import CHECKOUT, tiny_config
 from safetensors.torch import load_file
+from torch.torch_version import TorchVersion
 
 from minibert import BertForMaskedLM
 from minibert.training.processes import Parallel, Processes
@@ -115,6 +116,12 @@ def test_two_processes_equal_one(sharded: tuple[str, ...], batch_size: int, proj
     assert max(abs(a - b) for a, b in zip(losses(project, "one"), losses(project, "two"), strict=True)) < 1e-6
     for name, weight in one.items():
         torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_old_versions_of_torch_shard_on_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", TorchVersion("2.6.0"))
+    with pytest.raises(ValueError, match="Shards on a CPU need torch 2.7 or newer, not 2.6.0"):
+        Parallel(BertForMaskedLM(tiny_config()), Processes(0, 2, torch.device("cpu")), sharded=True)
 
 
 @shards
