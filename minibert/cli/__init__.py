@@ -21,7 +21,7 @@ from contextlib import suppress
 
 import minibert
 from minibert.cli import convert, embed, fill_mask, finetune, info, pretrain, search, tokenize, verify, view
-from minibert.cli.common import Parser, UsageError, show_warning
+from minibert.cli.common import EXPECTED_ERRORS, Parser, UsageError, show_warning
 
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         _drop_output()
         return 1
-    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
+    except EXPECTED_ERRORS as error:
         if options.debug:
             traceback.print_exc()
         sentence = _sentence(error)

@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +27,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Ends with exit code 2."""
         self.exit(2, f"{self.prog}: {message}; {self.prog} --help says more\n")
+
+
+# said in one sentence; any other exception is a mistake of ours
+EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 
 
 class UsageError(ValueError):
@@ -104,8 +108,11 @@ def _at_least_one(texts: Iterable[str]) -> Iterator[str]:
         raise ValueError("there is no text: the input is empty.")
 
 
-def count_texts(options: argparse.Namespace) -> int | None:
-    """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer."""
+def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:
+    """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer.
+
+    With `at_most`, no more lines than that are read.
+    """
     from minibert.sentences.inputs import has_plain_lines
 
     files = [Path(name) for name in options.file or [] if name != "-"]
@@ -113,7 +120,7 @@ def count_texts(options: argparse.Namespace) -> int | None:
         return None
     if not all(file.is_file() and has_plain_lines(str(file)) for file in files):
         return None
-    return len(options.texts) + sum(1 for file in files for _ in file.open("rb"))
+    return len(options.texts) + sum(1 for _ in islice((line for file in files for line in file.open("rb")), at_most))
 
 
 def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:

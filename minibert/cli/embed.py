@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibert.cli.common import (
+    EXPECTED_ERRORS,
     UsageError,
     add_command,
     add_embedder_options,
@@ -171,7 +172,7 @@ def _one_of_several(rank: int, options: argparse.Namespace, processes: int, resu
     warnings.showwarning = show_warning
     try:
         results.put(write_shards(options, rank, processes))
-    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
+    except EXPECTED_ERRORS as error:
         results.put(error)
         sys.exit(1)
 
@@ -181,8 +182,9 @@ def useful_processes(options: argparse.Namespace) -> int:
     import torch
 
     processes = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
-    texts = count_texts(options) if processes > 1 else None
-    return processes if texts is None else max(1, min(processes, -(-texts // max(1, options.shard_size))))
+    shard_size = max(1, options.shard_size)
+    texts = count_texts(options, at_most=processes * shard_size) if processes > 1 else None
+    return processes if texts is None else max(1, -(-texts // shard_size))
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
