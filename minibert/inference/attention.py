@@ -16,6 +16,8 @@ from minibert.layouts import Block, Layout, PackedLayout
 KEYS_AT_ONCE = 16
 # oneDNN compiles a product for each new shape, in about a millisecond: a block with fewer tokens is not worth it
 MIN_TOKENS_FOR_PRODUCTS = 256
+# as many scores in bfloat16 take half a megabyte, and stay in a core's cache between product, softmax and product
+SCORES_AT_ONCE = 2**18
 
 
 def packed_attention(
@@ -51,19 +53,26 @@ def packed_attention(
 def bf16_attention(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
 ) -> tuple[Tensor, Tensor | None]:
-    """`sdpa_attention` in bfloat16 whatever comes in, in half to three quarters of the time of torch's kernel."""
-    dtype = query.dtype
-    query, key, value = (x.bfloat16() for x in (query * query.shape[-1] ** -0.5, key, value))
-    contexts = [_scaled_attention(block, layout.mask) for block in layout.blocks(query, key, value)]
-    return layout.join(contexts).to(dtype), None
+    """`sdpa_attention` in bfloat16 whatever comes in, in a third to three quarters of the time of torch's kernel."""
+    contexts = [_attention_in_bf16(block, layout.mask) for block in layout.blocks(query, key, value)]
+    return layout.join(contexts).to(query.dtype), None
 
 
-def _scaled_attention(block: Block, mask: Tensor | None) -> Tensor:
-    """Softmax(Q K^T) V, of a Q that has its scale already."""
-    query, key, value = block  # (batch, heads, seq, head_size) each
-    if query.shape[0] * query.shape[2] < MIN_TOKENS_FOR_PRODUCTS:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=1.0)
-    scores = torch.matmul(query, key.transpose(2, 3))  # (batch, heads, seq, seq)
+def _attention_in_bf16(block: Block, mask: Tensor | None) -> Tensor:
+    """softmax(Q K^T / sqrt(head_size)) V of a block, (batch, heads, seq, head_size)."""
+    batch, heads, seq, head_size = block[0].shape
+    scale = head_size**-0.5
+    if batch * seq < MIN_TOKENS_FOR_PRODUCTS:
+        query, key, value = (x.bfloat16() for x in block)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
+    # each head of a sequence in one piece, for products copy what is not, and K^T at four times the cost
+    pieces = [torch.empty(x.shape, dtype=torch.bfloat16).copy_(x).flatten(0, 1) for x in block]
     if mask is not None:
-        scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
-    return torch.matmul(scores.softmax(-1), value)
+        pieces.append(mask.expand(batch, heads, *mask.shape[2:]).flatten(0, 1))
+    contexts = []
+    for query, key, value, *masks in zip(*(torch.split(x, -(-SCORES_AT_ONCE // seq**2)) for x in pieces), strict=True):
+        scores = torch.baddbmm(query.new_empty(1), query, key.transpose(1, 2), beta=0, alpha=scale)
+        for visible in masks:
+            scores.masked_fill_(~visible, torch.finfo(scores.dtype).min)
+        contexts.append(torch.bmm(scores.softmax(-1), value))
+    return torch.cat(contexts).view(batch, heads, seq, head_size)

@@ -25,17 +25,25 @@ LAYOUTS = [
     (PaddedLayout(), (2, 9)),
     (PaddedLayout(PADDED), (2, 9)),
     (PaddedLayout(torch.ones(9, 9).tril().expand(2, 9, 9)), (2, 9)),
+    (PaddedLayout(torch.ones(9, 9).tril().repeat(1, 3, 1, 1).bool()), (2, 9)),
     (PackedLayout([9, 9, 4, 1, 1, 17]), (41,)),
 ]
 
 
-@pytest.mark.parametrize("by_products", [True, False])
+# by torch's kernel; by products; by products, a few heads at a time
+@pytest.mark.parametrize(("min_tokens", "scores_at_once"), [(1000, 1), (1, 2**18), (1, 200)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("layout", "tokens"), LAYOUTS)
 def test_in_bfloat16(
-    layout: Layout, tokens: tuple[int, ...], dtype: torch.dtype, by_products: bool, monkeypatch: pytest.MonkeyPatch
+    layout: Layout,
+    tokens: tuple[int, ...],
+    dtype: torch.dtype,
+    min_tokens: int,
+    scores_at_once: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attention, "MIN_TOKENS_FOR_PRODUCTS", 1 if by_products else 1000)
+    monkeypatch.setattr(attention, "MIN_TOKENS_FOR_PRODUCTS", min_tokens)
+    monkeypatch.setattr(attention, "SCORES_AT_ONCE", scores_at_once)
     query, key, value = heads(*tokens, dtype=dtype)
     received, weights = bf16_attention(query, key, value, layout, 0.0)
     expected, _ = sdpa_attention(query.float(), key.float(), value.float(), layout, 0.0)
