@@ -2,8 +2,8 @@
 
     products       float32 by oneDNN where MKL does not know the processor (AMD): up to 2.6 times as fast
     dropout        16 random bits a number: a sixth of the time of `bernoulli_`
-    attention      with dropout by two products and a softmax, where torch looks for rows that are hidden altogether;
-                   in bfloat16 without dropout too: forward and backward take an eighth of the time of torch's kernel
+    attention      by two products and a softmax, unless it is long, in float32 and without dropout: the shorter the
+                   sequences, the slower is torch's kernel beside it, forward and backward (AMD: up to 10 times)
     loss of words  its gradient is written over the logits, the largest tensor of a step: a fifth off the MLM head
 
 The model and its modules stay as they are; nothing changes outside of a step. Dropout draws other numbers, products
@@ -27,6 +27,8 @@ from minibert.inference.kernels import processor_features
 
 # logits of which the loss is taken at a time: few enough to stay in the processor's cache
 LOGITS_AT_ONCE = 2**21
+# tokens of a sequence up to which float32 attention without dropout is quicker by products
+MAX_LENGTH_FOR_PRODUCTS = 256
 
 
 @contextmanager
@@ -70,7 +72,7 @@ def onednn_is_faster() -> bool:
 
 
 class _FasterOperators(TorchFunctionMode):
-    """Replaces dropout, and attention that has some."""
+    """Replaces dropout and attention."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -93,14 +95,19 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-    """As `F.scaled_dot_product_attention`."""
-    p, scale = options.get("dropout_p", 0.0), options.get("scale")
-    torch_is_faster = p == 0 and (query.dtype != torch.bfloat16 or not query.requires_grad)
-    if torch_is_faster or scale is None or options.get("attn_mask") is not None:
+    """As `F.scaled_dot_product_attention`; a query that may look nowhere gets the mean of all values, as in eager."""
+    p, scale, mask = options.get("dropout_p", 0.0), options.get("scale"), options.get("attn_mask")
+    is_long = query.dtype != torch.bfloat16 and query.shape[-2] > MAX_LENGTH_FOR_PRODUCTS
+    if scale is None or (p == 0 and (is_long or not query.requires_grad)):
         return F.scaled_dot_product_attention(query, key, value, **options)
     with torch.autocast(query.device.type, enabled=False):  # softmax in the products' own precision: no copies
-        probabilities = torch.matmul(query * scale, key.transpose(-2, -1)).softmax(-1)
-        return torch.matmul(dropout(probabilities, p), value)
+        # each head in one piece, for products copy what is not, forward and backward
+        q, k, v = (x.contiguous().flatten(0, 1) for x in (query, key, value))
+        scores = torch.baddbmm(q.new_empty(1), q, k.transpose(1, 2), beta=0, alpha=scale)  # 0 times nothing
+        if mask is not None:
+            hidden = ~mask.expand(*query.shape[:2], *mask.shape[2:]).flatten(0, 1)
+            scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
+        return torch.bmm(dropout(scores.softmax(-1), p), v).view(query.shape)
 
 
 def word_loss(logits: Tensor, labels: Tensor, soft: Tensor | None = None, soft_share: float = 0.0) -> Tensor:

@@ -50,16 +50,27 @@ def test_dropout_of_memory_in_another_order() -> None:
     assert set(dropout(x, 0.5).unique().tolist()) <= {0.0, 2.0} and dropout(x, 0.5).shape == (6, 4)
 
 
-def test_attention_is_that_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+MASK = (torch.arange(17) < torch.tensor([[17], [9], [1]]))[:, None, None]
+
+
+@pytest.mark.parametrize("mask", [None, MASK, MASK | torch.eye(17).bool()])
+@pytest.mark.parametrize("p", [0.0, 0.1])
+def test_attention_and_its_gradients_are_those_of_torch(
+    mask: Tensor | None, p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(speedups, "dropout", lambda x, p: x)
-    query, key, value = (torch.randn(3, 2, 17, 8) for _ in range(3))
-    received = attention(query, key, value, attn_mask=None, dropout_p=0.1, scale=8**-0.5)
-    torch.testing.assert_close(received, F.scaled_dot_product_attention(query, key, value))
+    inputs = [torch.randn(3, 17, 2, 8).transpose(1, 2).requires_grad_() for _ in range(3)]  # as layouts give them
+    received = attention(*inputs, attn_mask=mask, dropout_p=p, scale=8**-0.5)
+    expected = F.scaled_dot_product_attention(*inputs, attn_mask=mask, scale=8**-0.5)
+    torch.testing.assert_close(received, expected)
+    given = torch.randn(received.shape)
+    gradients = (torch.autograd.grad(context, inputs, given) for context in (received, expected))
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("size", [(3, 2, 17, 8), (1, 4, 64, 32)])
 def test_attention_in_bfloat16_and_its_gradients_are_those_of_torch(size: tuple[int, ...]) -> None:
-    """Without dropout only bfloat16 takes another way; the reference is float32, so both round once or twice."""
+    """The reference is float32, so they round once or twice."""
     inputs = [torch.randn(size).bfloat16() for _ in range(3)]
     ours, plain = ([x.to(dtype).requires_grad_() for x in inputs] for dtype in (torch.bfloat16, torch.float32))
     with torch.autocast("cpu", torch.bfloat16):
@@ -73,11 +84,13 @@ def test_attention_in_bfloat16_and_its_gradients_are_those_of_torch(size: tuple[
         torch.testing.assert_close(found.float(), right, atol=0.05, rtol=0.05)
 
 
-@pytest.mark.parametrize("options", [{"dropout_p": 0.0}, {"attn_mask": torch.eye(5).bool()}])
-def test_attention_leaves_what_torch_does_well_to_torch(options: dict[str, object]) -> None:
-    query, key, value = (torch.randn(3, 2, 5, 8) for _ in range(3))
-    expected = F.scaled_dot_product_attention(query, key, value, scale=0.5, **options)  # type: ignore[arg-type]
-    torch.testing.assert_close(attention(query, key, value, scale=0.5, **options), expected)
+def test_attention_leaves_what_torch_does_well_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "baddbmm", None)  # not to be called
+    monkeypatch.setattr(speedups, "MAX_LENGTH_FOR_PRODUCTS", 16)
+    for length, with_gradient in ((17, True), (5, False)):
+        query, key, value = (torch.randn(3, 2, length, 8, requires_grad=with_gradient) for _ in range(3))
+        expected = F.scaled_dot_product_attention(query, key, value, scale=0.5)
+        assert torch.equal(attention(query, key, value, scale=0.5, dropout_p=0.0), expected)
 
 
 @pytest.mark.parametrize("soft_share", [None, 0.0, 0.3])
