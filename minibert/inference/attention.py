@@ -16,8 +16,8 @@ from minibert.layouts import Block, Layout, PackedLayout
 KEYS_AT_ONCE = 16
 # oneDNN compiles a product for each new shape, in about a millisecond: a block with fewer tokens is not worth it
 MIN_TOKENS_FOR_PRODUCTS = 256
-# as many scores in bfloat16 take half a megabyte, and stay in a core's cache between product, softmax and product
-SCORES_AT_ONCE = 2**18
+# two megabytes in bfloat16: the memory of many more goes back to the system, and is new to the processor in each layer
+SCORES_AT_ONCE = 2**20
 
 
 def packed_attention(
