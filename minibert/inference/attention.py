@@ -71,7 +71,8 @@ def _attention_in_bf16(block: Block, mask: Tensor | None) -> Tensor:
         pieces.append(mask.expand(batch, heads, *mask.shape[2:]).flatten(0, 1))
     contexts = []
     for query, key, value, *masks in zip(*(torch.split(x, -(-SCORES_AT_ONCE // seq**2)) for x in pieces), strict=True):
-        scores = torch.baddbmm(query.new_empty(1), query, key.transpose(1, 2), beta=0, alpha=scale)
+        unused = query.new_empty(1)
+        scores = torch.baddbmm(unused, query, key.transpose(1, 2), beta=0, alpha=scale)  # (some heads, seq, seq)
         for visible in masks:
             scores.masked_fill_(~visible, torch.finfo(scores.dtype).min)
         contexts.append(torch.bmm(scores.softmax(-1), value))

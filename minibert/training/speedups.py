@@ -103,7 +103,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tens
     with torch.autocast(query.device.type, enabled=False):  # softmax in the products' own precision: no copies
         # each head in one piece, for products copy what is not, forward and backward
         q, k, v = (x.contiguous().flatten(0, 1) for x in (query, key, value))
-        scores = torch.baddbmm(q.new_empty(1), q, k.transpose(1, 2), beta=0, alpha=scale)  # 0 times nothing
+        unused = q.new_empty(1)
+        scores = torch.baddbmm(unused, q, k.transpose(1, 2), beta=0, alpha=scale)  # (batch x heads, seq, seq)
         if mask is not None:
             hidden = ~mask.expand(*query.shape[:2], *mask.shape[2:]).flatten(0, 1)
             scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
