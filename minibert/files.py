@@ -319,9 +319,11 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Path]
             if fcntl is None:
                 os.close(handle)  # Windows renames no open file
             os.replace(temporary, path)
-        finally:
+        except BaseException:  # only then is it still ours: once it is renamed, another writer may have taken its name
             with suppress(FileNotFoundError):
                 temporary.unlink()
+            raise
+        finally:
             with suppress(OSError):
                 os.close(handle)
     except OSError as error:

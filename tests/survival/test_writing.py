@@ -65,6 +65,21 @@ class TestReplacing:
         assert slow.wait() == 0
         assert (tmp_path / "out.json").read_text() == "half" and os.listdir(tmp_path) == ["out.json"]
 
+    def test_the_next_writer_may_take_the_name_as_soon_as_it_is_free(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As when two processes of a run write the same manifest; once the first removed the file of the second."""
+        rename = os.replace
+
+        def rename_and_take(source: Path, target: Path) -> None:
+            rename(source, target)
+            source.write_text("of the next writer")
+
+        monkeypatch.setattr(os, "replace", rename_and_take)
+        with replacing(tmp_path / "out.json") as temporary:
+            temporary.write_text("{}")
+        assert read_json(tmp_path / "out.json") == {} and temporary.read_text() == "of the next writer"
+
     @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
     def test_a_file_keeps_its_permissions(self, tmp_path: Path, mode: int) -> None:
         path = tmp_path / "secret.json"
