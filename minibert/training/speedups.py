@@ -94,21 +94,30 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
     return x * noise.mul_(65536 / max(1, kept))
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    scale: float | None = None,
+    **others: Any,
+) -> Tensor:
     """As `F.scaled_dot_product_attention`; a query that may look nowhere gets the mean of all values, as in eager."""
-    p, scale, mask = options.get("dropout_p", 0.0), options.get("scale"), options.get("attn_mask")
+    known = query.dim() == 4 and not others and (attn_mask is None or attn_mask.dtype == torch.bool)
     is_long = query.dtype != torch.bfloat16 and query.shape[-2] > MAX_LENGTH_FOR_PRODUCTS
-    if scale is None or (p == 0 and (is_long or not query.requires_grad)):
-        return F.scaled_dot_product_attention(query, key, value, **options)
+    torch_is_faster = dropout_p == 0 and (is_long or not query.requires_grad)
+    if not known or torch_is_faster:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, scale=scale, **others)
     with torch.autocast(query.device.type, enabled=False):  # softmax in the products' own precision: no copies
         # each head in one piece, for products copy what is not, forward and backward
         q, k, v = (x.contiguous().flatten(0, 1) for x in (query, key, value))
-        unused = q.new_empty(1)
+        unused, scale = q.new_empty(1), query.shape[-1] ** -0.5 if scale is None else scale
         scores = torch.baddbmm(unused, q, k.transpose(1, 2), beta=0, alpha=scale)  # (batch x heads, seq, seq)
-        if mask is not None:
-            hidden = ~mask.expand(*query.shape[:2], *mask.shape[2:]).flatten(0, 1)
+        if attn_mask is not None:
+            hidden = ~attn_mask.expand(*query.shape[:2], *attn_mask.shape[-2:]).flatten(0, 1)
             scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
-        return torch.bmm(dropout(scores.softmax(-1), p), v).view(query.shape)
+        return torch.bmm(dropout(scores.softmax(-1), dropout_p), v).view(query.shape)
 
 
 def word_loss(logits: Tensor, labels: Tensor, soft: Tensor | None = None, soft_share: float = 0.0) -> Tensor:

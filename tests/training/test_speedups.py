@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -53,15 +54,15 @@ def test_dropout_of_memory_in_another_order() -> None:
 MASK = (torch.arange(17) < torch.tensor([[17], [9], [1]]))[:, None, None]
 
 
-@pytest.mark.parametrize("mask", [None, MASK, MASK | torch.eye(17).bool()])
-@pytest.mark.parametrize("p", [0.0, 0.1])
+@pytest.mark.parametrize("mask", [None, MASK, MASK | torch.eye(17).bool(), torch.ones(17, 17).tril().bool()])
+@pytest.mark.parametrize(("p", "scale"), [(0.0, None), (0.1, 0.5)])
 def test_attention_and_its_gradients_are_those_of_torch(
-    mask: Tensor | None, p: float, monkeypatch: pytest.MonkeyPatch
+    mask: Tensor | None, p: float, scale: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(speedups, "dropout", lambda x, p: x)
     inputs = [torch.randn(3, 17, 2, 8).transpose(1, 2).requires_grad_() for _ in range(3)]  # as layouts give them
-    received = attention(*inputs, attn_mask=mask, dropout_p=p, scale=8**-0.5)
-    expected = F.scaled_dot_product_attention(*inputs, attn_mask=mask, scale=8**-0.5)
+    received = attention(*inputs, attn_mask=mask, dropout_p=p, scale=scale)
+    expected = F.scaled_dot_product_attention(*inputs, attn_mask=mask, scale=scale)
     torch.testing.assert_close(received, expected)
     given = torch.randn(received.shape)
     gradients = (torch.autograd.grad(context, inputs, given) for context in (received, expected))
@@ -91,6 +92,16 @@ def test_attention_leaves_what_torch_does_well_to_torch(monkeypatch: pytest.Monk
         query, key, value = (torch.randn(3, 2, length, 8, requires_grad=with_gradient) for _ in range(3))
         expected = F.scaled_dot_product_attention(query, key, value, scale=0.5)
         assert torch.equal(attention(query, key, value, scale=0.5, dropout_p=0.0), expected)
+
+
+@pytest.mark.parametrize("options", [{"is_causal": True}, {"attn_mask": torch.randn(5, 5)}, {"enable_gqa": True}])
+def test_attention_of_a_kind_that_bert_has_not_is_left_to_torch(options: dict[str, Any]) -> None:
+    query, key, value = (torch.randn(3, heads, 5, 8, requires_grad=True) for heads in (4, 2, 2))
+    if "enable_gqa" not in options:
+        key, value = (x.repeat_interleave(2, 1) for x in (key, value))
+    options = {"scale": 0.5, **options}
+    expected = F.scaled_dot_product_attention(query, key, value, **options)
+    assert torch.equal(attention(query, key, value, **options), expected)
 
 
 @pytest.mark.parametrize("soft_share", [None, 0.0, 0.3])
