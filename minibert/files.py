@@ -17,6 +17,7 @@ import re
 import socket
 import stat
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -395,6 +396,7 @@ def only_run_in(folder: Path, rank: int = 0) -> Iterator[None]:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         if lock(handle) is False:
+            time.sleep(0.2)  # it may have locked the file just now, and not said yet who it is
             other = os.pread(handle, 1000, 0).decode(errors="replace") or "another process"
             os.close(handle)
             raise OSError(f"{folder} is in use by {other}: wait for it to end, or give another folder.")

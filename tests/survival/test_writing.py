@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import full_disk
 
-from minibert.files import only_run_in, read_json, replacing, write_json
+from minibert.files import lock, only_run_in, read_json, replacing, write_json
 
 WRITER = """
 import pathlib, sys, time
@@ -128,6 +128,18 @@ class TestOnlyRun:
                 with only_run_in(tmp_path):
                     raise AssertionError
         assert os.listdir(tmp_path) == []
+
+    def test_a_run_that_began_at_the_same_moment_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = tmp_path / ".lock-0"
+        file.write_text("process 1 on the machine that was killed")
+        with file.open("rb+") as first:
+            assert lock(first.fileno())  # and has not said yet who it is
+            # while the second one waits, the first one does
+            monkeypatch.setattr(time, "sleep", lambda seconds: file.write_text("process 2 on this machine, no other"))
+            with pytest.raises(OSError, match="in use by process 2 on"), only_run_in(tmp_path):
+                raise AssertionError
 
     def test_the_lock_dies_with_its_process(self, tmp_path: Path) -> None:
         code = "import sys, time\nfrom pathlib import Path\nfrom minibert.files import only_run_in\n"
