@@ -39,7 +39,8 @@ const state = {
 
 function t(key, values = {}) {
   const said = (words[state.language][key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
-  return said.replace(/([\])”])(?=\p{Script=Hangul})/gu, "$1\u2060"); // a particle stays with its bracket at the end of a line
+  // at the end of a line, a bracket stays with the Hangul before it, and a particle with its bracket
+  return said.replace(/\p{Script=Hangul}(?=[([“])|[\])”](?=\p{Script=Hangul})/gu, "$&\u2060");
 }
 
 function element(kind, text = "", properties = {}) {
