@@ -129,13 +129,10 @@ class Source:
                 and the cache does not hold the file.
             ValueError: something else is in place of the file: a Git LFS pointer, or a web page.
         """
-        if self.folder is not None:
-            path: Path | None = self.folder / filename
-            path = path if path is not None and path.is_file() else None
-        else:
-            path = self._from_hub(filename)
-        if path is not None:
-            _refuse_placeholder(path)
+        path = self._from_hub(filename) if self.folder is None else self.folder / filename
+        if path is None or not path.is_file():
+            return None
+        _refuse_placeholder(path)
         return path
 
     def require(self, *filenames: str) -> Path:
