@@ -39,8 +39,8 @@ const state = {
 
 function t(key, values = {}) {
   const said = (words[state.language][key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
-  // at the end of a line, a bracket stays with the Hangul before it, and a particle with its bracket
-  return said.replace(/\p{Script=Hangul}(?=[([“])|[\])”](?=\p{Script=Hangul})/gu, "$&\u2060");
+  // at the end of a line, a bracket stays with the Hangul before it, and a particle with its bracket or ##
+  return said.replace(/\p{Script=Hangul}(?=[([“])|[\])”#](?=\p{Script=Hangul})/gu, "$&\u2060");
 }
 
 function element(kind, text = "", properties = {}) {
