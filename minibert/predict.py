@@ -11,7 +11,7 @@ so no time goes into padding; dropout is off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -177,8 +177,11 @@ def find_entities(
         for number, word in _words(row, names, scores.tolist()):
             known = words[sample].get(number)
             words[sample][number] = word if known is None else _better(known, word)
-    kinds = set(model.config.id2label.values())
-    results = [_spans([w[n] for n in sorted(w)], kinds, text) for w, text in zip(words, rows, strict=True)]
+    known, results = set(model.config.id2label.values()), []
+    for numbered, text in zip(words, rows, strict=True):
+        own = [numbered[number] for number in sorted(numbered)]
+        spans = entity_spans([word.label for word in own], known)
+        results.append([_entity(kind, own[first:end], text) for kind, first, end in spans])
     return results[0] if isinstance(texts, str) else results
 
 
@@ -202,32 +205,38 @@ def _better(one: _Word, other: _Word) -> _Word:
     return best._replace(end=max(one.end, other.end))
 
 
-def _spans(words: Iterable[_Word], labels: set[str], text: str) -> list[dict[str, Any]]:
-    """Neighbours of one kind, put together."""
-    groups: list[tuple[str, list[_Word]]] = []
+def entity_spans(labels: Sequence[str], known: Set[str]) -> list[tuple[str, int, int]]:
+    """Neighbours of one kind, put together as `find_entities` does.
+
+    Args:
+        labels: one for each word.
+        known: all labels that there are, which tell a prefix from a part of a name.
+
+    Returns:
+        Kind, first word and the word after the last of each span.
+    """
+    spans: list[tuple[str, int, int]] = []
     going_on = ""  # the kind of the span that the next word may continue
-    for word in words:
-        prefix, kind = _prefix(word.label, labels)
+    for place, (prefix, kind) in enumerate(_prefix(label, known) for label in labels):
         if kind == "O":
             going_on = ""
             continue
-        if kind == going_on and prefix not in ("B", "S", "U"):
-            groups[-1][1].append(word)
-        else:
-            groups.append((kind, [word]))
+        first = spans.pop()[1] if kind == going_on and prefix not in ("B", "S", "U") else place
+        spans.append((kind, first, place + 1))
         going_on = "" if prefix in ("E", "L", "S", "U") else kind
-    spans = []
-    for kind, group in groups:
-        start, end = group[0].start, group[-1].end
-        score = fmean(word.score for word in group)
-        spans.append({"label": kind, "score": score, "start": start, "end": end, "text": text[start:end]})
     return spans
 
 
-def _prefix(label: str, labels: set[str]) -> tuple[str, str]:
+def _entity(kind: str, words: Sequence[_Word], text: str) -> dict[str, Any]:
+    start, end = words[0].start, words[-1].end
+    score = fmean(word.score for word in words)
+    return {"label": kind, "score": score, "start": start, "end": end, "text": text[start:end]}
+
+
+def _prefix(label: str, known: Set[str]) -> tuple[str, str]:
     """("B", "PER") of "B-PER"; a label that only looks like that, such as "E-mail", has the prefix ""."""
     prefix, dash, kind = label.partition("-")
-    if dash and prefix in tuple("BIELSU") and (prefix in "BI" or {f"B-{kind}", f"I-{kind}"} & labels):
+    if dash and prefix in tuple("BIELSU") and (prefix in "BI" or {f"B-{kind}", f"I-{kind}"} & known):
         return prefix, kind
     return "", label
 

@@ -1,4 +1,4 @@
-"""Scores of fine-tuned models, by scipy, scikit-learn and seqeval."""
+"""Scores of fine-tuned models, by scipy and scikit-learn where they have them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from minibert.extras import need
+from minibert.predict import entity_spans
 
 
 def check() -> None:
     """ImportError when a library that computes a score is not installed."""
-    for module in ("scipy.stats", "sklearn.metrics", "seqeval.metrics"):
+    for module in ("scipy.stats", "sklearn.metrics"):
         need(module, "train", "Measuring")
 
 
@@ -37,10 +38,21 @@ def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> 
 
 
 def entity_scores(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Precision, recall and F1 of whole entities, as the CoNLL-2003 task counts them (tags such as B-PER, I-PER, O)."""
-    metrics = need("seqeval.metrics", "train", "Measuring")
-    scores = {"f1": metrics.f1_score, "precision": metrics.precision_score, "recall": metrics.recall_score}
-    return {name: float(score(list(labels), list(predictions), zero_division=0)) for name, score in scores.items()}
+    """Precision, recall and F1 of whole entities, as the CoNLL-2003 task counts them (tags such as B-PER, I-PER, O).
+
+    An entity is what `minibert.find_entities` makes of the tags, and found if kind, first and last word are right.
+    """
+    known = {tag for rows in (labels, predictions) for row in rows for tag in row}
+    right, given = (
+        {(number, *span) for number, row in enumerate(rows) for span in entity_spans(row, known)}
+        for rows in (labels, predictions)
+    )
+    found = len(right & given)
+    return {
+        "f1": 2 * found / max(1, len(right) + len(given)),
+        "precision": found / max(1, len(given)),
+        "recall": found / max(1, len(right)),
+    }
 
 
 def answer_scores(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:

@@ -27,6 +27,31 @@ def test_an_entity_counts_only_as_a_whole() -> None:
     assert entity_scores(right, right)["f1"] == 1.0
     half = entity_scores(right, [["B-PER", "O", "O", "B-LOC"]])
     assert half == {"f1": 0.5, "precision": 0.5, "recall": 0.5}
+    assert entity_scores([["O", "O"]], [["O", "O"]]) == {"f1": 0.0, "precision": 0.0, "recall": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("right", "given", "precision", "recall"),
+    [
+        ("I-PER I-PER O", "B-PER I-PER O", 1, 1),  # I- begins one too, as in CoNLL-2003
+        ("B-PER B-PER O", "B-PER I-PER O", 0, 0),
+        ("B-PER I-LOC O", "B-PER B-LOC O", 1, 1),
+        ("B-PER I-PER O", "B-LOC I-LOC O", 0, 0),
+        ("B-PER O B-PER", "B-PER O O", 1, 1 / 2),
+        ("B-PER O O", "B-PER O B-PER", 1 / 2, 1),
+        ("B-PER I-PER I-PER E-PER", "B-PER I-PER E-PER S-PER", 0, 0),
+        ("S-PER S-PER B-PER E-PER", "S-PER B-PER E-PER S-PER", 1 / 3, 1 / 3),
+    ],
+)
+def test_where_entities_begin_and_end(right: str, given: str, precision: float, recall: float) -> None:
+    """seqeval, which most use, gives these numbers."""
+    scores = entity_scores([right.split()], [given.split()])
+    assert (scores["precision"], scores["recall"]) == (pytest.approx(precision), pytest.approx(recall))
+    assert scores["f1"] == pytest.approx(2 * precision * recall / max(1e-9, precision + recall))
+
+
+def test_an_entity_of_another_sentence_is_not_found() -> None:
+    assert entity_scores([["B-PER"], ["O"]], [["O"], ["B-PER"]])["f1"] == 0.0
 
 
 def test_answers_are_compared_without_articles_case_and_punctuation() -> None:
@@ -38,6 +63,6 @@ def test_answers_are_compared_without_articles_case_and_punctuation() -> None:
 
 
 def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
-    with pytest.raises(ImportError, match=r"Measuring needs seqeval, which is not installed: pip install .*\[train\]'"):
-        entity_scores([["O"]], [["O"]])
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    with pytest.raises(ImportError, match=r"Measuring needs scipy, which is not installed: pip install .*\[train\]'"):
+        regression_scores([0.0, 1.0], [0.0, 1.0])
