@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from forked import kill_when, start
 from tiny_folder import LINES, WORDS, contents
 
@@ -136,6 +137,7 @@ def test_kills_and_flipped_bits(
     embedder: SentenceEmbedder, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int
 ) -> None:
     """Killed at any moment, and a bit of a finished shard or of its record changed: going on mends it all."""
+    torch.set_num_threads(1)  # as the forked process: two round otherwise
     lines, draw = corpus.read_text().splitlines(), random.Random(kills)
     encode_corpus(embedder, lines, tmp_path / "whole", shard_size=100)
     for kill in range(kills):
