@@ -256,4 +256,4 @@ def float_kernel(dtype: torch.dtype) -> type[Kernel]:
 
 @cache
 def _warn_once(message: str) -> None:
-    warnings.warn(message, stacklevel=5)
+    warnings.warn(message, stacklevel=2)

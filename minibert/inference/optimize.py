@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import torch
@@ -24,13 +25,12 @@ from minibert.config import BertConfig
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import PRECISIONS
 from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
-from minibert.pretrained import Model, PreTrainedModel, one_thread
+from minibert.pretrained import Model, PreTrainedModel
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
-@one_thread()
 def optimize(model: Model, precision: str = "fp32") -> Model:
     """A copy of `model` that computes the same faster, for inference only; `model` itself is not touched.
 
@@ -61,6 +61,12 @@ def optimize(model: Model, precision: str = "fp32") -> Model:
         raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, not {precision!r}.")
     if not isinstance(model, PreTrainedModel):
         raise ValueError(f"optimize takes a model of minibert, such as BertModel, not {type(model).__name__}.")
+    # torch starts threads for each thread that computes, and they end with it: so processes can be forked afterwards
+    with ThreadPoolExecutor(1, initializer=torch.get_num_threads) as apart:
+        return apart.submit(_optimized, model, precision).result()
+
+
+def _optimized(model: Model, precision: str) -> Model:
     if isinstance(model.base_model.encoder, FusedEncoder):
         model = unoptimize(model)
     with torch.no_grad():

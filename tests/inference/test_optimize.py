@@ -31,10 +31,10 @@ from minibert import (
     unoptimize,
 )
 from minibert.attention import sdpa_attention
-from minibert.inference import kernels, threads as inference_threads
+from minibert.inference import fused, kernels, threads as inference_threads
 from minibert.inference.attention import packed_attention
 from minibert.inference.fused import FusedEncoder
-from minibert.inference.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, runs_here
+from minibert.inference.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, PlainKernel, runs_here
 from minibert.inference.optimize import map_batches
 
 CLASSES = ["BertModel", *HEADS[:-1]]
@@ -289,6 +289,25 @@ def test_which_float32_kernel(features: set[str], kernel: type[Kernel], monkeypa
         pytest.skip(f"{kernel.__name__} does not run here")
     monkeypatch.setattr(kernels, "processor_features", lambda: frozenset(features))
     assert f"8 {kernel.__name__}" in repr(optimize(model_of()))
+
+
+def test_weights_are_packed_for_the_threads_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MKL multiplies a few rows by as many threads as torch had when it packed the weight."""
+    threads = []
+
+    class Recording(PlainKernel):
+        def __init__(self, *arguments: Any) -> None:
+            threads.append(torch.get_num_threads())
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(fused, "choose_kernel", lambda precision, device: (Recording, torch.float32))
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        optimize(model_of())
+    finally:
+        torch.set_num_threads(before)
+    assert threads == [3] * 8
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
