@@ -81,6 +81,8 @@ class MklKernel(Kernel):
     MKL packs for a number of rows, which it takes as a hint: only the layout has to be the same when the packed weight
     is used (oneMKL reference, `cblas_?gemm_pack`). torch's operator is stricter, and multiplies by the original weight
     when it is told of another number of rows; so it is always told the one at hand.
+
+    Packing also settles how many threads a product of a few hundred rows may use: as many as torch has at that moment.
     """
 
     ROWS = 256  # 128 is up to 10% slower with a thousand rows, 1024 a third slower with a few

@@ -44,7 +44,8 @@ def optimize(model: Model, precision: str = "fp32") -> Model:
     On the CPU a batch of several sequences and at least 256 tokens is shared out among `torch.get_num_threads()`
     threads, if they get even shares: each runs all layers on its own, so that none waits for the others after every
     operator. Forward hooks on layers then run in these threads, once for each share. `SentenceEmbedder` gives each
-    thread whole batches when there are many.
+    thread whole batches when there are many. Set the number of threads first: on Intel, weights are packed
+    for that many.
 
     The copy holds every weight once, none of them memory-mapped; so `model = optimize(model)` lets go of the mapped
     file.
