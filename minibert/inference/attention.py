@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from minibert.inference.kernels import processor_features
 from minibert.layouts import Block, Layout, PackedLayout
 
 # numbers in a vector register of 512 bits
@@ -53,7 +54,10 @@ def packed_attention(
 def bf16_attention(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
 ) -> tuple[Tensor, Tensor | None]:
-    """`sdpa_attention` in bfloat16 whatever comes in, in a third to three quarters of the time of torch's kernel."""
+    """`sdpa_attention` in bfloat16 whatever comes in, in a third to three quarters of the time of torch's kernel.
+
+    With AMX torch's kernel is the quicker one, by up to a half.
+    """
     contexts = [_attention_in_bf16(block, layout.mask) for block in layout.blocks(query, key, value)]
     return layout.join(contexts).to(query.dtype), None
 
@@ -62,7 +66,7 @@ def _attention_in_bf16(block: Block, mask: Tensor | None) -> Tensor:
     """softmax(Q K^T / sqrt(head_size)) V of a block, (batch, heads, seq, head_size)."""
     batch, heads, seq, head_size = block[0].shape
     scale = head_size**-0.5
-    if batch * seq < MIN_TOKENS_FOR_PRODUCTS:
+    if batch * seq < MIN_TOKENS_FOR_PRODUCTS or "amx_bf16" in processor_features():
         query, key, value = (x.bfloat16() for x in block)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
     # each head of a sequence in one piece, for products copy what is not, and K^T at four times the cost

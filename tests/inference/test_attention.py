@@ -30,18 +30,23 @@ LAYOUTS = [
 ]
 
 
-# by torch's kernel; by products; by products, a few heads at a time
-@pytest.mark.parametrize(("min_tokens", "scores_at_once"), [(1000, 1), (1, 2**18), (1, 200)])
+# by torch's kernel, for few tokens or with AMX; by products; by products, a few heads at a time
+@pytest.mark.parametrize(
+    ("features", "min_tokens", "scores_at_once"),
+    [(set(), 1000, 1), ({"amx_bf16"}, 1, 1), (set(), 1, 2**18), (set(), 1, 200)],
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("layout", "tokens"), LAYOUTS)
 def test_in_bfloat16(
     layout: Layout,
     tokens: tuple[int, ...],
     dtype: torch.dtype,
+    features: set[str],
     min_tokens: int,
     scores_at_once: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(attention, "processor_features", lambda: frozenset(features))
     monkeypatch.setattr(attention, "MIN_TOKENS_FOR_PRODUCTS", min_tokens)
     monkeypatch.setattr(attention, "SCORES_AT_ONCE", scores_at_once)
     query, key, value = heads(*tokens, dtype=dtype)
