@@ -177,10 +177,10 @@ def find_entities(
         for number, word in _words(row, names, scores.tolist()):
             known = words[sample].get(number)
             words[sample][number] = word if known is None else _better(known, word)
-    known, results = set(model.config.id2label.values()), []
+    all_labels, results = set(model.config.id2label.values()), []
     for numbered, text in zip(words, rows, strict=True):
         own = [numbered[number] for number in sorted(numbered)]
-        spans = entity_spans([word.label for word in own], known)
+        spans = entity_spans([word.label for word in own], all_labels)
         results.append([_entity(kind, own[first:end], text) for kind, first, end in spans])
     return results[0] if isinstance(texts, str) else results
 
