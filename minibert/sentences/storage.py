@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -77,27 +77,22 @@ class Location:
         A file's own name is "". Names that begin with a dot or an underscore are left out, as every reader of such
         folders does. What does not exist is empty.
         """
-        found: dict[str, tuple[int, float]] = {}
         if self.fs is None:
             if os.path.exists(self.path) and not os.path.isdir(self.path):  # a pipe or a device, too
-                paths = [self.path]
+                paths = {"": self.path}
             else:
-                paths = [os.path.join(folder, name) for folder, _, names in os.walk(self.path) for name in names]
-            for path in paths:
-                about = os.stat(path)
-                found[os.path.relpath(path, self.path).replace(os.sep, "/")] = (about.st_size, about.st_mtime)
-        else:
-            from pyarrow.fs import FileSelector, FileType
+                names = [os.path.join(folder, name) for folder, _, names in os.walk(self.path) for name in names]
+                paths = {os.path.relpath(name, self.path).replace(os.sep, "/"): name for name in names}
+            # only these are looked at, for a temporary file of another process may be gone by now
+            about = {name: os.stat(paths[name]) for name in _shown(paths)}
+            return {name: (status.st_size, status.st_mtime) for name, status in about.items()}
+        from pyarrow.fs import FileSelector, FileType
 
-            entries = [self.fs.get_file_info(self.path)]
-            if entries[0].type != FileType.File:
-                entries = self.fs.get_file_info(FileSelector(self.path, recursive=True, allow_not_found=True))
-            for entry in entries:
-                if entry.type == FileType.File:
-                    below = entry.path[len(self.path) :].strip("/") or "."
-                    found[below] = (entry.size, entry.mtime_ns / 1e9)
-        shown = sorted(name for name in found if name == "." or not re.search(r"(^|/)[._]", name))
-        return {"" if name == "." else name: found[name] for name in shown}
+        entries = [self.fs.get_file_info(self.path)]
+        if entries[0].type != FileType.File:
+            entries = self.fs.get_file_info(FileSelector(self.path, recursive=True, allow_not_found=True))
+        found = {entry.path[len(self.path) :].strip("/"): entry for entry in entries if entry.type == FileType.File}
+        return {name: (found[name].size, found[name].mtime_ns / 1e9) for name in _shown(found)}
 
     def at(self, below: str) -> Location:
         """A file by what `files` calls it."""
@@ -161,3 +156,8 @@ class Location:
         """See `minibert.files.write_json`."""
         with self.replacing() as temporary:
             write_json(temporary, content)
+
+
+def _shown(names: Iterable[str]) -> list[str]:
+    """Those of a folder's names that its readers see, sorted."""
+    return sorted(name for name in names if not re.search(r"(^|/)[._]", name))
