@@ -152,7 +152,7 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
     """Tensors of an old pytorch_model.bin, converted to safetensors once and memory-mapped from then on."""
     converted = cache_folder() / f"{_content_key(path)}.safetensors"
     if converted.is_file():
-        with suppress(ValueError):  # damaged: converted again
+        with suppress(ValueError, FileNotFoundError):  # damaged, or tidied away by another process: converted again
             tensors = _read_safetensors(converted, mmap)
             with suppress(OSError):
                 os.utime(converted)  # those that were not used for longest are removed first
@@ -192,9 +192,9 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
         converted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_tensors(converted, tensors, mode=0o600)
         _tidy_cache(keep=converted)
-    except OSError:
-        return tensors  # nowhere to keep it: converted again next time
-    return _read_safetensors(converted, mmap)
+        return _read_safetensors(converted, mmap)
+    except (OSError, ValueError):
+        return tensors  # nowhere to keep it, or tidied away by another process: converted again next time
 
 
 def check_pickle(path: Path) -> None:

@@ -82,6 +82,15 @@ class TestConverted:
                 os.utime(path, (1, 1))
         assert len(kept) == 4 and sorted(cache.iterdir()) == sorted(kept[2:])
 
+    def test_another_process_may_remove_what_was_just_written(
+        self, folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        weights = BertModel.from_pretrained(folder).state_dict()
+        as_bin(folder)
+        monkeypatch.setattr(checkpoint, "_tidy_cache", lambda keep: keep.unlink())
+        again = BertModel.from_pretrained(folder).state_dict()
+        assert not list(cache.iterdir()) and all(torch.equal(again[name], weights[name]) for name in weights)
+
 
 PICKLES: dict[str, Any] = {
     "empty": b"",
