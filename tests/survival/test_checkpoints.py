@@ -130,10 +130,10 @@ def test_a_name_of_40000_letters_takes_no_time(folder: Path) -> None:
     """torch writes an error about it in the square of its length: half a minute."""
     path = as_bin(folder)
     path.write_bytes(pickle.PROTO + b"\x02c" + b"a" * 40_000 + b"\nb\n.")
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ValueError, match=r"pytorch_model\.bin is (refused|not a complete PyTorch file)"):
         BertModel.from_pretrained(folder)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_compressed_bin_is_not_blown_up(folder: Path) -> None:
