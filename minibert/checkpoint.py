@@ -151,12 +151,11 @@ def _in_memory(file: io.BufferedReader, size: int) -> torch.UntypedStorage:
 def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
     """Tensors of an old pytorch_model.bin, converted to safetensors once and memory-mapped from then on."""
     converted = cache_folder() / f"{_content_key(path)}.safetensors"
-    if converted.is_file():
-        with suppress(ValueError, FileNotFoundError):  # damaged, or tidied away by another process: converted again
-            tensors = _read_safetensors(converted, mmap)
-            with suppress(OSError):
-                os.utime(converted)  # those that were not used for longest are removed first
-            return tensors
+    with suppress(ValueError):  # not there, damaged, or tidied away by another process just now: converted again
+        tensors = _read_safetensors(converted, mmap)
+        with suppress(OSError):
+            os.utime(converted)  # those that were not used for longest are removed first
+        return tensors
     with path.open("rb") as file:
         if file.read(TAR_MAGIC[0] + 5)[TAR_MAGIC[0] :] == TAR_MAGIC[1]:
             raise ValueError(

@@ -81,8 +81,8 @@ class Location:
             if os.path.exists(self.path) and not os.path.isdir(self.path):  # a pipe or a device, too
                 paths = {"": self.path}
             else:
-                names = [os.path.join(folder, name) for folder, _, names in os.walk(self.path) for name in names]
-                paths = {os.path.relpath(name, self.path).replace(os.sep, "/"): name for name in names}
+                every = [os.path.join(folder, name) for folder, _, names in os.walk(self.path) for name in names]
+                paths = {os.path.relpath(path, self.path).replace(os.sep, "/"): path for path in every}
             # only these are looked at, for a temporary file of another process may be gone by now
             about = {name: os.stat(paths[name]) for name in _shown(paths)}
             return {name: (status.st_size, status.st_mtime) for name, status in about.items()}
