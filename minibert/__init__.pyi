@@ -36,11 +36,11 @@ from minibert.auto import (
 
 # Texts to vectors
 from minibert.sentences.embedder import SentenceEmbedder as SentenceEmbedder
-from minibert.sentences.corpus import encode_corpus as encode_corpus, encode_file as encode_file
+from minibert.corpus.shards import encode_corpus as encode_corpus, encode_file as encode_file
 from minibert.sentences.search import nearest as nearest, similarity as similarity
-from minibert.sentences.reading import open_corpus as open_corpus
+from minibert.corpus.formats import open_corpus as open_corpus
 from minibert.sentences.rerank import CrossEncoder as CrossEncoder, rerank as rerank
-from minibert.sentences.adapters import SentenceVectorizer as SentenceVectorizer
+from minibert.sentences.sklearn import SentenceVectorizer as SentenceVectorizer
 
 # Answers of fine-tuned models
 from minibert.predict import (

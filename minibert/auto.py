@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import Any
 
-from minibert.checkpoint import read_tensors
+from minibert.checkpoints.source import Source, split_source
+from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
-from minibert.files import Source, read_json, split_source
+from minibert.files import read_json
 from minibert.heads import (
     BertForMaskedLM,
     BertForMultipleChoice,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from minibert.checkpoints.source import Source, preset_file, split_source
 from minibert.compatibility.config import (
     DERIVED,
     RENAMED,
@@ -17,7 +18,7 @@ from minibert.compatibility.config import (
     refuse_unsupported,
 )
 from minibert.compatibility.loading import settle
-from minibert.files import Source, preset_file, read_json, split_source, write_json
+from minibert.files import read_json, write_json
 
 _SIZES = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),

@@ -1,243 +1,25 @@
-"""Finding a checkpoint's files and writing files atomically: the only module that knows about folders and the Hub.
-
-A *source* is where a checkpoint lives: a folder, a model bundled with this package, or a Hub repository. The
-Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDPOINT` and `HF_HUB_OFFLINE` all apply.
-"""
+"""Whole files: read as text or JSON, written atomically, locked."""
 
 from __future__ import annotations
 
 import codecs
-import copy
-import difflib
 import glob
 import json
 import os
 import platform
-import re
-import socket
 import stat
 import sys
 import time
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
-
-BUNDLED_MODELS = Path(__file__).parent / "models"
-_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
-SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token")
-
-
-# optional files without which the numbers are others, and what they are then
-DEFAULTS = {
-    "modules.json": "a plain BERT, with mean pooling and vectors that are not normalised",
-    "sentence_bert_config.json": "no limit to the tokens but the tokenizer's",
-    "config_sentence_transformers.json": "no prompts",
-    "tokenizer_config.json": "lower case, unless tokenizer.json says otherwise",
-}
-
-
-class Source:
-    """Where the files of one checkpoint are looked up: made once, handed on to all that read it.
-
-    Args:
-        name: a folder, the name of a bundled model (`"minibert-tiny"`), or a Hub id (`"klue/bert-base"`).
-        revision: branch, tag or commit of the Hub repository.
-        cache_dir: the Hub cache to use instead of the default one.
-        local_files_only: never ask the network; only what the cache already holds.
-        token: Hub token for private repositories.
-
-    Raises:
-        FileNotFoundError: `name` is neither an existing folder, a bundled model nor a possible Hub id.
-    """
-
-    def __init__(
-        self,
-        name: str | os.PathLike[str],
-        *,
-        revision: str | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
-        local_files_only: bool = False,
-        token: str | bool | None = None,
-    ) -> None:
-        self.name = os.fspath(name)
-        self.folder: Path | None = None
-        self._repository, self._subfolder = self.name, ""  # `inside` changes the name, not the repository
-        self.assumed_absent: list[str] = []
-        self._answers: bool | None = None
-        self._hub = {
-            "revision": revision,
-            "cache_dir": cache_dir,
-            "local_files_only": local_files_only,
-            "token": token,
-        }
-        for folder in (Path(self.name).expanduser(), BUNDLED_MODELS / self.name):
-            if self.name and folder.is_dir():
-                self.folder = folder
-                return
-        if not _HUB_NAME.fullmatch(self.name) or self.name.startswith("."):
-            kind = "a file; pass the folder that holds it" if Path(self.name).is_file() else "not a folder"
-            raise FileNotFoundError(f"Checkpoint {self.name!r} is {kind}, and it cannot be a Hub id.")
-
-    @classmethod
-    def of(cls, name: str | os.PathLike[str] | Source, **options: Any) -> Source:
-        """The source itself if it already is one, else the source of this name.
-
-        Args:
-            name: a name, or a source.
-            options: as for making a source.
-
-        Raises:
-            FileNotFoundError: as for making a source.
-            ValueError: a source together with options, which it has already.
-        """
-        if not isinstance(name, Source):
-            return cls(name, **options)
-        if given := [option for option, value in options.items() if value]:
-            raise ValueError(f"{given[0]} belongs to the Source: pass it where the Source of {name} is made.")
-        return name
-
-    def inside(self, subfolder: str) -> Source:
-        """The same source seen from one of its folders, such as "0_Transformer"; "" is the source itself."""
-        if not subfolder:
-            return self
-        inner = copy.copy(self)
-        inner._subfolder = f"{self._subfolder}{subfolder.rstrip('/')}/"
-        inner.name = f"{self.name}/{subfolder.rstrip('/')}"
-        inner.folder = None if self.folder is None else self.folder / subfolder
-        return inner
-
-    def __str__(self) -> str:
-        return self.name
-
-    def file(self, filename: str) -> Path | None:
-        """Path of `filename`, downloaded into the Hub cache when it has to be.
-
-        Returns:
-            The path, or None when the folder or repository is there but holds no such file.
-
-        Raises:
-            FileNotFoundError: no such repository or revision, or the network cannot be reached (or may not be)
-                and the cache does not hold the file.
-            ValueError: something else is in place of the file: a Git LFS pointer, or a web page.
-        """
-        path = self._from_hub(filename) if self.folder is None else self.folder / filename
-        if path is None or not path.is_file():
-            return None
-        _refuse_placeholder(path)
-        return path
-
-    def require(self, *filenames: str) -> Path:
-        """Path of the first of `filenames` that exists; FileNotFoundError naming all of them when none does."""
-        for filename in filenames:
-            if path := self.file(filename):
-                return path
-        raise FileNotFoundError(f"{self.name!r} holds no {' or '.join(filenames)}; is it a BERT checkpoint?")
-
-    def _from_hub(self, filename: str) -> Path | None:
-        import huggingface_hub  # here, because it costs a third of what importing torch costs
-        from huggingface_hub import errors
-
-        name, filename = self._repository, self._subfolder + filename
-        try:
-            place: dict[str, Any] = dict(self._hub)
-            place["local_files_only"] = place["local_files_only"] or not self._hub_answers()
-            return Path(huggingface_hub.hf_hub_download(name, filename, **place))
-        except errors.GatedRepoError:
-            why = f"The Hub repository {name!r} is gated: accept its terms on its page, then pass token=."
-        except errors.RepositoryNotFoundError:
-            why = (
-                f"{name!r} is neither a local folder nor a repository on the Hub: check the spelling "
-                "(and pass token= if it is private)."
-            )
-        except errors.RevisionNotFoundError:
-            why = f"The Hub repository {name!r} has no revision {self._hub['revision']!r}."
-        except errors.LocalEntryNotFoundError as error:
-            # an offline cache that knows the repository but not this file: like a file that is not there
-            if isinstance(self._in_cache("config.json"), str):
-                self._assume_absent(filename)
-                return None
-            offline = self._hub["local_files_only"] or isinstance(error.__cause__, errors.OfflineModeIsEnabled)
-            reason = "offline mode is on" if offline else "the Hub cannot be reached"
-            why = (
-                f"{name!r} is not a local folder, {filename} is not in the cache, and {reason}: "
-                "go online once, or pass a folder."
-            )
-        except errors.EntryNotFoundError:
-            return None
-        except (errors.HfHubHTTPError, OSError) as error:
-            why = f"Could not get {filename} of {name!r} from the Hub: {str(error).splitlines()[0]}"
-        near = difflib.get_close_matches(name, [folder.name for folder in BUNDLED_MODELS.iterdir()], n=1, cutoff=0.8)
-        raise FileNotFoundError(why + "".join(f" Did you mean {model}?" for model in near))
-
-    def _hub_answers(self) -> bool:
-        """Whether it takes a connection; where none is to be had, huggingface_hub tries for half a minute."""
-        from urllib.request import getproxies
-
-        from huggingface_hub import constants
-
-        # offline mode has an error of its own, and what lies behind a proxy only the proxy knows
-        if self._answers is None and not constants.HF_HUB_OFFLINE and not getproxies():
-            url, self._answers = urlsplit(constants.ENDPOINT), False
-            port = url.port or (80 if url.scheme == "http" else 443)
-            with suppress(OSError), socket.create_connection((url.hostname, port), timeout=5):
-                self._answers = True
-        return self._answers is not False
-
-    def _assume_absent(self, filename: str) -> None:
-        """Says what follows when a file was never looked for, so that nobody knows whether the repository has it."""
-        from huggingface_hub import _CACHED_NO_EXIST
-
-        known = self._in_cache(filename) is _CACHED_NO_EXIST
-        if known or filename in self.assumed_absent or (default := DEFAULTS.get(Path(filename).name)) is None:
-            return
-        self.assumed_absent.append(filename)
-        warnings.warn(
-            f"{filename} of {self._repository} is not in the cache, where nobody has looked for it: taken for absent, "
-            f"which means {default}. Go online once to be sure.",
-            stacklevel=6,
-        )
-
-    def _in_cache(self, filename: str) -> Any:
-        from huggingface_hub import try_to_load_from_cache
-
-        place: dict[str, Any] = {name: self._hub[name] for name in ("cache_dir", "revision")}
-        return try_to_load_from_cache(self._repository, filename, **place)
-
-
-def _refuse_placeholder(path: Path) -> None:
-    with path.open("rb") as file:
-        head = file.read(64).lstrip().lower()
-    if head.startswith(b"version https://git-lfs"):
-        raise ValueError(f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned.")
-    if head.startswith((b"<!doctype html", b"<html")):
-        raise ValueError(f"{path} is a web page, not the file itself: download the file (its raw form) again.")
-
-
-def preset_file(name: str) -> Path:
-    """The config.json of a published size; ValueError naming all presets when there is no such one."""
-    package = Path(__file__).parent
-    # in the wheel the presets lie inside the package, in a checkout beside it
-    folder = next(f for f in (package / "configs", package.parent / "configs") if f.is_dir())
-    path = folder / f"{name}.json"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in folder.glob("*.json")))
-        raise ValueError(f"There is no preset {name!r}; the presets are {known}.")
-    return path
-
-
-def split_source(name: str | os.PathLike[str] | Source, options: Mapping[str, Any]) -> tuple[Source, dict[str, Any]]:
-    """The source that a name and keyword arguments describe, and the arguments that are not the source's."""
-    own = {option: value for option, value in options.items() if option in SOURCE_OPTIONS}
-    return Source.of(name, **own), {option: value for option, value in options.items() if option not in own}
 
 
 @contextmanager

@@ -20,11 +20,12 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from minibert.checkpoint import BACKBONE, model_name, read_tensors, write_tensors
+from minibert.checkpoints.source import Source, split_source
+from minibert.checkpoints.tensors import BACKBONE, model_name, read_tensors, write_tensors
 from minibert.compatibility.loading import SAVING, one_device, settle
 from minibert.compatibility.model import ModelProtocol
 from minibert.config import BertConfig
-from minibert.files import Source, naming, split_source
+from minibert.files import naming
 from minibert.outputs import ModelOutput
 
 # what one BERT class has and another rightly leaves out
@@ -160,7 +161,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             device_map: the same, in the words of the reference.
             ignore_mismatched_sizes: initialise tensors whose shape differs from the model's instead of refusing.
             mmap: False reads the file into memory, so that the model does not depend on what becomes of the file: for
-                servers that run for long; see `minibert.checkpoint.read_tensors`.
+                servers that run for long; see `minibert.checkpoints.tensors.read_tensors`.
             output_loading_info: return the model and a dict of what was missing, unexpected and mismatched.
             subfolder: the folder of the checkpoint inside its folder or repository.
             options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`; `add_pooling_layer` where the

@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 
 from minibert import SentenceEmbedder
-from minibert.inference.progress import Progress, is_watched
-from minibert.sentences.corpus import encode_file
-from minibert.sentences.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
-from minibert.sentences.storage import Location
+from minibert.corpus.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
+from minibert.corpus.location import Location
+from minibert.corpus.shards import encode_file
+from minibert.progress import Progress, is_watched
 
 PART_BYTES = 2 * 2**20  # some ten thousand texts: minutes of work, so that few wait long for the last ones
 

@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import torch
 from recipe import measures, texts
+from recipe.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
 from recipe.e5 import E5, E5File, E5Tokenizer
 from recipe.models import MODELS, Model
 from recipe.space import Floats, Space, principal_components, turning
@@ -51,7 +52,6 @@ from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokeniz
 from minibert.files import read_json, replacing, write_json
 from minibert.training.corpora import Mixture, Portions, TokenCache
 from minibert.training.data import Batch, Dataset, pack
-from minibert.training.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import PretrainingData, pretraining_losses

@@ -22,7 +22,7 @@ from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel, Field, StringConstraints
 
 from minibert import SentenceEmbedder
-from minibert.sentences.serving import BusyError
+from minibert.sentences.batched import BusyError
 
 MAX_TEXTS = 256
 MAX_CHARACTERS = 20_000

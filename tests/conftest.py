@@ -194,4 +194,4 @@ def sts_dev() -> tuple[list[str], list[str], list[float]]:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bars appear at once: on a fast computer a small text would be done before."""
-    monkeypatch.setattr("minibert.inference.progress.DELAY", 0.0)
+    monkeypatch.setattr("minibert.progress.DELAY", 0.0)

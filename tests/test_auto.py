@@ -13,8 +13,8 @@ from conftest import HEADS, tiny_config
 import minibert
 from minibert import BertConfig, BertModel, SentenceEmbedder
 from minibert.auto import load_whole
-from minibert.files import Source
-from minibert.study.page import write_page
+from minibert.checkpoints.source import Source
+from minibert.study.page.build import write_page
 
 
 @pytest.mark.parametrize("name", ["BertModel", *HEADS])

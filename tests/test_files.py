@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minibert.files import Source, read_json, read_lines, read_text, replacing, write_json
+from minibert.checkpoints.source import Source
+from minibert.files import read_json, read_lines, read_text, replacing, write_json
 
 
 def test_a_folder(tmp_path: Path) -> None:

@@ -22,10 +22,11 @@ ROOMS = [
     "extras",
     "__init__",
     "files",
+    "progress",
+    "checkpoints",
     "compatibility",
     "config",
     "outputs",
-    "checkpoint",
     "pretrained",
     "embeddings",
     "layouts",
@@ -39,6 +40,7 @@ ROOMS = [
     "inference",
     "predict",
     "sentences",
+    "corpus",
     "training",
     "study",
     "cli",
@@ -65,7 +67,7 @@ MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob(
 
 
 def room(module: str) -> str:
-    """The first name below the package: "sentences" of sentences/corpus.py and of minibert.sentences.corpus."""
+    """The first name below the package: "sentences" of sentences/corpus.py and of minibert.corpus.shards."""
     return re.split(r"[./]", module.removeprefix("minibert."))[0]
 
 

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from tiny_folder import WORDS, tiny_folder
 
 from minibert import SentenceEmbedder
-from minibert.sentences.storage import Location
+from minibert.corpus.location import Location
 
 sys.path.append(str(CHECKOUT / "scripts"))
 import embed_ray

@@ -12,7 +12,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from minibert.files import BUNDLED_MODELS, Source, read_lines
+from minibert.checkpoints.source import BUNDLED_MODELS, Source
+from minibert.files import read_lines
 
 if TYPE_CHECKING:
     from minibert.sentences.embedder import SentenceEmbedder
@@ -113,7 +114,7 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
 
     With `at_most`, no more lines than that are read.
     """
-    from minibert.sentences.inputs import has_plain_lines
+    from minibert.corpus.inputs import has_plain_lines
 
     files = [Path(name) for name in options.file or [] if name != "-"]
     if len(files) < len(options.file or ["-"]) and not options.texts:
@@ -138,7 +139,7 @@ def _texts_of_file(name: str, options: argparse.Namespace) -> Iterable[str]:
     """The lines of a file; of a command that has `--column`, the texts of tables and folders, too."""
     if name == "-" or not hasattr(options, "column"):
         return read_lines(name)
-    from minibert.sentences.inputs import read_texts
+    from minibert.corpus.inputs import read_texts
 
     return read_texts(name, options.column, options.id_column)
 

@@ -37,7 +37,7 @@ from minibert.cli.terminal import MAX_SHOWN, describe_vectors
 if TYPE_CHECKING:
     from multiprocessing.queues import SimpleQueue
 
-    from minibert.sentences.corpus import CorpusReport
+    from minibert.corpus.shards import CorpusReport
     from minibert.sentences.embedder import SentenceEmbedder
 
 THREADS_PER_PROCESS = 8
@@ -90,9 +90,9 @@ def run(options: argparse.Namespace) -> None:
         written = write_in_processes(options, processes) if processes > 1 else write_shards(options, rank, world_size)
         return report(options, written)
     embedder, settings = load_embedder(options, options.normalize), _settings(options)
-    from minibert.inference.progress import Progress
-    from minibert.sentences.corpus import encode_file
-    from minibert.sentences.vectors import json_line, numbers
+    from minibert.corpus.formats import json_line, numbers
+    from minibert.corpus.shards import encode_file
+    from minibert.progress import Progress
 
     if options.out:
         done = encode_file(embedder, texts, options.out, **_progress(options), **settings)
@@ -121,7 +121,7 @@ def write_shards(options: argparse.Namespace, rank: int, world_size: int) -> Wri
         if rank > 0:  # the first process says for all what is to be said of the model
             warnings.simplefilter("ignore")
         embedder = load_embedder(options, options.normalize)
-    from minibert.sentences.corpus import encode_corpus
+    from minibert.corpus.shards import encode_corpus
 
     done = encode_corpus(
         embedder,
@@ -195,7 +195,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def _progress(options: argparse.Namespace, printing: bool = False) -> dict[str, Any]:
     """Whether a bar is shown, and to how many texts it goes."""
-    from minibert.inference.progress import is_watched
+    from minibert.progress import is_watched
 
     watched = is_watched(printing=printing)
     return {"show_progress": watched, "total": count_texts(options) if watched else None}

@@ -23,8 +23,8 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     texts, source = list(texts_of(options)), source_of(options)
     from minibert.heads import BertForMaskedLM
-    from minibert.inference.progress import Progress, is_watched
     from minibert.predict import fill_mask
+    from minibert.progress import Progress, is_watched
     from minibert.tokenization.tokenizer import BertTokenizer
 
     with warnings.catch_warnings():

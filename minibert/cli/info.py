@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> None:
     source = source_of(options)
     from dataclasses import asdict
 
-    from minibert.files import DEFAULTS
+    from minibert.checkpoints.source import DEFAULTS
     from minibert.model import BertModel
 
     with warnings.catch_warnings():

@@ -18,7 +18,7 @@ from minibert.cli.common import UsageError, add_command, check_files, print_json
 from minibert.cli.training import add_training_options, training_options
 
 if TYPE_CHECKING:
-    from minibert.files import Source
+    from minibert.checkpoints.source import Source
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
 

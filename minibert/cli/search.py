@@ -10,8 +10,8 @@ from minibert.cli.common import add_command, add_embedder_options, check_files, 
 from minibert.files import read_lines
 
 if TYPE_CHECKING:
-    from minibert.sentences.reading import ShardedVectors
-    from minibert.sentences.vectors import Vectors
+    from minibert.corpus.formats import ShardedVectors
+    from minibert.sentences.rows import Vectors
 
 
 def add(commands: Any) -> None:
@@ -33,9 +33,9 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     check_files(name for name in (options.corpus, options.vectors) if name not in ("-", None))
     embedder = load_embedder(options)
-    from minibert.inference.progress import is_watched
+    from minibert.corpus.formats import open_corpus
+    from minibert.progress import is_watched
     from minibert.sentences.embedder import DOCUMENT_PROMPTS
-    from minibert.sentences.reading import open_corpus
     from minibert.sentences.search import nearest
 
     texts = list(read_lines(options.corpus))

@@ -19,7 +19,7 @@ _LOOKED_AT = 8  # texts, for a script that the vocabulary does not know
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from minibert.inference.progress import counted, is_watched
+    from minibert.progress import counted, is_watched
     from minibert.tokenization.tokenizer import BertTokenizer
 
     tokenizer = BertTokenizer.from_pretrained(source_of(options))

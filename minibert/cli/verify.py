@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs the command."""
     source = source_of(options)
     from minibert.extras import need
-    from minibert.inference.progress import Progress, is_watched
+    from minibert.progress import Progress, is_watched
 
     need("transformers", "parity", "Comparing with the reference")  # before torch: it may be missing
     from minibert.study.verify import STEPS, TEXTS, verify

@@ -26,8 +26,8 @@ def run(options: argparse.Namespace) -> None:
     source = source_of(options)
     import webbrowser
 
-    from minibert.inference.progress import Progress, is_watched
-    from minibert.study.page import STEPS, write_page
+    from minibert.progress import Progress, is_watched
+    from minibert.study.page.build import STEPS, write_page
 
     with Progress(is_watched(), STEPS, "steps") as progress:
         tokens = write_page(options.out, source, options.text, options.pair, options.pad_to, progress)

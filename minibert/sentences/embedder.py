@@ -15,14 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from minibert.files import Source, split_source
+from minibert.checkpoints.source import Source, split_source
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.optimize import optimize
-from minibert.inference.progress import SILENT, Progress
 from minibert.model import BertModel
-from minibert.sentences.compat import FamiliarNames
+from minibert.progress import SILENT, Progress
+from minibert.sentences.batched import Batched
+from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
-from minibert.sentences.model import SentenceModel, check_finite
+from minibert.sentences.model import SentenceModel, WordVectors, check_finite, merge_pieces
 from minibert.sentences.options import (
     ChunkOptions,
     EncodeOptions,
@@ -33,12 +34,8 @@ from minibert.sentences.options import (
     signature_of,
 )
 from minibert.sentences.pooling import Layers, resolve_layers
-from minibert.sentences.rows import Rows, rows_of
+from minibert.sentences.rows import CHUNK_TEXTS, Pair, Rows, Vectors, check_inputs, check_texts, iter_texts, rows_of
 from minibert.sentences.saving import save_sentence_folder
-from minibert.sentences.serving import Batched
-from minibert.sentences.texts import CHUNK_TEXTS, Pair, check_inputs, check_texts, iter_texts
-from minibert.sentences.vectors import Vectors
-from minibert.sentences.words import WordVectors, merge_pieces
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-from minibert.checkpoint import read_tensors
-from minibert.files import Source, load_json, read_json
+from minibert.checkpoints.source import Source
+from minibert.checkpoints.tensors import read_tensors
+from minibert.files import load_json, read_json
+from minibert.sentences.pooling import Dense, Normalize, Truncate, activation_name
 from minibert.tokenization.tokenizer import BertTokenizer
 
 # in the order in which sentence-transformers puts them side by side
@@ -35,56 +36,8 @@ POOLING_FLAGS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "Identity": nn.Identity,
-    "Tanh": nn.Tanh,
-    "ReLU": nn.ReLU,
-    "GELU": nn.GELU,
-    "SiLU": nn.SiLU,
-    "Sigmoid": nn.Sigmoid,
-}
 MODULES = "sentence_transformers.models"  # where modules lay in the first versions, and every version finds them
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
-
-
-class Dense(nn.Module):
-    """A linear layer and an activation on sentence vectors: (batch, in_features) to (batch, out_features)."""
-
-    def __init__(self, in_features: int, out_features: int, bias: bool, activation: str) -> None:
-        super().__init__()
-        self.linear = nn.Linear(in_features, out_features, bias=bias)
-        self.activation = ACTIVATIONS[activation]()
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(batch, in_features) to (batch, out_features)."""
-        activated: Tensor = self.activation(self.linear(vectors))
-        return activated
-
-
-class Normalize(nn.Module):
-    """Divides each vector by its length."""
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(batch, hidden) to the same, each of length 1."""
-        return F.normalize(vectors, p=2.0, dim=-1)
-
-
-class Truncate(nn.Module):
-    """Keeps the first numbers of each vector (Kusupati et al. 2022, Matryoshka representations)."""
-
-    def __init__(self, dimension: int) -> None:
-        super().__init__()
-        if type(dimension) is not int or dimension < 1:
-            raise ValueError(f"truncate_dim should be a whole number of 1 or more, not {dimension!r}.")
-        self.dimension = dimension
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(batch, hidden) to (batch, dimension)."""
-        return vectors[:, : self.dimension]
-
-    def extra_repr(self) -> str:
-        """How many."""
-        return str(self.dimension)
 
 
 @dataclass
@@ -239,14 +192,6 @@ def _read_dense(source: Source, folder: str) -> Dense:
         dense = Dense(inputs, outputs, bias, activation)
     dense.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
     return dense
-
-
-def activation_name(path: Path | str, name: object) -> str:
-    """Which of `ACTIVATIONS` a file means by a dotted path; ValueError for any other."""
-    package, _, activation = name.rpartition(".") if isinstance(name, str) else ("", "", "")
-    if activation not in ACTIVATIONS or package.split(".")[0] != "torch":
-        raise ValueError(f"{path} asks for activation {name!r}; minibert has {', '.join(ACTIVATIONS)} of torch.nn.")
-    return activation
 
 
 def _refuse_token_level(path: Path, config: Mapping[str, Any]) -> None:

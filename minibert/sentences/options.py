@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from minibert.sentences.vectors import Vectors
+from minibert.sentences.rows import Vectors
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float32]]  # (D,)
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float32]]  # (N, D)

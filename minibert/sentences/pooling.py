@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 POOLINGS = ("cls", "pooler", "mean", "max", "mean_sqrt_len")
 LAYER_CHOICES = ("embeddings", "last", "second_to_last", "sum_last_4", "concat_last_4", "sum_all_12")
@@ -152,3 +154,61 @@ def pool(
             needs = " (which needs pooler_output)" if name == "pooler" else ""
             raise ValueError(f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}.")
     return vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "Identity": nn.Identity,
+    "Tanh": nn.Tanh,
+    "ReLU": nn.ReLU,
+    "GELU": nn.GELU,
+    "SiLU": nn.SiLU,
+    "Sigmoid": nn.Sigmoid,
+}
+
+
+class Dense(nn.Module):
+    """A linear layer and an activation on sentence vectors: (batch, in_features) to (batch, out_features)."""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool, activation: str) -> None:
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features, bias=bias)
+        self.activation = ACTIVATIONS[activation]()
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(batch, in_features) to (batch, out_features)."""
+        activated: Tensor = self.activation(self.linear(vectors))
+        return activated
+
+
+class Normalize(nn.Module):
+    """Divides each vector by its length."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(batch, hidden) to the same, each of length 1."""
+        return F.normalize(vectors, p=2.0, dim=-1)
+
+
+class Truncate(nn.Module):
+    """Keeps the first numbers of each vector (Kusupati et al. 2022, Matryoshka representations)."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        if type(dimension) is not int or dimension < 1:
+            raise ValueError(f"truncate_dim should be a whole number of 1 or more, not {dimension!r}.")
+        self.dimension = dimension
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(batch, hidden) to (batch, dimension)."""
+        return vectors[:, : self.dimension]
+
+    def extra_repr(self) -> str:
+        """How many."""
+        return str(self.dimension)
+
+
+def activation_name(path: Path | str, name: object) -> str:
+    """Which of `ACTIVATIONS` a file means by a dotted path; ValueError for any other."""
+    package, _, activation = name.rpartition(".") if isinstance(name, str) else ("", "", "")
+    if activation not in ACTIVATIONS or package.split(".")[0] != "torch":
+        raise ValueError(f"{path} asks for activation {name!r}; minibert has {', '.join(ACTIVATIONS)} of torch.nn.")
+    return activation

@@ -14,13 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.files import Source, read_json
+from minibert.files import read_json
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.optimize import optimize
 from minibert.predict import classifier_logits
-from minibert.sentences.folder import ACTIVATIONS, activation_name, read_modules
-from minibert.sentences.texts import Pair, check_pairs
+from minibert.sentences.folder import read_modules
+from minibert.sentences.pooling import ACTIVATIONS, activation_name
+from minibert.sentences.rows import Pair, check_pairs
 from minibert.tokenization.tokenizer import BertTokenizer
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from minibert.layouts import PackedLayout
-from minibert.sentences.texts import Pair
 from minibert.tokenization.tokenizer import BertTokenizer
+
+Vectors = NDArray[np.float32]  # (N, D)
+Pair = tuple[str, str]  # goes through the model as [CLS] a a [SEP] b b [SEP]
+
+# Texts that are tokenised and sorted together; bounds the memory that token lists take
+CHUNK_TEXTS = 16384
 
 _LISTS: dict[str, Any] = {"return_attention_mask": False, "verbose": False}
 
@@ -120,3 +127,37 @@ def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int])
     for vectors, tokens in zip(torch.split(pooled, list(counts)), torch.split(weights, list(counts)), strict=True):
         merged.append(vectors[0] if len(vectors) == 1 else tokens @ vectors / tokens.sum())
     return torch.stack(merged)
+
+
+def iter_texts(texts: Iterable[str]) -> Iterator[str]:
+    """Any number of texts, one at a time.
+
+    Raises:
+        ValueError: a single string, whose letters would be taken for texts.
+    """
+    if isinstance(texts, (str, os.PathLike)):
+        raise ValueError(f"texts should be several strings, not {texts!r}; minibert.files.read_lines reads a file's.")
+    return iter(texts)
+
+
+def check_texts(texts: Sequence[str]) -> list[str]:
+    """The texts in a list; ValueError for what is not a string."""
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"texts should be strings, but number {index} is {text!r:.60}.")
+    return list(texts)
+
+
+def check_pairs(pairs: Sequence[object]) -> list[Pair]:
+    """The pairs in a list; ValueError for what is not two strings."""
+    checked = []
+    for index, pair in enumerate(pairs):
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
+            raise ValueError(f"pairs should be two strings each, but number {index} is {pair!r:.60}.")
+        checked.append((pair[0], pair[1]))
+    return checked
+
+
+def check_inputs(texts: Sequence[Any]) -> list[Any]:
+    """Pairs if the first is one, else texts."""
+    return check_pairs(texts) if texts and isinstance(texts[0], tuple | list) else check_texts(texts)

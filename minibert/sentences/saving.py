@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from minibert.checkpoint import write_tensors
+from minibert.checkpoints.tensors import write_tensors
 from minibert.files import replacing, write_json
 from minibert.model import BertModel
-from minibert.sentences.folder import MODULES, POOLING_FLAGS, POOLINGS, Dense, Truncate
+from minibert.sentences.folder import MODULES, POOLING_FLAGS, POOLINGS
 from minibert.sentences.model import SentenceModel
+from minibert.sentences.pooling import Dense, Truncate
 from minibert.tokenization.tokenizer import BertTokenizer
 
 _CARD = """---

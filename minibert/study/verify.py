@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from minibert.auto import has_pooler, whole_class
-from minibert.checkpoint import read_tensors
+from minibert.checkpoints.source import Source
+from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
 from minibert.extras import need
-from minibert.files import Source
 from minibert.heads import BertForMultipleChoice
-from minibert.inference.progress import SILENT, Progress
 from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
+from minibert.progress import SILENT, Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 
 TEXTS = (

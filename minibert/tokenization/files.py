@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from minibert.files import Source, naming, read_json, replacing, write_json
+from minibert.checkpoints.source import Source
+from minibert.files import naming, read_json, replacing, write_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.rows import SIDES, option
 from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, Vocabulary, check_size, listed

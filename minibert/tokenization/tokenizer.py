@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minibert.files import Source, naming, split_source
+from minibert.checkpoints.source import Source, split_source
+from minibert.files import naming
 from minibert.tokenization import files
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer

@@ -23,12 +23,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.files import Source
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
-from minibert.inference.progress import counted
 from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
+from minibert.progress import counted
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import (

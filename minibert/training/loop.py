@@ -26,9 +26,9 @@ from torch import Tensor, nn
 
 from minibert.extras import need
 from minibert.files import only_run_in, replacing
-from minibert.inference.progress import Progress, is_watched
 from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
+from minibert.progress import Progress, is_watched
 from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import Parallel, Processes

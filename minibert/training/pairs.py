@@ -23,14 +23,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.files import Source
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
 from minibert.sentences.embedder import SentenceEmbedder
+from minibert.sentences.rows import Vectors
 from minibert.sentences.search import similarity
-from minibert.sentences.vectors import Vectors
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_table

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.files import read_text
-from minibert.inference.progress import counted
 from minibert.losses import IGNORED
+from minibert.progress import counted
 from minibert.training.data import Batch, Example
 from minibert.training.speedups import word_loss
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.files import replacing
-from minibert.inference.progress import is_watched
+from minibert.progress import is_watched
 from minibert.tokenization.learning import learn_vocabulary
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

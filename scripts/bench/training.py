@@ -18,7 +18,7 @@ import torch
 from bench.timing import DATA, row
 
 from minibert import BertForPreTraining, BertForSequenceClassification, BertTokenizer
-from minibert.files import BUNDLED_MODELS
+from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.inference.kernels import has_instructions
 from minibert.training.data import Example, Examples, pad
 from minibert.training.finetuning import SequenceTask

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from minibert.study.page import write_page
+from minibert.study.page.build import write_page
 
 TEXT = "The animal did not cross the street because it was too tired."
 

@@ -16,8 +16,8 @@ from conftest import shared_data, tiny_config
 from opened import SECTIONS, Opened, browser as browser
 
 import minibert
-from minibert.study import page as study_page
-from minibert.study.page import live, page_data, render, run, write_page
+from minibert.study.page import build as study_page, live
+from minibert.study.page.build import page_data, render, run, write_page
 from minibert.study.trace import trace
 from minibert.tokenization.coverage import coverage_warning
 

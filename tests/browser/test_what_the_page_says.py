@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from opened import Opened, browser as browser
 
-from minibert.files import BUNDLED_MODELS
-from minibert.study.page import write_page
+from minibert.checkpoints.source import BUNDLED_MODELS
+from minibert.study.page.build import write_page
 
 pytestmark = pytest.mark.browser
 

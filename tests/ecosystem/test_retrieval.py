@@ -13,7 +13,7 @@ from conftest import CHECKOUT
 from tiny_folder import WORDS, sentence_folder
 
 from minibert import SentenceEmbedder, nearest
-from minibert.sentences.adapters import SentenceVectorizer
+from minibert.sentences.sklearn import SentenceVectorizer
 
 pytestmark = pytest.mark.ecosystem
 TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS]

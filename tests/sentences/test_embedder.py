@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from tiny_folder import VOCABULARY, WORDS, sentence_folder, tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
-from minibert.files import Source
+from minibert.checkpoints.source import Source
 from minibert.inference.batching import batches
 from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.pooling import combine_layers

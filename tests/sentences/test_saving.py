@@ -12,7 +12,7 @@ import torch
 from tiny_folder import tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
-from minibert.sentences.folder import Dense, Normalize, Truncate
+from minibert.sentences.pooling import Dense, Normalize, Truncate
 
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "trees " * 80]
 

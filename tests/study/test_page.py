@@ -23,8 +23,8 @@ from hypothesis import given, settings, strategies as st
 
 import minibert
 from minibert.cli import main
-from minibert.study import page as study_page
-from minibert.study.page import live, load, pack, page_data, render, run, show, write_page
+from minibert.study.page import build as study_page, live
+from minibert.study.page.build import load, pack, page_data, render, run, show, write_page
 
 PARTS = Path(minibert.__file__).parent / "study" / "page"
 

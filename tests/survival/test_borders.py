@@ -15,11 +15,11 @@ import torch
 from tiny_folder import sentence_folder
 
 from minibert import SentenceEmbedder
+from minibert.checkpoints.source import Source
 from minibert.cli import build_parser, main
-from minibert.files import Source
+from minibert.corpus.formats import FORMATS
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.sentences.embedder import CHUNK_TEXTS
-from minibert.sentences.vectors import FORMATS
 
 TEXTS = ["how tall do trees grow in Korea", "hello"]
 

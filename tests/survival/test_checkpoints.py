@@ -16,7 +16,8 @@ import torch
 from conftest import tiny_config
 from safetensors.torch import load_file
 
-from minibert import BertModel, BertTokenizer, SentenceEmbedder, checkpoint
+from minibert import BertModel, BertTokenizer, SentenceEmbedder
+from minibert.checkpoints import tensors
 
 MODEL = tiny_config()
 
@@ -69,7 +70,7 @@ class TestConverted:
     def test_it_does_not_grow_for_ever(self, folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = as_bin(folder)
         size = path.stat().st_size
-        monkeypatch.setattr(checkpoint, "MAX_CACHE_BYTES", int(2.5 * size))
+        monkeypatch.setattr(tensors, "MAX_CACHE_BYTES", int(2.5 * size))
         kept = []
         for number in range(4):
             os.utime(path, (number, number))  # another file, as far as can be told
@@ -87,7 +88,7 @@ class TestConverted:
     ) -> None:
         weights = BertModel.from_pretrained(folder).state_dict()
         as_bin(folder)
-        monkeypatch.setattr(checkpoint, "_tidy_cache", lambda keep: keep.unlink())
+        monkeypatch.setattr(tensors, "_tidy_cache", lambda keep: keep.unlink())
         again = BertModel.from_pretrained(folder).state_dict()
         assert not list(cache.iterdir()) and all(torch.equal(again[name], weights[name]) for name in weights)
 
@@ -186,11 +187,11 @@ def test_in_memory_a_model_outlives_its_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, mmap: bool
 ) -> None:
     """Asked for, or because it is small; a mapped one would change, or end the process."""
-    monkeypatch.setattr(checkpoint, "MIN_MAPPED_BYTES", smallest)
+    monkeypatch.setattr(tensors, "MIN_MAPPED_BYTES", smallest)
     model = BertModel.from_pretrained(folder, mmap=mmap)
     BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(folder)
     embedder = SentenceEmbedder.from_pretrained(folder, precision=None, mmap=mmap)
-    monkeypatch.setattr(checkpoint, "MIN_MAPPED_BYTES", 0)
+    monkeypatch.setattr(tensors, "MIN_MAPPED_BYTES", 0)
     mapped = BertModel.from_pretrained(folder)
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
     for name, parameter in mapped.named_parameters():

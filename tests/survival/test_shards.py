@@ -17,7 +17,7 @@ from forked import kill_when, start
 from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
-from minibert.sentences.corpus import encode_corpus
+from minibert.corpus.shards import encode_corpus
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -14,7 +14,7 @@ from conftest import CHECKOUT, shared_data
 from safetensors.torch import load_file
 
 from minibert import BertForPreTraining, BertTokenizer, SentenceEmbedder
-from minibert.files import BUNDLED_MODELS
+from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.training.pretraining import encode_documents
 
 sys.path.append(str(CHECKOUT / "scripts"))

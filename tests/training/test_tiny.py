@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from scipy.stats import spearmanr
 
 from minibert import BertForPreTraining, BertModel, SentenceEmbedder
-from minibert.files import BUNDLED_MODELS
+from minibert.checkpoints.source import BUNDLED_MODELS
 
 FOLDER = BUNDLED_MODELS / "minibert-tiny"
 

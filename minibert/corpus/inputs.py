@@ -5,7 +5,7 @@
     .parquet       needs pyarrow
     others         a text a line
 
-Each also compressed (.gz, .bz2, .xz), but parquet, and anywhere that `minibert.sentences.storage.Location` reaches.
+Each also compressed (.gz, .bz2, .xz), but parquet, and anywhere that `minibert.corpus.location.Location` reaches.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, NamedTuple
 
+from minibert.corpus.location import Location
 from minibert.extras import need
-from minibert.sentences.storage import Location
 
 
 class Text(str):

@@ -18,7 +18,7 @@ from huggingface_hub.utils import disable_progress_bars
 
 import minibert
 from minibert.cli import main
-from minibert.inference.progress import Progress, counted, is_watched
+from minibert.progress import Progress, counted, is_watched
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from minibert.sentences.options import Vector
-from minibert.sentences.rows import Rows, joined
-from minibert.sentences.vectors import Vectors
+from minibert.sentences.rows import Rows, Vectors, joined
 
 
 class BusyError(RuntimeError):

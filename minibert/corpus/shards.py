@@ -28,12 +28,12 @@ from typing import Any
 
 import torch
 
+from minibert.corpus.formats import FORMATS, open_vectors, vector_format
+from minibert.corpus.location import Location
 from minibert.files import check_target, only_run_in
-from minibert.inference.progress import Progress
+from minibert.progress import Progress
 from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.storage import Location
-from minibert.sentences.texts import CHUNK_TEXTS, check_texts, iter_texts
-from minibert.sentences.vectors import FORMATS, open_vectors, vector_format
+from minibert.sentences.rows import CHUNK_TEXTS, check_texts, iter_texts
 
 
 @dataclass
@@ -69,8 +69,8 @@ def encode_file(
     Args:
         embedder: what makes the vectors.
         texts: read one after the other.
-        path: the file, a path or a URI (see `minibert.sentences.storage.Location`); its ending says the format, see
-            `minibert.sentences.vectors.open_vectors`.
+        path: the file, a path or a URI (see `minibert.corpus.location.Location`); its ending says the format, see
+            `minibert.corpus.formats.open_vectors`.
         show_progress: a bar with tokens per second.
         total: how many texts there are, if that is known, for the bar to say how long it will take.
         options: as in `SentenceEmbedder.encode`.
@@ -111,7 +111,7 @@ def encode_corpus(
         embedder: what makes the vectors.
         texts: read one after the other, a shard at a time.
         folder: where the shards go, a path or a URI; made when it does not exist.
-        file_format: one of `minibert.sentences.vectors.FORMATS`.
+        file_format: one of `minibert.corpus.formats.FORMATS`.
         shard_size: texts in a shard.
         rank: number of this process.
         world_size: number of processes.

@@ -11,19 +11,18 @@ import io
 import json
 import os
 import pickle
-import pickletools
 import re
-import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from minibert.files import Source, read_json, remove_abandoned, replacing
+from minibert.checkpoints.pickles import TAR_MAGIC, check_pickle
+from minibert.checkpoints.source import Source
+from minibert.files import read_json, remove_abandoned, replacing
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -40,10 +39,6 @@ BACKBONE = ("embeddings.", "encoder.", "pooler.")
 MIN_MAPPED_BYTES = 1 << 20
 # converted .bin files that were not used for longest are removed beyond this
 MAX_CACHE_BYTES = 5 << 30
-# what no honest pickle of a BERT comes near: a large one has 400 tensors of 60 opcodes
-MAX_OPCODES, MAX_PICKLED_NAME = 1_000_000, 1000
-TAR_MAGIC = 257, b"ustar"  # where it is, and what
-LEGACY_PICKLES = 5  # of torch.save before zip files: a magic number, the version, the system, the object, its storages
 
 SAFETENSORS_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
 
@@ -194,35 +189,6 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
         return _read_safetensors(converted, mmap)
     except (OSError, ValueError):
         return tensors  # nowhere to keep it, or tidied away by another process: converted again next time
-
-
-def check_pickle(path: Path) -> None:
-    """Refuses pickles on which `torch.load` would spend very long or very much memory, before it sees them.
-
-    Raises:
-        pickle.UnpicklingError: a name in it is implausibly long, or its parts are larger than the file.
-        zipfile.BadZipFile: not a complete zip file.
-    """
-    with path.open("rb") as file:
-        if not zipfile.is_zipfile(file):
-            file.seek(0)
-            for _ in range(LEGACY_PICKLES):
-                _check_opcodes(file)
-            return
-        with zipfile.ZipFile(file) as parts:
-            entries = parts.infolist()
-            if sum(entry.file_size for entry in entries) > path.stat().st_size:  # compressed, or one on another
-                raise pickle.UnpicklingError("its parts are larger than the file")
-            for entry in entries:
-                if entry.filename.endswith("data.pkl"):
-                    _check_opcodes(io.BytesIO(parts.read(entry)))
-
-
-def _check_opcodes(stream: IO[bytes]) -> None:
-    """Walks through a pickle without doing what it says; torch's error for a bad name takes its length squared."""
-    for number, (_, argument, _) in enumerate(pickletools.genops(stream)):
-        if number > MAX_OPCODES or (isinstance(argument, (str, bytes)) and len(argument) > MAX_PICKLED_NAME):
-            raise pickle.UnpicklingError("an implausibly long name or number of parts")
 
 
 def _content_key(path: Path) -> str:

@@ -15,7 +15,7 @@ import torch
 from tiny_folder import VOCABULARY, WORDS, sentence_folder
 
 from minibert import SentenceEmbedder
-from minibert.sentences.serving import BusyError
+from minibert.sentences.batched import BusyError
 
 TEXTS = [" ".join([first, second] * (1 + number)) for number, first in enumerate(WORDS) for second in WORDS[:4]]
 

@@ -25,8 +25,8 @@ from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
-from minibert.sentences.corpus import encode_corpus, encode_file
-from minibert.sentences.vectors import open_vectors
+from minibert.corpus.formats import open_vectors
+from minibert.corpus.shards import encode_corpus, encode_file
 
 
 def read_vectors(path: Path) -> np.ndarray[Any, Any]:

@@ -18,9 +18,9 @@ from tiny_folder import tiny_folder
 
 from minibert import SentenceEmbedder
 from minibert.cli import main
-from minibert.sentences.corpus import encode_corpus, encode_file
-from minibert.sentences.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
-from minibert.sentences.storage import Location
+from minibert.corpus.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
+from minibert.corpus.location import Location
+from minibert.corpus.shards import encode_corpus, encode_file
 
 ROWS = [(f"id{number}", f"text {number} " + "ä" * (number % 5)) for number in range(25)]
 

@@ -1,0 +1,1 @@
+"""Checkpoints: a name becomes files (source), files become tensors by name (tensors, pickles)."""

@@ -1,0 +1,1 @@
+"""Files of texts to shards of vectors: location, inputs, formats, shards."""
