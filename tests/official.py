@@ -35,6 +35,15 @@ BERT_BASE_UNCASED = {
     "use_cache": True,
     "vocab_size": 30522,
 }
+SMALL = {
+    **BERT_BASE_UNCASED,
+    "vocab_size": 99,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 48,
+    "max_position_embeddings": 32,
+}
 
 
 def pretraining_tensors(config: dict[str, Any], legacy: bool) -> dict[str, torch.Tensor]:

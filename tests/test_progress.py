@@ -74,7 +74,7 @@ def test_a_real_terminal(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("I love Korea\n" * 3)
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))  # a terminal without width shows no bar
-    code = "import sys; from minibert.inference import progress; from minibert.cli import main; progress.DELAY = 0.0; "
+    code = "import sys; from minibert import progress; from minibert.cli import main; progress.DELAY = 0.0; "
     run = [sys.executable, "-c", f"{code} sys.exit(main(sys.argv[1:]))", "embed", "--file", "lines.txt"]
     done = subprocess.run(run, cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=120)
     os.close(theirs)

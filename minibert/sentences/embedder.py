@@ -142,7 +142,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
             default_prompt_name: None: the folder's.
             device: where to run; None: the CPU.
             mmap: as in `BertModel.from_pretrained`; an optimised model has its weights in memory anyway.
-            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.files.Source`.
+            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.checkpoints.source.Source`.
 
         Raises:
             FileNotFoundError: no such checkpoint, or a file of it is missing.

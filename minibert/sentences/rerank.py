@@ -78,7 +78,7 @@ class CrossEncoder:
             precision: as in `minibert.optimize`; None runs the model unchanged.
             max_length: as in the class; None: what the folder says.
             device: where to run; None: the CPU.
-            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.files.Source`.
+            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.checkpoints.source.Source`.
 
         Raises:
             FileNotFoundError: no such checkpoint, or a file of it is missing.

@@ -12,7 +12,7 @@ _HOMES = {
     "analyses": "rollout logit_lens per_head_output attention_patterns head_importance integrated_gradients "
     "patching_sweep cka linear_probe",
     "exercises": "check",
-    "page": "show run",
+    "page.build": "show run",
     "page.live": "rounded",
 }
 

@@ -16,7 +16,7 @@ import torch
 import transformers
 from conftest import full_disk, ragged_batch, tiny_config, with_reference
 from hypothesis import HealthCheck, given, settings, strategies as st
-from official import BERT_BASE_UNCASED, pretraining_tensors, write_folder
+from official import SMALL, pretraining_tensors, write_folder
 from safetensors.torch import load_file, save_file
 
 import minibert
@@ -27,16 +27,6 @@ from minibert import (
     BertForSequenceClassification,
     BertModel,
 )
-
-SMALL = {
-    **BERT_BASE_UNCASED,
-    "vocab_size": 99,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "intermediate_size": 48,
-    "max_position_embeddings": 32,
-}
 
 
 @pytest.fixture

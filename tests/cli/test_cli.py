@@ -60,8 +60,7 @@ def test_info(capsys: pytest.CaptureFixture[str], minilm: str) -> None:
 
 def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str) -> None:
     """Old pickle and old names in, safetensors and today's names out; head and tokenizer come along."""
-    from official import pretraining_tensors
-    from test_checkpoint import SMALL
+    from official import SMALL, pretraining_tensors
 
     old = tmp_path / "old"
     minibert.BertConfig(**SMALL).save_pretrained(old)

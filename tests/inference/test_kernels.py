@@ -22,13 +22,14 @@ from minibert.inference.kernels import (
 
 needs_onednn = pytest.mark.skipif(not runs_here(OneDnnKernel), reason="this torch has no oneDNN operators here")
 needs_mkl = pytest.mark.skipif(not runs_here(MklKernel), reason="this torch has no MKL operators")
+needs_bf16 = pytest.mark.skipif(not runs_here(OneDnnKernel, torch.bfloat16), reason="no bfloat16 in oneDNN here")
 needs_int8 = pytest.mark.skipif(not runs_here(Int8Kernel), reason="this torch has no 8-bit operators here")
 # kernel, type of the weight, and how far it may be from float32 (norm of the error over norm of the result)
 KERNELS = [
     pytest.param(PlainKernel, torch.float32, 1e-6, id="plain"),
     pytest.param(MklKernel, torch.float32, 1e-6, id="mkl", marks=needs_mkl),
     pytest.param(OneDnnKernel, torch.float32, 1e-6, id="onednn", marks=needs_onednn),
-    pytest.param(OneDnnKernel, torch.bfloat16, 1e-2, id="bf16", marks=needs_onednn),
+    pytest.param(OneDnnKernel, torch.bfloat16, 1e-2, id="bf16", marks=needs_bf16),
     pytest.param(Int8Kernel, torch.float32, 2e-2, id="int8", marks=needs_int8),
 ]
 SHAPES = [(1, 32), (5, 33), (3, 7, 64), (2, 100, 768), (0, 32)]

@@ -41,6 +41,7 @@ CLASSES = ["BertModel", *HEADS[:-1]]
 # how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are
 # taken in another order, and GELU's erf is another approximation. bf16 has 8 significant bits, as has int8
 MOST = {"fp32": 2e-5, "bf16": 0.15, "int8": 0.15}
+warn_once = kernels._warn_once  # where a processor lacks a kernel, the fixture below replaces it
 
 
 @pytest.fixture(autouse=True)
@@ -269,7 +270,7 @@ def test_bad_arguments() -> None:
 def test_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another torch or processor: plain linear layers, and it says so once."""
     monkeypatch.setattr(kernels, "runs_here", lambda kernel, dtype=None: False)
-    monkeypatch.setattr(kernels, "_warn_once", kernels._warn_once.__wrapped__)
+    monkeypatch.setattr(kernels, "_warn_once", warn_once.__wrapped__)
     model = model_of()
     batch = ragged_batch(model.config)
 
@@ -309,7 +310,8 @@ def test_weights_are_packed_for_the_threads_there_are(two_threads: None, monkeyp
 def test_without_the_instructions(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor for which the precision would be slower than float32 gets float32, and it says so once."""
     monkeypatch.setattr(kernels, "processor_features", frozenset)
-    kernels._warn_once.cache_clear()
+    warn_once.cache_clear()
+    monkeypatch.setattr(kernels, "_warn_once", warn_once)
     model = model_of()
 
     with pytest.warns(UserWarning, match=f"This processor has no {precision} instructions"):

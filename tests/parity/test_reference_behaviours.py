@@ -1,6 +1,6 @@
 """What the reference's own tests of its BERT check of a model, as far as no other file here does.
 
-Its suite was read as a list of behaviours; most of them have tests where they belong (loading in test_checkpoint,
+Its suite was read as a list of behaviours; most of them have tests where they belong (loading in tests/checkpoints,
 tied weights in test_heads, config in test_config, tracing and tools in tests/ecosystem). These are the rest.
 """
 
