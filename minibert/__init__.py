@@ -1,40 +1,66 @@
 """minibert: a from-scratch, pure-PyTorch BERT, equal to the reference bit for bit.
 
-The public names are listed in `__init__.pyi`, each once, where type checkers find them. A name is imported when it is
-first used, so that `import minibert` costs next to nothing.
+A public name is imported when it is first used, so that `import minibert` costs next to nothing; `dir(minibert)` lists
+them all, and `__init__.pyi` says the same to type checkers.
 """
 
 import importlib
-import re
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __version__ = "0.1.0"
 
 
-_PUBLIC: dict[str, str] = {}  # name -> module that defines it
-for _group in Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8").split("\n# ")[2:]:
-    _found = re.findall(r"^from (\S+) import (?:\(([^)]*)\)|(.*))", _group, re.MULTILINE)
-    _names = {name: module for module, *lines in _found for name in re.findall(r"(\w+) as", "".join(lines))}
-    _PUBLIC |= _names
-    __doc__ += f"\n{_group.splitlines()[0]}:\n    {', '.join(_names)}\n"
-__all__ = ["__version__", *_PUBLIC]
+def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The `__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
+
+    Args:
+        package: its name.
+        homes: module below it -> the names that it defines, separated by blanks.
+    """
+    modules = {name: f"{package}.{module}" for module, names in homes.items() for name in names.split()}
+
+    def getattribute(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            return getattr(importlib.import_module(modules[name]), name)
+        except (ImportError, AttributeError) as error:  # perhaps another package's file lies in the place of ours
+            from minibert.extras import other_package
+
+            if advice := other_package():
+                raise ImportError(f"{package}.{name} cannot be imported ({error}).{advice}") from error
+            raise
+
+    return getattribute, lambda: sorted({*vars(importlib.import_module(package)), *modules}), [*modules]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'minibert' has no attribute {name!r}")
-    try:
-        value = getattr(importlib.import_module(_PUBLIC[name]), name)
-    except (ImportError, AttributeError) as error:  # perhaps another package's file lies in the place of ours
-        from minibert.extras import other_package
-
-        if advice := other_package():
-            raise ImportError(f"minibert.{name} cannot be imported ({error}).{advice}") from error
-        raise
-    globals()[name] = value  # found without this function from now on
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+_HOMES = {
+    # The model, in reading order
+    "config": "BertConfig",
+    "layouts": "PackedLayout PaddedLayout",
+    "model": "BertModel",
+    "heads": "BertForPreTraining BertForMaskedLM BertForNextSentencePrediction BertForSequenceClassification "
+    "BertForTokenClassification BertForMultipleChoice BertForQuestionAnswering",
+    # Text to ids and back
+    "tokenization.added": "AddedToken",
+    "tokenization.tokenizer": "BertTokenizer",
+    # Names that leave the architecture open
+    "auto": "AutoConfig AutoTokenizer BertTokenizerFast AutoModel AutoModelForPreTraining AutoModelForMaskedLM "
+    "AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForTokenClassification "
+    "AutoModelForMultipleChoice AutoModelForQuestionAnswering",
+    # Texts to vectors
+    "sentences.embedder": "SentenceEmbedder",
+    "corpus.shards": "encode_corpus encode_file",
+    "sentences.search": "nearest similarity",
+    "corpus.formats": "open_corpus",
+    "sentences.rerank": "CrossEncoder rerank",
+    "sentences.sklearn": "SentenceVectorizer",
+    # Answers of fine-tuned models
+    "predict": "answer_question classify fill_mask find_entities",
+    # Speed, and a look inside
+    "inference.optimize": "optimize unoptimize",
+    "study.trace": "trace",
+}
+__getattr__, __dir__, _names = lazy(__name__, _HOMES)
+__all__ = ["__version__", *_names]

@@ -1,5 +1,6 @@
-# The public names, each once. Type checkers read this file, and so does __init__.py, which imports a name when it is
-# first used and shows the groups in help(minibert).
+# The public names, as __init__.py has them (a test compares the two): type checkers read this file.
+from collections.abc import Callable, Mapping
+from typing import Any
 
 # The model, in reading order
 from minibert.config import BertConfig as BertConfig
@@ -56,3 +57,5 @@ from minibert.study.trace import trace as trace
 
 __version__: str
 __all__: list[str]
+
+def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]: ...

@@ -160,7 +160,7 @@ class BertConfig(ConfigProtocol):
             if not (isinstance(value, int | float) and value >= 0):
                 raise ValueError(f"config field {name} should be a number of 0 or more, not {value!r}.")
         pad = self.pad_token_id
-        if pad is not None and not (isinstance(pad, int) and 0 <= pad < self.vocab_size):
+        if pad is not None and not (type(pad) is int and 0 <= pad < self.vocab_size):
             raise ValueError(f"config field pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r}.")
         for name in ("tie_word_embeddings", "output_hidden_states", "output_attentions", "return_dict"):
             if not isinstance(getattr(self, name), bool):
@@ -172,14 +172,17 @@ class BertConfig(ConfigProtocol):
         rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size + self.num_labels
         layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)
         self._limit("num_hidden_layers", self.num_hidden_layers)
-        self._limit("parameters", self.hidden_size * (rows + layers))
+        sizes = {f.name: getattr(self, f.name) / f.default for f in fields(self) if f.name in _SIZES and f.default}
+        largest = max({**sizes, "num_labels": self.num_labels / 2}.items(), key=lambda size: size[1])[0]
+        asks = f" for {largest} {getattr(self, largest):,}"
+        self._limit("parameters", self.hidden_size * (rows + layers), asks)
 
-    def _limit(self, name: str, value: Any) -> None:
+    def _limit(self, name: str, value: Any, why: str = "") -> None:
         if isinstance(value, int) and value > self._limits[name]:
             raised = {name: value}
             raise ValueError(
-                f"config: {name} would be {value:,}, more than {self._limits[name]:,}; pass limits={raised} if that is "
-                "meant."
+                f"config: {name} would be {value:,}{why}, more than {self._limits[name]:,}; pass limits={raised} if "
+                "that is meant."
             )
 
     @classmethod

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from minibert.attention import AttentionFunction, BertAttention, sdpa_attention
-from minibert.compatibility.heads import each_layers_mask, masking_heads
 from minibert.config import BertConfig
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput
@@ -103,7 +102,6 @@ class BertEncoder(nn.Module):
         hidden_states: Tensor,
         layout: Layout = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
-        head_mask: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> BertModelOutput:
@@ -113,7 +111,6 @@ class BertEncoder(nn.Module):
             hidden_states: the embeddings, (batch, seq, hidden) or (tokens, hidden).
             layout: where sequences begin and end.
             attend: one of `ATTENTION_FUNCTIONS`.
-            head_mask: what the context of each head is multiplied by, as in `each_layers_mask`.
             output_hidden_states: return the embeddings and what came out of every layer.
             output_attentions: return the attention probabilities of every layer; only `eager_attention` gives any.
 
@@ -122,8 +119,8 @@ class BertEncoder(nn.Module):
         """
         all_states = [hidden_states] if output_hidden_states else None
         attentions: list[Tensor] | None = [] if output_attentions else None
-        for layer, mask in zip(self.layer, each_layers_mask(head_mask, len(self.layer)), strict=True):
-            arguments = (hidden_states, layout, attend if mask is None else masking_heads(attend, mask), attentions)
+        for layer in self.layer:
+            arguments = (hidden_states, layout, attend, attentions)
             if self.gradient_checkpointing and self.training:
                 # keep only the layer's input and compute the layer again for its gradient (Chen et al. 2016)
                 hidden_states = checkpoint(layer, *arguments, use_reentrant=False)

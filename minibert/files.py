@@ -72,15 +72,14 @@ def write_json(path: Path, content: Any) -> None:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives a temporary path beside `path`: renamed to it when the block succeeds, removed when it fails.
 
     A reader therefore sees the old file or the new one, never half of either, whatever kills the writer. What a killed
     writer left behind is removed by the next one. A symbolic link stays, and the file that it points to is replaced.
 
     Args:
-        path: the file.
-        mode: permissions of a new file, less the umask; one that is written again keeps its own.
+        path: the file. A new one has the permissions that the umask says; one that is written again keeps its own.
 
     Raises:
         OSError: as `check_target`, or the file, which is named, cannot be written: the disk is full, for instance.
@@ -89,7 +88,7 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Path]
     temporary = None
     try:
         earlier = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        temporary, handle = _locked_temporary(path, mode if earlier is None else 0o600)
+        temporary, handle = _locked_temporary(path, 0o666 if earlier is None else 0o600)
         try:
             yield temporary
             if earlier is not None:

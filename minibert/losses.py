@@ -12,12 +12,13 @@ IGNORED = -100
 """Labels of this value take no part in a loss (`ignore_index` of torch's cross entropy)."""
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean of -log softmax(logits)[label] over the labels that are not `IGNORED`; nan when all of them are.
+def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+    """Mean (or sum) of -log softmax(logits)[label] over the labels that are not `IGNORED`; nan when all of them are.
 
     Args:
         logits: (..., classes).
         labels: whole numbers from 0 to classes - 1, or `IGNORED`, shape (...); (..., 1) and flat will do too.
+        reduction: "mean", or "sum" as training takes it, which divides by the labels of the whole batch.
 
     Raises:
         ValueError: labels of another shape or type, or out of range (a GPU stops with its own error for those).
@@ -28,7 +29,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     if list(labels.shape) not in (shape, [*shape, 1], [labels.numel()]) or labels.numel() * classes != logits.numel():
         raise ValueError(f"labels should be of shape {tuple(shape)}, not {tuple(labels.shape)}.")
     try:
-        return F.cross_entropy(logits.reshape(-1, classes), labels.reshape(-1).long())
+        return F.cross_entropy(logits.reshape(-1, classes), labels.reshape(-1).long(), reduction=reduction)
     except IndexError:
         wrong = labels[((labels < 0) | (labels >= classes)) & (labels != IGNORED)][0].item()
         raise ValueError(
@@ -37,12 +38,12 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
         ) from None
 
 
-def regression_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean squared error; both (batch, num_labels), and labels (batch,) will do where there is one number a text."""
+def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+    """Mean (or sum) of squared errors; both (batch, num_labels), or labels (batch,) for one number a text."""
     if labels.shape != logits.shape and (logits.shape[-1] > 1 or labels.numel() != logits.numel()):
         raise ValueError(f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}.")
     dtype = torch.promote_types(logits.dtype, labels.dtype)  # mse_loss of two dtypes has no gradient in older torch
-    return F.mse_loss(logits.squeeze().to(dtype), labels.reshape(logits.shape).squeeze().to(dtype))
+    return F.mse_loss(logits.squeeze().to(dtype), labels.reshape(logits.shape).squeeze().to(dtype), reduction=reduction)
 
 
 def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:

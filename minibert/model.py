@@ -48,7 +48,6 @@ class BertPooler(nn.Module):
 class ForwardOptions(UnusedArguments, total=False):
     """What every `forward` takes beside its tensors, see `BertModel.forward`."""
 
-    head_mask: Tensor | None
     output_hidden_states: bool | None
     output_attentions: bool | None
     return_dict: bool | None
@@ -77,7 +76,6 @@ class BertModel(PreTrainedModel):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        head_mask: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
         return_dict: bool | None = None,
@@ -93,7 +91,6 @@ class BertModel(PreTrainedModel):
             token_type_ids: segment of each token, like `input_ids`. None: all 0.
             position_ids: position of each token, like `input_ids` or (seq,). None: counted from 0.
             inputs_embeds: word embeddings in place of `input_ids`, (batch, seq, hidden).
-            head_mask: weight of each head, (heads,) or (layers, heads): 0 removes it. None: 1.
             output_hidden_states: return embeddings and every layer's hidden states. None: as the config says.
             output_attentions: return every layer's attention probabilities. They come from the eager attention,
                 whatever the config names, so the last bits may differ from a call without. None: as the config says.
@@ -110,33 +107,52 @@ class BertModel(PreTrainedModel):
             ValueError: neither or both of `input_ids` and `inputs_embeds`, an id without a row in its embedding, or a
                 sequence longer than `max_position_embeddings`.
         """
-        config = self.config
         refuse_arguments(self, unused)
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
-        if layout is None:
-            layout = PaddedLayout(attention_mask)
-        elif attention_mask is not None:
-            raise ValueError("BertModel takes attention_mask or layout, not both: a layout says where sequences end.")
-        keep_states = config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        keep_maps = config.output_attentions if output_attentions is None else output_attentions
-        if isinstance(layout, PackedLayout) and keep_maps:
-            raise ValueError("output_attentions needs a padded batch: packed sequences have maps of different sizes.")
-        tokens = input_ids if input_ids is not None else inputs_embeds
-        if not isinstance(tokens, Tensor):
-            raise ValueError(
-                f"input_ids should be a tensor of whole numbers (torch.long), not {type(tokens).__name__}."
-            )
-        layout.check(tokens.shape if inputs_embeds is None else tokens.shape[:-1])
+        keep_states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        keep_maps = self.config.output_attentions if output_attentions is None else output_attentions
+        layout = _layout_of(self.config, input_ids, inputs_embeds, attention_mask, layout, keep_maps)
         if isinstance(layout, PackedLayout) and position_ids is None:
-            position_ids = layout.position_ids(tokens.device)
+            position_ids = layout.position_ids(self.device)
 
         embedded = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
-        attend = ATTENTION_FUNCTIONS["eager" if keep_maps else config.attn_implementation]
-        output: BertModelOutput = self.encoder(embedded, layout, attend, head_mask, keep_states, keep_maps)
+        attend = ATTENTION_FUNCTIONS["eager" if keep_maps else self.config.attn_implementation]
+        output: BertModelOutput = self.encoder(embedded, layout, attend, keep_states, keep_maps)
         if self.pooler is not None:
             output.pooler_output = self.pooler(output.last_hidden_state, layout)
         return self.finish(output, return_dict)
 
     if TYPE_CHECKING:
         __call__ = forward
+
+
+def _layout_of(
+    config: BertConfig,
+    input_ids: Tensor | None,
+    inputs_embeds: Tensor | None,
+    attention_mask: Tensor | None,
+    layout: Layout | None,
+    keep_maps: bool,
+) -> Layout:
+    """The layout of a batch, which has been checked: `BertModel.forward` names what it refuses."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
+    if layout is not None and attention_mask is not None:
+        raise ValueError("BertModel takes attention_mask or layout, not both: a layout says where sequences end.")
+    name, tokens = ("input_ids", input_ids) if inputs_embeds is None else ("inputs_embeds", inputs_embeds)
+    kind = "whole numbers (torch.long)" if inputs_embeds is None else "floating-point numbers"
+    if not isinstance(tokens, Tensor):
+        raise ValueError(f"{name} should be a tensor of {kind}, not {type(tokens).__name__}.")
+    if inputs_embeds is not None and not (tokens.is_floating_point() and tokens.shape[-1:] == (config.hidden_size,)):
+        raise ValueError(
+            f"inputs_embeds should be {kind} of shape (batch, seq, {config.hidden_size}), not {tokens.dtype} of shape "
+            f"{tuple(tokens.shape)}."
+        )
+    layout = PaddedLayout(attention_mask) if layout is None else layout
+    if isinstance(layout, PackedLayout) and keep_maps:
+        raise ValueError("output_attentions needs a padded batch: packed sequences have maps of different sizes.")
+    if layout.mask is not None and layout.mask.shape[1] not in (1, config.num_attention_heads):
+        raise ValueError(
+            f"attention_mask is for {layout.mask.shape[1]} heads, but the model has {config.num_attention_heads}."
+        )
+    layout.check(tokens.shape if inputs_embeds is None else tokens.shape[:-1])
+    return layout

@@ -318,13 +318,11 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
     One layer is built and copied, because building modules is most of what loading costs.
     """
     few = config.replace(num_hidden_layers=min(1, config.num_hidden_layers))
-    few.extra.pop("pruned_heads", None)
     with torch.device("meta"), _NoInitialDraws():
         model = model_class(few, **options).eval()
     vars(few)["num_hidden_layers"] = config.num_hidden_layers  # the model's own config from now on
     layers = model.base_model.encoder.layer
     layers.extend(_twin(layers[0]) for _ in range(1, config.num_hidden_layers))
-    model.prune_heads({int(layer): heads for layer, heads in config.pruned_heads.items()})
     return model
 
 

@@ -20,7 +20,9 @@ def is_watched(printing: bool = False) -> bool:
     """
     if printing and sys.stdout is not None and sys.stdout.isatty():
         return False
-    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+    ipython = sys.modules.get("IPython")
+    in_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+    return in_notebook or (sys.stderr is not None and sys.stderr.isatty())
 
 
 class Progress:

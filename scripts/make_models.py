@@ -42,6 +42,7 @@ import torch
 from recipe import measures, texts
 from recipe.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
 from recipe.e5 import E5, E5File, E5Tokenizer
+from recipe.mixtures import Mixture, Portions
 from recipe.models import MODELS, Model
 from recipe.space import Floats, Space, principal_components, turning
 from recipe.student import open_gelu, project
@@ -50,7 +51,7 @@ from torch import Tensor
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer, optimize
 from minibert.files import read_json, replacing, write_json
-from minibert.training.corpora import Mixture, Portions, TokenCache
+from minibert.training.corpora import TokenCache
 from minibert.training.data import Batch, Dataset, pack
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions

@@ -266,8 +266,8 @@ def main() -> None:
     sentences = sentence_examples(short + other, tokenizer)
     vectors = encode(teacher, sentences)
     print("sentences encoded", flush=True)
-    paired = PretrainingData(encode_documents(articles, tokenizer), tokenizer)
-    unpaired = PretrainingData(encode_documents(meanings, tokenizer), tokenizer, next_sentence=False)
+    paired = PretrainingData(list(encode_documents(articles, tokenizer)), tokenizer)
+    unpaired = PretrainingData(list(encode_documents(meanings, tokenizer)), tokenizer, next_sentence=False)
     counts = Counter(i for d in [*paired.documents, *unpaired.documents] for sentence in d for i in sentence.tolist())
     word_counts = np.array([counts[i] + 0.1 for i in range(len(tokenizer))])
 
@@ -308,7 +308,7 @@ def measure(folder: Path, data: Path) -> dict[str, float]:
     """The scores of the card, from the saved files."""
     model, tokenizer = BertForPreTraining.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
     articles = wikitext_sentences(data / "wikitext2" / "test.txt")
-    test = PretrainingData(encode_documents(articles, tokenizer), tokenizer, seed=7)
+    test = PretrainingData(list(encode_documents(articles, tokenizer)), tokenizer, seed=7)
     for text in ("Paris is the [MASK] of France.", "The cat sat on the [MASK].", "Paris is the capital of [MASK]."):
         print(text, fill(model, tokenizer, text))
     sts = sts_spearman(model.bert, tokenizer, data / "stsb" / "stsb-dev.csv")

@@ -139,11 +139,6 @@ def _seeded() -> None:
     torch.manual_seed(0)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    os.environ["MINIBERT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-
-
 def tiny_config(**overrides: Any) -> minibert.BertConfig:
     """A model small enough for any test: 2 layers, 4 heads, width 32, 99 words, 64 positions."""
     small = {

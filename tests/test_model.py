@@ -7,7 +7,6 @@ import importlib
 import inspect
 import pickle
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,66 +188,12 @@ def test_parts_called_alone(model: BertModel) -> None:
     assert torch.equal(model.embeddings.position_ids, torch.arange(64)[None])
 
 
-@pytest.mark.parametrize("attention", ATTENTION_FUNCTIONS)
-def test_pruning_a_head_is_zeroing_it(attention: str, tmp_path: Path) -> None:
-    model = BertModel(tiny_config(attn_implementation=attention, num_hidden_layers=3)).eval()
-    batch = ragged_batch(model.config)
-    mask = torch.ones(3, 4)
-    mask[0, [1, 2]] = mask[2, 3] = 0
-    with torch.no_grad():
-        expected = model(**batch, head_mask=mask)
-        assert not torch.equal(expected[0], model(**batch)[0])
-        alike = model(**batch, head_mask=torch.ones(4))
-        assert all(torch.equal(a, b) for a, b in zip(alike, model(**batch), strict=True))
-        model.prune_heads({0: [2]})
-        model.prune_heads({0: [1], 2: [3]})  # numbers as before any was pruned
-        model.prune_heads({0: [1]})
-        pruned = model(**batch, output_attentions=attention == "eager")
-    # the products of eager attention are batched over fewer heads, and MKL rounds a batch of another size otherwise
-    tolerance = 1e-6 if attention == "eager" else 0
-    torch.testing.assert_close(pruned.last_hidden_state, expected.last_hidden_state, rtol=0, atol=tolerance)
-    assert model.config.pruned_heads == {0: [1, 2], 2: [3]}
-    if pruned.attentions is not None:
-        assert [a.shape[1] for a in pruned.attentions] == [2, 4, 3]
-    model.save_pretrained(tmp_path)
-    again = BertModel.from_pretrained(tmp_path, attn_implementation=attention)
-    assert again.num_parameters() == model.num_parameters()
-    torch.testing.assert_close(
-        again(**batch)[0], pruned[0], rtol=0, atol=1e-6
-    )  # what lies in a file is aligned otherwise
-
-
-@pytest.mark.parametrize(
-    ("mask", "message"),
-    [(torch.ones(3), "head_mask is for 3 heads, but there are 4"), (torch.ones(3, 4), r"should be \(heads,\) or \(2")],
-)
-def test_head_masks_that_are_none(model: BertModel, mask: torch.Tensor, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        model(torch.ones(1, 3, dtype=torch.long), head_mask=mask)
-
-
-def test_heads_that_cannot_be_pruned(model: BertModel) -> None:
-    with pytest.raises(ValueError, match="takes layers from 0 to 1, not 2"):
-        model.prune_heads({2: [0]})
-    for heads in ([4], [0, 1, 2, 3], [-1]):
-        with pytest.raises(ValueError, match="should be some of 0 to 3, and not all"):
-            model.prune_heads({0: heads})
-
-
-def test_masked_heads_show_in_the_attentions(model: BertModel) -> None:
-    mask = torch.tensor([0.0, 1.0, 0.5, 1.0], requires_grad=True)
-    ids = torch.randint(1, 99, (2, 7))
-    out = model(ids, head_mask=mask, output_attentions=True)
-    assert not out.attentions[1][:, 0].any()
-    out.last_hidden_state.sum().backward()
-    assert mask.grad is not None and mask.grad.abs().min() > 0  # how much each head matters
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ({"use_cache": False, "head_mask": None, "past_key_values": None, "encoder_hidden_states": None}, None, ""),
         ({"use_cache": True, "num_items_in_batch": 5, "encoder_attention_mask": None}, None, ""),
+        ({"head_mask": torch.ones(4)}, ValueError, r"head_mask is not taken, .* Trace\.switch_off_head"),
         ({"past_key_values": ()}, ValueError, "past_key_values is for decoders"),
         ({"encoder_hidden_states": torch.ones(1)}, ValueError, "encoder_hidden_states is for decoders"),
         ({"inputs_ids": 1}, TypeError, "unexpected keyword argument 'inputs_ids'"),

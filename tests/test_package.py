@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -144,6 +146,42 @@ def test_importing_is_light() -> None:
     """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_public_names_are_those_that_type_checkers_see() -> None:
+    stubs = (PACKAGE / "__init__.pyi").read_text(encoding="utf-8")
+    declared = {
+        alias.asname: node.module
+        for node in ast.parse(stubs).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname
+    }
+    assert declared == {name: f"minibert.{home}" for home, names in minibert._HOMES.items() for name in names.split()}
+    assert {"rollout", "check", "show"} <= set(dir(minibert.study))
+
+
+def test_from_a_zip_archive(tmp_path: Path) -> None:
+    """As zipapp and PyInstaller pack it: a bundled model is loaded, and a text embedded."""
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        for path in [*PACKAGE.rglob("*"), *(CHECKOUT / "configs").glob("*.json")]:
+            if path.is_file() and path.suffix != ".pyc" and not {"minibert-en", "minibert-ko"} & set(path.parts):
+                inside = PACKAGE if PACKAGE in path.parents else CHECKOUT
+                archive.write(path, Path("minibert", path.relative_to(inside)))
+    code = """if True:
+        import minibert
+        assert ".zip" in minibert.__file__ and minibert.BertConfig.from_preset("tiny").hidden_size == 128
+        print(minibert.SentenceEmbedder.from_pretrained("minibert-tiny").encode("I love Korea").shape)
+    """
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "app.zip")}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert run.stdout.strip() == "(128,)", run.stderr
+
+
+def test_help_without_docstrings() -> None:
+    command = [sys.executable, "-OO", "-m", "minibert", "pretrain", "--help"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    assert "number of updates" in run.stdout
 
 
 def test_public_names() -> None:

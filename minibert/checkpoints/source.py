@@ -5,19 +5,44 @@ The Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDP
 
 from __future__ import annotations
 
+import atexit
 import copy
 import difflib
+import importlib.resources
 import os
 import re
 import socket
+import tempfile
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-BUNDLED_MODELS = Path(__file__).parents[1] / "models"
+
+def packaged(name: str) -> Path:
+    """A folder that lies in the package; in a zip archive, a copy of it that lasts as long as the process."""
+    folder = importlib.resources.files("minibert") / name
+    return folder if isinstance(folder, Path) else _unpacked(name)
+
+
+@cache
+def _unpacked(name: str) -> Path:
+    copy = tempfile.TemporaryDirectory(prefix="minibert-")
+    atexit.register(copy.cleanup)
+    todo = [(importlib.resources.files("minibert") / name, Path(copy.name, name))]
+    for entry, place in todo:
+        if entry.is_dir():
+            place.mkdir()
+            todo += [(inner, place / inner.name) for inner in entry.iterdir()]
+        else:
+            place.write_bytes(entry.read_bytes())
+    return Path(copy.name, name)
+
+
+BUNDLED_MODELS = packaged("models")
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token")
 
@@ -210,9 +235,9 @@ def _refuse_placeholder(path: Path) -> None:
 
 def preset_file(name: str) -> Path:
     """The config.json of a published size; ValueError naming all presets when there is no such one."""
-    package = Path(__file__).parents[1]
     # in the wheel the presets lie inside the package, in a checkout beside it
-    folder = next(f for f in (package / "configs", package.parent / "configs") if f.is_dir())
+    folder = packaged("configs")
+    folder = folder if folder.is_dir() else folder.parents[1] / "configs"
     path = folder / f"{name}.json"
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in folder.glob("*.json")))

@@ -6,14 +6,14 @@ when a number on it is first used.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
 import pickle
 import re
-from contextlib import suppress
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from minibert.checkpoints.pickles import TAR_MAGIC, check_pickle
 from minibert.checkpoints.source import Source
-from minibert.files import read_json, remove_abandoned, replacing
+from minibert.files import read_json, replacing
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -37,8 +37,6 @@ BACKBONE = ("embeddings.", "encoder.", "pooler.")
 
 # smaller files are read at once: it takes half a millisecond, and whatever happens to the file, the model stays
 MIN_MAPPED_BYTES = 1 << 20
-# converted .bin files that were not used for longest are removed beyond this
-MAX_CACHE_BYTES = 5 << 30
 
 SAFETENSORS_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
 
@@ -144,13 +142,7 @@ def _in_memory(file: io.BufferedReader, size: int) -> torch.UntypedStorage:
 
 
 def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
-    """Tensors of an old pytorch_model.bin, converted to safetensors once and memory-mapped from then on."""
-    converted = cache_folder() / f"{_content_key(path)}.safetensors"
-    with suppress(ValueError):  # not there, damaged, or tidied away by another process just now: converted again
-        tensors = _read_safetensors(converted, mmap)
-        with suppress(OSError):
-            os.utime(converted)  # those that were not used for longest are removed first
-        return tensors
+    """Tensors of an old pytorch_model.bin, memory-mapped where it is a zip file, as since torch 1.6."""
     with path.open("rb") as file:
         if file.read(TAR_MAGIC[0] + 5)[TAR_MAGIC[0] :] == TAR_MAGIC[1]:
             raise ValueError(
@@ -160,7 +152,9 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
     try:
         check_pickle(path)
         with path.open("rb") as file:
-            content = torch.load(file, map_location="cpu", weights_only=True)
+            mapped = mmap and zipfile.is_zipfile(path) and path.stat().st_size >= MIN_MAPPED_BYTES
+            name: Any = _plain_name(path, file.fileno()) if mapped else file
+            content = torch.load(name, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError:
         raise ValueError(
             f"{path} is refused: it is not a plain file of tensors, and reading it could run code. "
@@ -180,52 +174,12 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
         total += tensor.numel() * tensor.element_size()
     if total > 4 * path.stat().st_size:  # a decoder that is tied stands there twice; nothing does a hundred times
         raise ValueError(f"{path} claims {total} bytes of tensors, several times its size; get it again.")
-    # clones, because safetensors refuses tensors that share memory
-    tensors = {name: tensor.detach().clone().contiguous() for name, tensor in content.items()}
-    try:
-        converted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_tensors(converted, tensors, mode=0o600)
-        _tidy_cache(keep=converted)
-        return _read_safetensors(converted, mmap)
-    except (OSError, ValueError):
-        return tensors  # nowhere to keep it, or tidied away by another process: converted again next time
+    return {name: tensor.detach().contiguous() for name, tensor in content.items()}
 
 
-def _content_key(path: Path) -> str:
-    """Which file this is, as far as can be told without reading all of it; setting clocks makes no two files alike."""
-    status = path.stat()
-    digest = hashlib.sha256(
-        repr((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode()
-    )
-    with path.open("rb") as file:
-        digest.update(file.read(1 << 16))
-        file.seek(max(0, status.st_size - (1 << 16)))
-        digest.update(file.read())
-    return digest.hexdigest()[:32]
-
-
-def _tidy_cache(keep: Path) -> None:
-    """Removes what was not used for longest until the cache is small enough, and what killed writers left there."""
-    for leftover in keep.parent.glob(".*.tmp"):
-        remove_abandoned(leftover)
-    entries = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in keep.parent.glob("*.safetensors"))
-    total = sum(size for _, size, _ in entries)
-    for _, size, path in entries:
-        if total > MAX_CACHE_BYTES and path != keep:
-            path.unlink(missing_ok=True)  # whoever has it mapped keeps it
-            total -= size
-
-
-def cache_folder() -> Path:
-    """Where converted checkpoints are kept, at most 5 GB: `$MINIBERT_CACHE`, or minibert/ in the user's cache."""
-    if folder := os.environ.get("MINIBERT_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "minibert"
-
-
-def write_tensors(path: Path, tensors: dict[str, Tensor], mode: int = 0o666) -> None:
-    """Writes a safetensors file atomically, with permissions as in `replacing`."""
-    with replacing(path, mode) as temporary:
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Writes a safetensors file atomically."""
+    with replacing(path) as temporary:
         # not the library's save_file, which puts a file of its own in the place of ours: with other permissions,
         # unlocked, left over when it is killed, and of no name that is not UTF-8
         temporary.write_bytes(save(tensors, metadata={"format": "pt"}))

@@ -23,7 +23,7 @@ import minibert
 from minibert.cli import convert, embed, fill_mask, finetune, info, pretrain, search, tokenize, verify, view
 from minibert.cli.common import EXPECTED_ERRORS, Parser, UsageError, show_warning
 
-_DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+_NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 COMMANDS = (embed, search, tokenize, fill_mask, info, convert, view, verify, pretrain, finetune)
 # one for each, in `minibert` alone and at the end of its --help; a test parses them
@@ -66,13 +66,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"minibert {options.command}: there is no {what}{nearest}; {advice}", file=sys.stderr)
         return 2
     warnings.showwarning = show_warning
+    sys.stdout = _ClosedOutput() if sys.stdout is None else sys.stdout
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # a file's name need not be UTF-8
     try:
         code: int = options.run(options) or 0
         _flush()  # here and not when Python ends, so that a full disk is an error like any other
-    except KeyboardInterrupt:
-        print("minibert: stopped", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"minibert: {error or 'stopped'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         _drop_output()
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.debug:
             traceback.print_exc()
         sentence = _sentence(error)
-        if isinstance(error, OSError) and error.filename is None and error.errno in _DISK_FULL:
+        if isinstance(error, OSError) and error.filename is None and error.errno in _NOT_WRITTEN:
             sentence = f"standard output could not be written ({error.strerror})."  # whoever writes files names them
         print(f"minibert {options.command}: {sentence}", file=sys.stderr)
         try:
@@ -89,12 +90,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError:
             _drop_output()
         return 2 if isinstance(error, UsageError) else 1
+    except Exception:
+        traceback.print_exc()
+        print(f"minibert {options.command}: this is a mistake in minibert: please report these lines.", file=sys.stderr)
+        return 1
     return code
 
 
+class _ClosedOutput(io.TextIOBase):
+    """Standard output that the shell has closed: what is printed there is an error, not lost."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "it is closed")
+
+
 def _flush() -> None:
-    if sys.stdout is not None:  # closed by the shell
-        sys.stdout.flush()
+    sys.stdout.flush()
 
 
 def _drop_output() -> None:

@@ -30,8 +30,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; {self.prog} --help says more\n")
 
 
-# said in one sentence; any other exception is a mistake of ours
-EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, RuntimeError)
+# said in one sentence; any other exception is a mistake of ours, whose traceback is shown
+EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 
 class UsageError(ValueError):

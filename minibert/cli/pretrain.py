@@ -10,6 +10,7 @@ The vocabulary is learned from the corpus (needs the extra `[train]`), unless `-
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
+    from minibert.training.corpora import TokenCache
 
 
 def add(commands: Any) -> None:
@@ -64,17 +66,16 @@ def run(options: argparse.Namespace) -> None:
     how = training_options(options)
     check_files([*options.corpus, *([options.config] if options.config else [])])
     from minibert.training.loop import Trainer
-    from minibert.training.pretraining import PretrainingData, encode_documents, pretraining_losses, read_documents
+    from minibert.training.pretraining import PretrainingData, pretraining_losses
     from minibert.training.state import check_new
 
     if not options.resume:
         check_new(options.output)
-    documents = read_documents(options.corpus)
-    model, tokenizer = _start(options, documents)
+    model, tokenizer = _start(options)
     if options.max_length > (positions := model.config.max_position_embeddings):
         raise ValueError(f"--max-length is {options.max_length}; the config has {positions} positions.")
     data = PretrainingData(
-        encode_documents(documents, tokenizer),
+        _documents(options, tokenizer),
         tokenizer,
         max_length=options.max_length,
         next_sentence=not options.no_next_sentence,
@@ -93,9 +94,24 @@ def run(options: argparse.Namespace) -> None:
     print(f"The model is in {options.output}.")
 
 
-def _start(
-    options: argparse.Namespace, documents: list[list[str]]
-) -> tuple[BertForMaskedLM | BertForPreTraining, BertTokenizer]:
+def _documents(options: argparse.Namespace, tokenizer: BertTokenizer) -> TokenCache:
+    """The corpus as ids on disk: the first process cuts it and the others wait; a resumed run finds it there."""
+    from minibert.training.corpora import TokenCache
+    from minibert.training.pretraining import read_documents
+    from minibert.training.processes import Processes
+
+    folder = os.path.join(options.output, "tokens")
+    files = [[os.path.abspath(name), os.stat(name).st_size, os.stat(name).st_mtime_ns] for name in options.corpus]
+    vocabulary = hashlib.sha256(repr((tokenizer.get_vocab(), tokenizer.do_lower_case)).encode()).hexdigest()
+    made_of = {"files": files, "vocabulary": vocabulary}
+    processes = Processes.join()
+    if processes.rank == 0 and not TokenCache.is_made_of(folder, made_of):
+        TokenCache.write(read_documents(options.corpus), tokenizer, folder, made_of)
+    processes.gather(None)
+    return TokenCache(folder)
+
+
+def _start(options: argparse.Namespace) -> tuple[BertForMaskedLM | BertForPreTraining, BertTokenizer]:
     """A model to train and its tokenizer: new ones, or a checkpoint's."""
     import torch
 
@@ -115,7 +131,7 @@ def _start(
     config = BertConfig(**read_json(options.config))
     vocabulary = options.vocab
     if vocabulary is None:
-        _learn_vocabulary(options, documents, options.vocab_size or config.vocab_size)
+        _learn_vocabulary(options, options.vocab_size or config.vocab_size)
         vocabulary = options.output
     tokenizer = _tokenizer(options, vocabulary)
     torch.manual_seed(options.seed)
@@ -129,13 +145,14 @@ def _tokenizer(options: argparse.Namespace, name: str | Source) -> BertTokenizer
     return BertTokenizer.from_pretrained(name, **cased)
 
 
-def _learn_vocabulary(options: argparse.Namespace, documents: list[list[str]], vocab_size: int) -> None:
+def _learn_vocabulary(options: argparse.Namespace, vocab_size: int) -> None:
     """The first process learns a vocabulary from the corpus, and the others wait."""
+    from minibert.training.pretraining import read_documents
     from minibert.training.processes import Processes
     from minibert.training.vocab import train_vocabulary
 
     processes = Processes.join()
     if processes.rank == 0 and not (options.resume and os.path.exists(os.path.join(options.output, "vocab.txt"))):
-        sentences = (sentence for document in documents for sentence in document)
+        sentences = (sentence for document in read_documents(options.corpus) for sentence in document)
         train_vocabulary(sentences, options.output, vocab_size=vocab_size, lowercase=not options.cased)
     processes.gather(None)

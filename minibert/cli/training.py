@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import inspect
-import re
 from typing import Any
 
 from minibert.training.options import TrainingOptions
@@ -21,15 +19,11 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: set[str], *
         leave_out: fields that the command decides itself.
         defaults: the command's own, where they differ.
     """
-    # "name: what it is." in the docstring's list, perhaps over several lines
-    docstring = inspect.getdoc(TrainingOptions) or ""  # Python 3.13 cuts the indent itself, older ones leave it
-    listed = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", docstring, re.MULTILINE)
-    descriptions = {name: re.sub(r"\s+", " ", text).rstrip(".").replace("%", "%%") for name, text in listed}
     group = parser.add_argument_group("training")
     for field in dataclasses.fields(TrainingOptions):
         if field.name in leave_out:
             continue
-        flag, text = f"--{field.name.replace('_', '-')}", descriptions.get(field.name, "")
+        flag, text = f"--{field.name.replace('_', '-')}", field.metadata["help"].replace("%", "%%")
         default = defaults.get(field.name, field.default)
         if field.type == "bool":
             group.add_argument(flag, action="store_true", help=text)
@@ -38,6 +32,13 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: set[str], *
             group.add_argument(flag, type=_TYPES[str(field.type)], default=default, metavar="N", help=text + shown)
     group.add_argument("--output", required=True, metavar="FOLDER", help="for the state, the log and the model")
     group.add_argument("--resume", action="store_true", help="go on with the run in the output folder")
+    group.add_argument(
+        "--resume-with-other-data",
+        dest="resume",
+        action="store_const",
+        const="with other data",
+        help="go on with it though its examples or labels have changed",
+    )
 
 
 def training_options(options: argparse.Namespace) -> TrainingOptions:

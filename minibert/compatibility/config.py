@@ -66,6 +66,7 @@ ONLY: dict[str, tuple[Any, str]] = {
     "add_cross_attention": (False, "is not supported: minibert is an encoder."),
     "is_encoder_decoder": (False, "is not supported: minibert is an encoder."),
     "use_bfloat16": (False, "is not supported; pass dtype='bfloat16' to from_pretrained."),
+    "pruned_heads": ({}, "is not supported, nor by the reference since version 5: see Trace.switch_off_head."),
     "per_layer_config": (None, "is not supported: all layers are of one size."),
 }
 """The only value that some of them may have, and what to say of others."""
@@ -111,7 +112,9 @@ def labels_of(values: Mapping[str, Any]) -> dict[int, str]:
 def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Fields with some of them changed; other labels, or another number of them, replace all that names labels."""
     labels = {"num_labels", "id2label", "label2id"}
-    if changes.keys() & {"id2label", "label2id"} or changes.get("num_labels") not in (None, len(labels_of(values))):
+    named = values.get("id2label") or values.get("label2id")
+    count = len(named) if isinstance(named, Mapping) else values.get("num_labels", 2)
+    if changes.keys() & {"id2label", "label2id"} or changes.get("num_labels") not in (None, count):
         values = {name: value for name, value in values.items() if name not in labels}
     return {**values, **changes}
 

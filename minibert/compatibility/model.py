@@ -7,12 +7,11 @@ refused in a sentence when its value asks for what is not there.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypedDict
 
 from torch import Tensor, nn
 
-from minibert.compatibility.heads import prune
 from minibert.compatibility.vocabulary import resized
 
 
@@ -24,6 +23,7 @@ class UnusedArguments(TypedDict, total=False):
     encoder_hidden_states: None
     encoder_attention_mask: None
     num_items_in_batch: Any
+    head_mask: None
 
 
 # which values say nothing, and what to say of others
@@ -32,6 +32,7 @@ _UNUSED_ARGUMENTS: dict[str, str] = {
     "past_key_values": "is for decoders, which add words to a text; an encoder computes every text at once.",
     "encoder_hidden_states": "is for decoders with cross-attention; minibert is an encoder.",
     "encoder_attention_mask": "is for decoders with cross-attention; minibert is an encoder.",
+    "head_mask": "is not taken, nor by the reference since version 5: Trace.switch_off_head switches a head off.",
     "num_items_in_batch": "",  # the Trainer's count of labels: BERT's losses are means over the batch, there and here
 }
 
@@ -206,25 +207,6 @@ class ModelProtocol:
         """Takes back `enable_input_require_grads`."""
         if hook := vars(self).pop("_input_require_grads", None):
             hook.remove()
-
-    def prune_heads(self, heads_to_prune: Mapping[int, Iterable[int]]) -> None:
-        """Takes attention heads away for good: layer to the numbers of its heads, as counted before any was pruned.
-
-        Raises:
-            ValueError: no such layer or head, or all heads of a layer.
-        """
-        layers = self.base_model.encoder.layer
-        gone = {int(layer): set(heads) for layer, heads in self.config.pruned_heads.items()}
-        for layer, heads in heads_to_prune.items():
-            if not 0 <= layer < len(layers):
-                raise ValueError(f"prune_heads takes layers from 0 to {len(layers) - 1}, not {layer}.")
-            before = gone.setdefault(layer, set())
-            new = set(heads) - before
-            # what a head is called now: its number less those of the heads before it that are gone
-            prune(layers[layer].attention, {head - sum(other < head for other in before) for head in new})
-            before |= new
-        if pruned := {layer: sorted(heads) for layer, heads in gone.items() if heads}:
-            self.config.pruned_heads = pruned
 
     def push_to_hub(self, *_: Any, **__: Any) -> None:
         """Refuses: what is saved is uploaded by the Hub's own tool."""

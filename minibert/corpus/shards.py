@@ -255,11 +255,18 @@ def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) ->
 
 def _check_manifest(folder: Location, settings: dict[str, Any]) -> None:
     """Writes the settings of a new folder, or compares them with those it was begun with."""
+    manifest = folder / "manifest.json"
     try:
-        earlier = (folder / "manifest.json").read_json()
-    except (FileNotFoundError, ValueError):  # a damaged one is not needed: each shard's record has a hash of them
-        (folder / "manifest.json").write_json(settings)
+        earlier = manifest.read_json()
+        if missing := settings.keys() - earlier.keys():
+            raise ValueError(f"{manifest} does not say {min(missing)}.")
+    except FileNotFoundError:
+        manifest.write_json(settings)
         return
+    except ValueError as error:
+        raise ValueError(
+            f"{error} It is damaged: give another folder; or delete it to go on here, with the same model and settings."
+        ) from None
     changed = [name for name in settings if earlier.get(name) != settings[name]]
     if changed == ["model"]:
         raise ValueError(f"{folder} was begun with another model or tokenizer; give another folder.")

@@ -80,4 +80,6 @@ def _attention_in_bf16(block: Block, mask: Tensor | None) -> Tensor:
         for visible in masks:
             scores.masked_fill_(~visible, torch.finfo(scores.dtype).min)
         contexts.append(torch.bmm(scores.softmax(-1), value))
+        for visible in masks:  # a query that may look nowhere gets 0, as torch's kernel gives
+            contexts[-1].masked_fill_(~visible.any(-1, keepdim=True), 0.0)
     return torch.cat(contexts).view(batch, heads, seq, head_size)

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
-from minibert.compatibility.heads import prune
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
@@ -85,7 +84,6 @@ class FusedEncoder(BertEncoder):
         hidden_states: Tensor,
         layout: Layout = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
-        head_mask: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> BertModelOutput:
@@ -93,7 +91,7 @@ class FusedEncoder(BertEncoder):
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
         hidden_states = hidden_states.float()
-        options = (head_mask, output_hidden_states, output_attentions)
+        options = (output_hidden_states, output_attentions)
         threads = usable_threads()
         shares = even_shares(hidden_states, layout, threads) if attend is sdpa_attention else []
         if not shares:
@@ -167,9 +165,6 @@ class FusedEncoder(BertEncoder):
 def _plain_encoder(weights: dict[str, Tensor], layers: int, config: BertConfig) -> BertEncoder:
     with torch.device("meta"):
         encoder = BertEncoder(config.replace(num_hidden_layers=layers))
-    for number, heads in config.pruned_heads.items():
-        if int(number) < layers:  # of a model that was shortened, too
-            prune(encoder.layer[int(number)].attention, heads)
     encoder.load_state_dict(weights, assign=True)
     return encoder.to(next((weight.device for weight in weights.values()), "cpu")).eval()
 

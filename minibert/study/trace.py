@@ -7,13 +7,15 @@ print(t)                                  # a table: name, shape, formula
 t["layer.3.attention.scores"]             # (batch, heads, seq, seq)
 ```
 
-The model is run as it is, watched through PyTorch's hooks; they are gone when the block ends.
+The model is run as it is, watched through PyTorch's hooks; they are gone when the block ends. They act in the thread
+(and the asyncio task) that entered the block alone: other threads may use the model meanwhile, and trace it as well.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -27,6 +29,9 @@ from minibert.layouts import Layout, PaddedLayout
 from minibert.pretrained import PreTrainedModel
 
 Patch = Callable[[Tensor], Tensor]
+
+# the traces whose blocks the running code is in; every thread and task has a value of its own
+_ENTERED: ContextVar[tuple[Trace, ...]] = ContextVar("entered", default=())
 
 
 @dataclass(frozen=True)
@@ -167,11 +172,13 @@ class Trace(Mapping[str, Tensor]):
     def __enter__(self) -> Trace:
         self._values.clear()
         self._watch()
+        _ENTERED.set((*_ENTERED.get(), self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        _ENTERED.set(tuple(trace for trace in _ENTERED.get() if trace is not self))
         while self._handles:
             self._handles.pop().remove()
 
@@ -205,7 +212,7 @@ class Trace(Mapping[str, Tensor]):
             raise KeyError(f"{name!r} is not a step of this model; close: {', '.join(close) or 'print the trace'}.")
 
     def _watch(self) -> None:
-        self._handles.append(self.model.register_forward_pre_hook(lambda *_: self._values.clear()))
+        self._handles.append(self.model.register_forward_pre_hook(self._here(lambda *_: self._values.clear())))
         for step in self.steps.values():
             if step.module is not None:
                 self._handles.append(self._hook(step, step.module))
@@ -214,8 +221,10 @@ class Trace(Mapping[str, Tensor]):
 
     def _hook(self, step: Step, module: nn.Module) -> RemovableHandle:
         if step.is_input:
-            return module.register_forward_pre_hook(lambda _, inputs: (self._seen(step.name, inputs[0]), *inputs[1:]))
-        return module.register_forward_hook(lambda _, __, output: self._seen(step.name, output))
+            return module.register_forward_pre_hook(
+                self._here(lambda _, inputs: (self._seen(step.name, inputs[0]), *inputs[1:]))
+            )
+        return module.register_forward_hook(self._here(lambda _, __, output: self._seen(step.name, output)))
 
     def _attention_hook(self, layer: int) -> Any:
         """Wraps the attention function that is handed down to the layer."""
@@ -224,7 +233,11 @@ class Trace(Mapping[str, Tensor]):
             hidden_states, layout, attend = inputs
             return hidden_states, layout, self._watched(f"layer.{layer}.attention", attend)
 
-        return hook
+        return self._here(hook)
+
+    def _here(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """The hook in the code that entered the block; elsewhere None, which changes nothing."""
+        return lambda *arguments: hook(*arguments) if any(t is self for t in _ENTERED.get()) else None
 
     def _watched(self, prefix: str, attend: AttentionFunction) -> AttentionFunction:
         def watched(

@@ -14,6 +14,8 @@ from typing import Any
 from minibert.tokenization.unicode import WHITE_SPACE
 
 SPACES = WHITE_SPACE + "\x0b\x0c\x85"  # beside added tokens and at a vocabulary line's end; str.strip() takes more
+# what Unicode counts as alphabetic though it is a symbol (Other_Alphabetic: circled and squared letters), and joiners
+_LETTERLIKE = re.compile("[\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189\u200c\u200d]")
 _SPACES = re.compile(f"[{SPACES}]*")
 
 
@@ -111,4 +113,4 @@ def _in_word(text: str, position: int) -> bool:
     if not 0 <= position < len(text):
         return False
     category = unicodedata.category(text[position])
-    return category[0] in "LM" or category in ("Nd", "Nl", "Pc") or text[position] in "\u200c\u200d"
+    return category[0] in "LM" or category in ("Nd", "Nl", "Pc") or _LETTERLIKE.match(text[position]) is not None

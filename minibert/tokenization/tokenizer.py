@@ -37,7 +37,7 @@ from minibert.tokenization.rows import (
     plan_rows,
     type_ids,
 )
-from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, listed, to_list
+from minibert.tokenization.vocabulary import ADDING, ALL_NAMED, MAX_VOCAB_SIZE, NAMED, listed, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
 _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
@@ -175,8 +175,9 @@ class BertTokenizer(TokenizerProtocol):
         self._pipeline = Pipeline(basic, wordpiece, self._added, self._added_ids)
 
     def add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:  # noqa: D102 (inherited)
-        added = super().add_tokens(new_tokens, special_tokens)
-        self._prepare()
+        with ADDING:
+            added = super().add_tokens(new_tokens, special_tokens)
+            self._prepare()
         return added
 
     def __getstate__(self) -> dict[str, Any]:

@@ -8,7 +8,9 @@ added       <name>                               the next id, for which the mode
 
 from __future__ import annotations
 
+import copy
 import os
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +25,10 @@ MAX_VOCAB_SIZE = 1_000_000  # twice as many as the largest vocabulary that was p
 MAX_TOKEN_BYTES = 32  # of a file, for each token: a third more than tokenizer.json takes
 ALL_NAMED = ("bos_token", "eos_token", *NAMED)  # BERT has no use for the first two, but they can be set
 _GAPS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+
+
+# one thread at a time adds tokens, so that no two get the same id; not the tokenizer's own, for locks cannot be pickled
+ADDING = threading.RLock()
 
 
 def _id_of(name: str) -> property:
@@ -174,7 +180,13 @@ class Vocabulary:
             How many of them were not added tokens before.
         """
         tokens = [new_tokens] if isinstance(new_tokens, str | AddedToken) else new_tokens
-        return sum([self._add(AddedToken.of(token, special=special_tokens)) for token in tokens])
+        with ADDING:  # tables of their own, put in place when they are complete: other threads may be reading
+            new = copy.copy(self)
+            for table in ("_added", "_added_ids", "_by_id"):
+                vars(new)[table] = dict(vars(self)[table])
+            added = sum([new._add(AddedToken.of(token, special=special_tokens)) for token in tokens])
+            vars(self).update(_added=new._added, _added_ids=new._added_ids, _by_id=new._by_id)
+        return added
 
     def add_special_tokens(
         self, special_tokens_dict: Mapping[str, Any], replace_extra_special_tokens: bool = True

@@ -16,17 +16,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
-from minibert.losses import IGNORED
+from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.pretrained import PreTrainedModel
 from minibert.progress import counted
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -88,7 +87,7 @@ def finetune(
     options: TrainingOptions | None = None,
     *,
     max_length: int = 128,
-    resume: bool = False,
+    resume: bool | Literal["with other data"] = False,
 ) -> dict[str, float]:
     """Fine-tunes a checkpoint; the model that is best on `dev` lies in `folder/best` afterwards, tokenizer and all.
 
@@ -100,7 +99,7 @@ def finetune(
         folder: for the state, the log and the best model.
         options: how to train.
         max_length: limit of the tokens of an example.
-        resume: go on with the run in `folder`.
+        resume: go on with the run in `folder`, as in `Trainer`.
 
     Returns:
         The best model's scores on `dev`.
@@ -230,9 +229,8 @@ class SequenceTask(HeadTask):
         """Squared error, or cross entropy."""
         labels = batch["labels"]
         logits = model(**_inputs(batch)).logits
-        if self.regression:
-            return {"labels": F.mse_loss(logits.squeeze(-1), labels, reduction="sum")}
-        return {"labels": F.cross_entropy(logits, labels, reduction="sum")}
+        loss = regression_loss if self.regression else cross_entropy
+        return {"labels": loss(logits, labels, "sum")}
 
     def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
         """Correlations, or accuracy and F1."""
@@ -292,7 +290,7 @@ class TokenTask(HeadTask):
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Cross entropy of the words' tags."""
         logits = model(**_inputs(batch)).logits
-        return {"labels": F.cross_entropy(logits, batch["labels"], reduction="sum")}
+        return {"labels": cross_entropy(logits, batch["labels"], "sum")}
 
     def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
         """F1 of entities, over every word of every sentence; a word without a WordPiece gets the tag O."""
@@ -384,7 +382,7 @@ class AnswerTask(HeadTask):
         padding = batch["attention_mask"] == 0
         lowest = torch.finfo(output.start_logits.dtype).min
         start, end = (
-            F.cross_entropy(logits.masked_fill(padding, lowest), batch[name], reduction="sum")
+            cross_entropy(logits.masked_fill(padding, lowest), batch[name], "sum")
             for logits, name in ((output.start_logits, "start_positions"), (output.end_logits, "end_positions"))
         )
         return {"start_positions": (start + end) / 2}

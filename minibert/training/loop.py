@@ -7,17 +7,19 @@ loss is a sum over labels divided by the labels of the whole batch, so the resul
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import signal
+import threading
 import time
 import zipfile
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -82,7 +84,7 @@ class Trainer:
         objective: the summed losses of a batch.
         folder: where the state, the log and the best model go.
         options: how to train.
-        resume: go on from the state in `folder`.
+        resume: go on from the state in `folder`; "with other data": whatever its ids and labels.
         evaluate: measures the model in eval mode; every process calls it, and the scores go into the log.
         metric: the score that is best when highest; the model that has the best is kept in `folder/best`.
 
@@ -101,7 +103,7 @@ class Trainer:
         folder: str | os.PathLike[str],
         options: TrainingOptions,
         *,
-        resume: bool = False,
+        resume: bool | Literal["with other data"] = False,
         evaluate: Callable[[], dict[str, float]] | None = None,
         metric: str | None = None,
     ) -> None:
@@ -113,19 +115,22 @@ class Trainer:
         self.model.to(self.processes.device).train()
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
         self.best, self.evaluations_since_best = -math.inf, 0
+        self._told_to_stop = False
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
         self._about = {
             **{name: getattr(options, name) for name in _FIXED_ON_RESUME},
             "examples": [len(self._examples), sum(map(length, self._examples))],
             "labels": list(model.config.id2label.values()),
+            **{name: getattr(model.config, name) for name in _SIZES},
+            "data": _digest(self._examples),
         }
         self._parallel = Parallel(model, self.processes, options.sharded)
         self.optimizer = make_optimizer(model, options)
         self.schedule = linear_schedule(self.optimizer, self.steps, options.warmup, options.decay_steps)
         self._found = stamp(self.folder)
         if resume:
-            self._resume()
+            self._resume(resume == "with other data")
         else:
             check_new(self.folder)
             if self.processes.rank > 0:  # every process draws its own dropout
@@ -138,6 +143,8 @@ class Trainer:
             RuntimeError: another process of the run has ended; the message says where to go on from.
             ValueError: the loss is no longer a number.
             OSError: the state or the log cannot be written.
+            KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the step at hand, which is saved; a second
+                signal ends at once.
         """
         if self.processes.size > 1:  # torchrun ends the others when one has died
             signal.signal(signal.SIGTERM, self._stopped)
@@ -149,7 +156,8 @@ class Trainer:
             if self.step == 0:
                 self._save()
             try:
-                scores = self._run()
+                with self._stopping():
+                    scores = self._run()
             except RuntimeError as error:
                 if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
                     message = f"Process {self.processes.rank}: another process of this run has ended."
@@ -172,9 +180,35 @@ class Trainer:
                 due = self._epoch_is_over()
                 if self.evaluate and self._evaluation_is_due():
                     scores, due = self._evaluate(self.evaluate), True
+                if self._told_to_stop:
+                    self._save()
+                    raise KeyboardInterrupt(f"stopped after step {self.step}, which is saved. {self._resume_hint()}")
                 if self.step % self.options.save_every == 0 if self.options.save_every else due:
                     self._save()
         return scores
+
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """The first SIGINT or SIGTERM is noted; the next one does what it did before."""
+        if self.processes.size > 1 or threading.current_thread() is not threading.main_thread():
+            yield  # torchrun ends all processes together; signals come to the main thread alone
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def restore(*_: Any) -> None:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+        def note(*_: Any) -> None:
+            self._told_to_stop = True
+            restore()
+
+        for number in before:
+            signal.signal(number, note)
+        try:
+            yield
+        finally:
+            restore()
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
@@ -273,13 +307,23 @@ class Trainer:
                 raise OSError(message) from error
         self._saved_step = self.step
 
-    def _resume(self) -> None:
+    def _resume(self, with_other_data: bool) -> None:
         path = self.folder / STATE_FILE
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist, so there is nothing to resume: start without --resume.")
         state = read_state(path)
         for name, now in self._about.items():
-            if (before := state["about"].get(name, now)) != now:
+            before = state["about"].get(name, now)
+            if name == "warmup" and state["position"]["step"] >= self.steps * max(before, now):
+                continue  # it is over by either count: a run that is extended has another share of more steps
+            if before != now and name in ("examples", "data"):
+                if with_other_data:
+                    continue
+                raise ValueError(
+                    f"{path} is of a run with other examples or labels: resume with the same data, or pass "
+                    "--resume-with-other-data if others are meant."
+                )
+            if before != now:
                 raise ValueError(f"{path} is of a run with {name} {before}, not {now}: resume with the same.")
         try:
             self._parallel.load(state, self.optimizer)
@@ -288,6 +332,7 @@ class Trainer:
                 setattr(self, name, value)
             self._saved_step = self.step
             self._open_epoch()
+            self.batch_in_epoch = min(self.batch_in_epoch, len(self._batches))  # of other data there may be less
             if self.processes.rank < len(state["random"]):
                 _set_random_state(self.processes.device, state["random"][self.processes.rank])
         except Exception as error:  # whatever the optimiser or the schedule makes of values that are not their own
@@ -362,6 +407,20 @@ _FIXED_ON_RESUME = (
     "seed",
     "pool",
 )
+
+
+# a state of a model of other sizes is named by them
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+
+
+def _digest(examples: Sequence[Example]) -> str:
+    """A checksum of all ids and labels, in their order."""
+    digest = hashlib.sha256()
+    for example in examples:
+        for name in sorted(example):
+            digest.update(name.encode())
+            digest.update(np.asarray(example[name]).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def count_labels(examples: Sequence[Example], name: str) -> int:

@@ -7,56 +7,51 @@ makes their options of it. Nothing heavy is imported, so that `--help` answers a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _option(default: Any, description: str) -> Any:
+    return field(default=default, metadata={"help": description})
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
     """How to train; the defaults are those of fine-tuning in the paper (appendix A.3).
 
-    Attributes:
-        epochs: passes over the data, unless `steps` is given.
-        steps: number of updates.
-        batch_size: examples of an update, over all processes and forwards.
-        learning_rate: of AdamW at its highest.
-        warmup: share of the steps in which the learning rate rises from 0; it then falls to 0, both in a line.
-        decay_steps: the learning rate falls in this many last steps only and is constant before, so that a run can
-            be given its end while it goes (Hu et al. 2024, MiniCPM, section 4); None: from the warm-up on.
-        weight_decay: of AdamW, for all weights but biases and LayerNorms.
-        max_grad_norm: gradients are scaled down to this norm.
-        tokens_per_forward: limit of the tokens of one forward; None: the whole batch.
-        packed: sequences in a row without padding; False pads, as `BertForQuestionAnswering` needs.
-        bf16: compute in bfloat16 where that is safe (autocast). Not the default where the processor has instructions
-            for it, so that the same command rounds in the same way on every machine.
-        exact: compute as a plain loop does, bit for bit, and not with faster products and dropout.
-        sharded: share weights and optimiser state out to the processes too (FSDP2).
-        seed: of the order of the data.
-        pool: batches that are sorted by length together before they are cut; 1 leaves the order random.
-        save_every: steps between two saved states; 0 saves after every evaluation and every epoch.
-        evaluate_every: steps between two evaluations; 0 evaluates at the end of each epoch.
-        patience: evaluations without a better score before training stops early; 0 never stops early.
-        tensorboard: write the log for TensorBoard too.
+    Each field says what it is in its metadata.
     """
 
-    epochs: int = 3
-    steps: int | None = None
-    batch_size: int = 32
-    learning_rate: float = 5e-5
-    warmup: float = 0.1
-    decay_steps: int | None = None
-    weight_decay: float = 0.01
-    max_grad_norm: float = 1.0
-    tokens_per_forward: int | None = 16384
-    packed: bool = True
-    bf16: bool = False
-    exact: bool = False
-    sharded: bool = False
-    seed: int = 0
-    pool: int = 50
-    save_every: int = 0
-    evaluate_every: int = 0
-    patience: int = 0
-    tensorboard: bool = False
+    epochs: int = _option(3, "passes over the data, unless `steps` is given")
+    steps: int | None = _option(None, "number of updates")
+    batch_size: int = _option(32, "examples of an update, over all processes and forwards")
+    learning_rate: float = _option(5e-5, "of AdamW at its highest")
+    warmup: float = _option(
+        0.1,
+        "share of the steps in which the learning rate rises from 0; it then falls to 0, both in a line",
+    )
+    decay_steps: int | None = _option(
+        None,
+        "the learning rate falls in this many last steps only and is constant before, so that a run may be extended "
+        "before it ends (Hu et al. 2024, MiniCPM, section 4); None: from the warm-up on",
+    )
+    weight_decay: float = _option(0.01, "of AdamW, for all weights but biases and LayerNorms")
+    max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm")
+    tokens_per_forward: int | None = _option(16384, "limit of the tokens of one forward; None: the whole batch")
+    packed: bool = _option(True, "sequences in a row without padding; False pads, as `BertForQuestionAnswering` needs")
+    bf16: bool = _option(
+        False,
+        "compute in bfloat16 where that is safe (autocast). Not the default where the processor has instructions for "
+        "it, so that the same command rounds in the same way on every machine",
+    )
+    exact: bool = _option(False, "compute as a plain loop does, bit for bit, and not with faster products and dropout")
+    sharded: bool = _option(False, "share weights and optimiser state out to the processes too (FSDP2)")
+    seed: int = _option(0, "of the order of the data")
+    pool: int = _option(50, "batches that are sorted by length together before they are cut; 1 leaves the order random")
+    save_every: int = _option(0, "steps between two saved states; 0 saves after every evaluation and every epoch")
+    evaluate_every: int = _option(0, "steps between two evaluations; 0 evaluates at the end of each epoch")
+    patience: int = _option(0, "evaluations without a better score before training stops early; 0 never stops early")
+    tensorboard: bool = _option(False, "write the log for TensorBoard too")
 
     def __post_init__(self) -> None:
         """ValueError for numbers that mean nothing."""

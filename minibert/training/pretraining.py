@@ -7,18 +7,18 @@ from any place and any number of processes sees the same data.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.files import read_text
-from minibert.losses import IGNORED
+from minibert.files import read_lines
+from minibert.losses import IGNORED, cross_entropy
 from minibert.progress import counted
 from minibert.training.data import Batch, Example
 from minibert.training.speedups import word_loss
@@ -30,33 +30,33 @@ Document = Sequence[Ids]
 SHORT_PAIRS = 0.1  # share of pairs shorter than they could be, so that a model knows short texts too
 
 
-def read_documents(paths: Iterable[str | os.PathLike[str]]) -> list[list[str]]:
-    """Documents of plain text files: one sentence a line, an empty line between documents.
+def read_documents(paths: Iterable[str | os.PathLike[str]]) -> Iterator[list[str]]:
+    """Documents of plain text files, one at a time: one sentence a line, an empty line between documents.
 
     Raises:
         FileNotFoundError: a file that is not there.
         ValueError: a file that is not UTF-8, or no text at all.
     """
-    documents: list[list[str]] = [[]]
+    empty = True
     for path in paths:
-        documents.append([])
-        for line in read_text(path).splitlines():
+        document: list[str] = []
+        for line in chain(read_lines(path), [""]):
             if sentence := line.strip():
-                documents[-1].append(sentence)
-            else:
-                documents.append([])
-    if not any(documents):
+                document.append(sentence)
+            elif document:
+                empty = False
+                yield document
+                document = []
+    if empty:
         raise ValueError("The corpus holds no text: one sentence a line, an empty line between documents.")
-    return [document for document in documents if document]
 
 
-def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> list[list[Ids]]:
-    """Every sentence as ids without special tokens; sentences without a token are left out."""
-    encoded = []
+def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iterator[list[Ids]]:
+    """Every sentence as ids without special tokens; sentences and documents without a token are left out."""
     for document in counted(documents, "documents"):
-        ids = tokenizer(list(document), add_special_tokens=False)["input_ids"]
-        encoded.append([np.array(sentence, dtype=np.int64) for sentence in ids if len(sentence)])
-    return [document for document in encoded if document]
+        rows = tokenizer(list(document), add_special_tokens=False)["input_ids"]
+        if encoded := [np.array(row, dtype=np.int64) for row in rows if row]:
+            yield encoded
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class PretrainingData:
         next_sentence: make pairs and their labels.
         mask_probability: see `Masking`.
         whole_words: see `Masking`.
-        portions: the numbers of the documents of an epoch, see `corpora.Portions`; None: an epoch takes them all.
+        portions: the numbers of the documents of an epoch, None: an epoch takes them all.
         seed: of everything random.
 
     Raises:
@@ -263,5 +263,5 @@ def pretraining_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     losses = {"labels": word_loss(words, batch["labels"][asked])}
     if "next_sentence_label" in batch:
         pairs, labels = rest[0], batch["next_sentence_label"]
-        losses["next_sentence_label"] = F.cross_entropy(pairs, labels, reduction="sum")
+        losses["next_sentence_label"] = cross_entropy(pairs, labels, "sum")
     return losses

@@ -150,7 +150,7 @@ def measure_words(
     model.eval()
     scores: dict[str, Any] = {}
     if prompts is not None:
-        test = encode_documents(wikitext(data / "wikitext2" / "test.txt"), tokenizer)
+        test = list(encode_documents(wikitext(data / "wikitext2" / "test.txt"), tokenizer))
         scores["WikiText-2 test"] = masked_words(model, tokenizer, test, max_windows)
         scores["prompts"] = sum(fitting_words(model, tokenizer, read_prompts(prompts)))
     for name, documents in held_back.items():

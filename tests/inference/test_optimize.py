@@ -576,17 +576,3 @@ def test_no_tokens() -> None:
 def test_what_cannot_be_undone() -> None:
     with pytest.raises(ValueError, match="This Linear is not optimised"):
         unoptimize(torch.nn.Linear(1, 1))  # type: ignore[type-var]
-
-
-def test_a_pruned_model_is_optimised_pickled_and_unoptimised() -> None:
-    model = model_of("BertForSequenceClassification")
-    model.prune_heads({0: [1, 3], 1: [0]})
-    fast = optimize(model)
-    batch = ragged_batch(model.config)
-    with torch.no_grad():
-        expected = model(**batch).logits
-        copied = pickle.loads(pickle.dumps(fast))
-        for same in (fast, copied, unoptimize(fast), unoptimize(copied)):
-            torch.testing.assert_close(same(**batch).logits, expected, rtol=0, atol=MOST["fp32"])
-            assert same.config.pruned_heads == {0: [1, 3], 1: [0]}
-    assert unoptimize(fast).num_parameters() == model.num_parameters()

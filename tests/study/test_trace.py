@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from torch import nn
 
 import minibert
 from minibert import trace
+from minibert.study import head_importance, logit_lens, per_head_output, rollout
 
 CLASSES = ["BertModel", *HEADS[:-1]]
 
@@ -262,3 +267,59 @@ def test_functions_may_give_numbers_and_nothing_else() -> None:
         t.set("pooler.dense", lambda _: None)
         with pytest.raises(ValueError, match="what is set for pooler.dense should be a tensor or a number, not a Non"):
             model(**batch)
+
+
+@pytest.mark.parametrize("tries", [40, pytest.param(800, marks=pytest.mark.slow)])
+def test_other_threads_see_the_model_as_it_is(tries: int, one_thread: None) -> None:
+    """One thread traces, switches heads off and runs analyses; seven compute, or trace for themselves, meanwhile."""
+    model = random_model("BertForMaskedLM")
+    batch = ragged_batch(model.config)
+    with torch.no_grad():
+        expected = model(**batch).logits
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            with torch.no_grad(), trace(model) as t:
+                t.switch_off_head(0, 0)
+                t.skip_layer(1)
+                assert not torch.equal(model(**batch).logits, expected)
+                rollout(t), logit_lens(t), per_head_output(t, 0)
+            head_importance(model, [{**batch, "labels": batch["input_ids"]}])
+
+    def compute(number: int) -> int:
+        wrong = 0
+        for _ in range(tries):
+            with torch.no_grad(), trace(model) if number % 2 else nullcontext() as t:
+                wrong += not torch.equal(model(**batch).logits, expected)
+                wrong += t is not None and len(t) < len(t.steps)
+        return wrong
+
+    with ThreadPoolExecutor(8) as threads:
+        changing = threads.submit(change)
+        wrong = sum(threads.map(compute, range(7)))
+        done.set()
+        changing.result()
+    assert wrong == 0 and hooks_of(model) == 0
+
+
+def test_other_tasks_see_the_model_as_it_is() -> None:
+    model = random_model()
+    batch = ragged_batch(model.config)
+
+    async def change(entered: asyncio.Event, left: asyncio.Event) -> None:
+        with trace(model) as t:
+            t.switch_off_head(0, 0)
+            entered.set()
+            await left.wait()
+
+    async def compute() -> torch.Tensor:
+        entered, left = asyncio.Event(), asyncio.Event()
+        task = asyncio.create_task(change(entered, left))
+        await entered.wait()
+        output: torch.Tensor = model(**batch)[0]
+        left.set()
+        await task
+        return output
+
+    assert torch.equal(asyncio.run(compute()), model(**batch)[0])

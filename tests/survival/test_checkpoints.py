@@ -36,61 +36,8 @@ def as_bin(folder: Path, zipped: bool = True) -> Path:
     return folder / "pytorch_model.bin"
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MINIBERT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 def test_a_saved_file_has_the_permissions_of_others(folder: Path) -> None:
     assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
-
-
-class TestConverted:
-    """The cache of pytorch_model.bin files."""
-
-    def test_a_replaced_file_of_the_same_size_and_time_is_another(self, folder: Path, cache: Path) -> None:
-        path = as_bin(folder)
-        before, status = BertModel.from_pretrained(folder), path.stat()
-        tensors = torch.load(path)
-        tensors["encoder.layer.0.output.dense.weight"] += 1
-        torch.save(tensors, path)
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
-        after = BertModel.from_pretrained(folder)
-        name = "encoder.layer.0.output.dense.weight"
-        assert torch.equal(after.get_parameter(name), before.get_parameter(name) + 1)
-
-    def test_only_the_user_sees_it(self, folder: Path, cache: Path) -> None:
-        as_bin(folder)
-        BertModel.from_pretrained(folder)
-        assert cache.stat().st_mode & 0o777 == 0o700
-        assert [path.stat().st_mode & 0o777 for path in cache.iterdir()] == [0o600]
-
-    def test_it_does_not_grow_for_ever(self, folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        path = as_bin(folder)
-        size = path.stat().st_size
-        monkeypatch.setattr(tensors, "MAX_CACHE_BYTES", int(2.5 * size))
-        kept = []
-        for number in range(4):
-            os.utime(path, (number, number))  # another file, as far as can be told
-            BertModel.from_pretrained(folder)
-            for known in cache.iterdir():
-                if known not in kept:
-                    kept.append(known)
-                    os.utime(known, (number, number))
-            if number == 2:
-                os.utime(path, (1, 1))
-        assert len(kept) == 4 and sorted(cache.iterdir()) == sorted(kept[2:])
-
-    def test_another_process_may_remove_what_was_just_written(
-        self, folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        weights = BertModel.from_pretrained(folder).state_dict()
-        as_bin(folder)
-        monkeypatch.setattr(tensors, "_tidy_cache", lambda keep: keep.unlink())
-        again = BertModel.from_pretrained(folder).state_dict()
-        assert not list(cache.iterdir()) and all(torch.equal(again[name], weights[name]) for name in weights)
 
 
 PICKLES: dict[str, Any] = {

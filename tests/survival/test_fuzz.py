@@ -192,10 +192,9 @@ CASES: dict[str, tuple[str, str, Change, Callable[[Path], None], int]] = {
 @pytest.mark.parametrize("share", [100, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.usefixtures("one_thread")
-def test_damaged_files(seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, share: int) -> None:
+def test_damaged_files(seeds: Path, tmp_path: Path, case: str, share: int) -> None:
     """20,000 loads in all."""
     seed, name, change, load, count = CASES[case]
-    monkeypatch.setenv("MINIBERT_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "folder"
     shutil.copytree(seeds / ("run" if name in ("state.pt", "log.jsonl") else "model"), folder)
     if name.endswith(".bin"):

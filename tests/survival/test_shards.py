@@ -61,19 +61,30 @@ def test_a_damaged_record_is_no_record(embedder: SentenceEmbedder, tmp_path: Pat
         assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("manifest", [None, b"", b'{"pooling": ["me'])
-def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path, manifest: bytes | None) -> None:
+def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path) -> None:
     """Each shard knows what made it."""
     embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
     encode_corpus(embedder, LINES, tmp_path, shard_size=10)
     before = contents(tmp_path)
     (tmp_path / "shard-000003.npy").unlink()
     (tmp_path / "manifest.json").unlink()
-    if manifest is not None:
-        (tmp_path / "manifest.json").write_bytes(manifest)
     other = SentenceEmbedder.from_pretrained(tiny_model, precision=None, pooling="max")
     with pytest.raises(ValueError, match="shard-000000.npy was made by another model or with other settings"):
         encode_corpus(other, LINES, tmp_path, shard_size=10)
+    (tmp_path / "manifest.json").unlink()
+    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "manifest", [b"", b"{}", b"[]", b"null", b'{"pooling": ["me', b'{"pooling": ["mean"]}', b"\0" * 500, b"\xff\xfe{}"]
+)
+def test_a_damaged_manifest_is_refused(embedder: SentenceEmbedder, tmp_path: Path, manifest: bytes) -> None:
+    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    before = contents(tmp_path)
+    (tmp_path / "manifest.json").write_bytes(manifest)
+    with pytest.raises(ValueError, match=r"manifest\.json .* is damaged: give another folder; or delete it to go on"):
+        encode_corpus(embedder, LINES, tmp_path, shard_size=10)
     (tmp_path / "manifest.json").unlink()
     encode_corpus(embedder, LINES, tmp_path, shard_size=10)
     assert contents(tmp_path) == before

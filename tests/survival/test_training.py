@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,29 @@ def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: 
         for name, weight in weights(tmp_path / "whole").items():
             assert torch.equal(weights(out)[name], weight)
         assert not list(out.glob(".*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+def test_a_signal_before_the_first_save(commands: dict[str, list[str]], kind: str, number: int, tmp_path: Path) -> None:
+    """The step at hand is finished and saved, and going on ends with the weights of a run that was left alone."""
+    arguments = [*commands[kind], "--save-every", "1000"]
+    whole = start([*arguments, "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
+    whole.join()
+    out, log = tmp_path / "out", tmp_path / "log.txt"
+    run = start([*arguments, "--output", str(out)], log)
+    while run.is_alive() and not (out / "log.jsonl").exists():
+        time.sleep(0.001)
+    assert run.pid is not None
+    os.kill(run.pid, number)
+    run.join()
+    assert run.exitcode == 130
+    step = read_state(out / "state.pt")["position"]["step"]
+    assert 0 < step < 40 and f"stopped after step {step}, which is saved. Start again with --resume" in log.read_text()
+    resumed = start([*arguments, "--output", str(out), "--resume"], log)
+    resumed.join()
+    assert losses(out) == losses(tmp_path / "whole")
+    assert all(torch.equal(weights(out)[name], weight) for name, weight in weights(tmp_path / "whole").items())
 
 
 @pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])

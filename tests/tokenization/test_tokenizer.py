@@ -12,6 +12,7 @@ import sys
 import threading
 import unicodedata
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -473,6 +474,35 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
 
 
 # --- memory, threads, pickles
+
+
+def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> None:
+    """No two tokens get one id, and readers see the vocabulary before or after."""
+    words = [[f"w{thread}x{number}" for number in range(30)] for thread in range(4)]
+    before, switch = len(tokenizer), sys.getswitchinterval()
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            assert tokenizer.decode([I, UNK], skip_special_tokens=True) == "i"
+            tokenizer("i love w1x1")
+
+    def add(own: list[str]) -> None:
+        for word in own:
+            tokenizer.add_tokens(word)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            readers = [threads.submit(read) for _ in range(4)]
+            list(threads.map(add, words))
+            done.set()
+            for reader in readers:
+                reader.result()
+    finally:
+        sys.setswitchinterval(switch)
+    ids = tokenizer.convert_tokens_to_ids([word for own in words for word in own])
+    assert sorted(ids) == list(range(before, before + 120))
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,6 @@ def test_masked_words_are_predicted_as_the_cards_say() -> None:
         ("minibert-ko", "held-back reviews", [review for review in reviews if texts.is_held_back(review)]),
     ):
         model, tokenizer = load(name)
-        found = measures.masked_words(model, tokenizer, encode_documents(documents, tokenizer))
+        found = measures.masked_words(model, tokenizer, list(encode_documents(documents, tokenizer)))
         assert found["accuracy"] == pytest.approx(card_score(name, f"{label}, masked words"), abs=0.002)
         assert found["most_frequent"] == pytest.approx(card_score(name, f"{label}, the most frequent piece"), abs=0.002)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from recipe.mixtures import Mixture, Portions
 
 from minibert import BertTokenizer
 from minibert.losses import IGNORED
-from minibert.training.corpora import Mixture, Portions, TokenCache
+from minibert.training.corpora import TokenCache
 from minibert.training.data import Examples, pack
 from minibert.training.pretraining import PretrainingData, encode_documents
 
@@ -30,7 +31,7 @@ def as_lists(documents: object) -> list[list[list[int]]]:
 def test_a_cache_holds_what_the_tokenizer_gives(tokenizer: BertTokenizer, tmp_path: Path) -> None:
     TokenCache.write(iter(DOCUMENTS), tokenizer, tmp_path / "cache")
     cache = TokenCache(tmp_path / "cache")
-    wanted = as_lists(encode_documents(DOCUMENTS, tokenizer))
+    wanted = as_lists(list(encode_documents(DOCUMENTS, tokenizer)))
     assert len(cache) == len(wanted) == 4  # the document without a token is left out
     assert as_lists(cache) == wanted
     assert as_lists(cache[1:3]) == wanted[1:3]
@@ -41,9 +42,8 @@ def test_a_cache_holds_what_the_tokenizer_gives(tokenizer: BertTokenizer, tmp_pa
 def test_documents_of_many_chunks_stay_apart(
     tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minibert.training.corpora._CHUNK", 2)
     cache = TokenCache.write(DOCUMENTS * 5, tokenizer, tmp_path / "cache")
-    assert as_lists(cache) == as_lists(encode_documents(DOCUMENTS * 5, tokenizer))
+    assert as_lists(cache) == as_lists(list(encode_documents(DOCUMENTS * 5, tokenizer)))
 
 
 def test_a_cache_that_was_interrupted_is_refused(tokenizer: BertTokenizer, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_portion_may_be_more_than_the_corpus() -> None:
 
 
 def test_an_epoch_of_pretraining_reads_its_portion(tokenizer: BertTokenizer) -> None:
-    documents = encode_documents([["cat " * 8] * 2, ["dog " * 8] * 2, ["ran " * 8] * 2], tokenizer)
+    documents = list(encode_documents([["cat " * 8] * 2, ["dog " * 8] * 2, ["ran " * 8] * 2], tokenizer))
     lengths = np.array([16, 16, 16])
     data = PretrainingData(
         documents, tokenizer, next_sentence=False, mask_probability=0.5, portions=Portions(lengths, 16)
@@ -94,7 +94,7 @@ def test_an_epoch_of_pretraining_reads_its_portion(tokenizer: BertTokenizer) -> 
 
 
 def test_an_epoch_within_one_long_document_still_makes_pairs(tokenizer: BertTokenizer) -> None:
-    documents = encode_documents([["cat cat"] * 40, ["dog dog"] * 2, ["ran ran"] * 2], tokenizer)
+    documents = list(encode_documents([["cat cat"] * 40, ["dog dog"] * 2, ["ran ran"] * 2], tokenizer))
     portions = Portions(np.array([80, 4, 4]), 8)
     few = [number for number in range(11) if len(portions(number)) < 2]
     assert len(few) > 5

@@ -11,10 +11,11 @@ import torch
 import torch.nn.functional as F
 from conftest import tiny_config
 from recipe.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher, sentence_loss
+from recipe.mixtures import Mixture
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer
 from minibert.losses import IGNORED
-from minibert.training.corpora import Mixture, TokenCache
+from minibert.training.corpora import TokenCache
 from minibert.training.data import Examples, pack
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions

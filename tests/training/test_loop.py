@@ -278,11 +278,9 @@ def test_another_run_is_not_resumed(changes: dict[str, Any], message: str, tmp_p
         run(BertForSequenceClassification(tiny_config()), tmp_path, options, resume=True)
 
 
-def test_other_data_are_not_resumed(tmp_path: Path) -> None:
+def test_other_labels_are_not_resumed(tmp_path: Path) -> None:
     trained(tmp_path)
     model = BertForSequenceClassification(tiny_config())
-    with pytest.raises(ValueError, match=r"run with examples \[100, \d+\], not \[50, \d+\]"):
-        Trainer(model, Examples(classification_examples(50)), losses_of, tmp_path, OPTIONS, resume=True)
     model = BertForSequenceClassification(tiny_config(id2label={0: "odd", 1: "even"}))
     with pytest.raises(ValueError, match="run with labels .'LABEL_0', 'LABEL_1'., not .'odd', 'even'."):
         trainer_of(model, tmp_path, OPTIONS, resume=True)
@@ -329,3 +327,23 @@ def test_bf16_computes_with_fewer_digits(tmp_path: Path) -> None:
     exact, rounded = trained(tmp_path / "exact"), trained(tmp_path / "rounded", bf16=True)
     assert_same_weights(exact, rounded, tolerance=0.05)
     assert any(not torch.equal(exact[name], rounded[name]) for name in exact)
+
+
+def test_a_run_is_not_resumed_with_other_data(tmp_path: Path) -> None:
+    model = BertForSequenceClassification(tiny_config())
+    trainer_of(model, tmp_path, replace(OPTIONS, steps=2)).run()
+    examples = classification_examples()
+    flipped = [{**example, "labels": 1 - example["labels"]} for example in examples]
+    for other in (flipped, examples[::-1], examples[:50]):
+        resume = {"folder": tmp_path, "options": replace(OPTIONS, steps=4)}
+        with pytest.raises(ValueError, match=r"other examples or labels: .* or pass --resume-with-other-data"):
+            Trainer(model, Examples(other), losses_of, **resume, resume=True)
+    Trainer(model, Examples(flipped), losses_of, **resume, resume="with other data").run()
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_run_is_not_resumed_with_another_model(tmp_path: Path) -> None:
+    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=2)).run()
+    other = BertForSequenceClassification(tiny_config(intermediate_size=40))
+    with pytest.raises(ValueError, match=r"of a run with intermediate_size \d+, not 40: resume with the same"):
+        trainer_of(other, tmp_path, replace(OPTIONS, steps=4), resume=True)

@@ -155,7 +155,7 @@ def test_texts_without_pairs_are_the_documents_in_order() -> None:
 )
 def test_what_cannot_be_trained_on(options: dict[str, Any], message: str, tokenizer: BertTokenizer) -> None:
     with pytest.raises(ValueError, match=message):
-        PretrainingData(encode_documents([["cat sat"], ["dog sat"]], tokenizer), tokenizer, **options)
+        PretrainingData(list(encode_documents([["cat sat"], ["dog sat"]], tokenizer)), tokenizer, **options)
 
 
 @settings(deadline=None, max_examples=50)
@@ -172,7 +172,7 @@ def test_any_corpus_makes_valid_pairs(corpus: list[list[list[int]]], most: int) 
 
 def pretraining_data(tokenizer: BertTokenizer, **options: Any) -> PretrainingData:
     documents = [["cat sat word1", "dog sat word2 word3", "unbelievable cat"] * 5, ["word4 word5", "word6 word7"] * 5]
-    return PretrainingData(encode_documents(documents, tokenizer), tokenizer, max_length=24, **options)
+    return PretrainingData(list(encode_documents(documents, tokenizer)), tokenizer, max_length=24, **options)
 
 
 def test_epochs_differ_and_can_be_made_again(tokenizer: BertTokenizer) -> None:
@@ -212,7 +212,7 @@ def test_losses_are_those_of_the_model(next_sentence: bool, tokenizer: BertToken
 def test_documents_are_separated_by_empty_lines(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\none\ntwo\n\n \nthree\n", encoding="utf-8")
     (tmp_path / "b.txt").write_text("four", encoding="utf-8")
-    documents = read_documents([tmp_path / "a.txt", tmp_path / "b.txt"])
+    documents = list(read_documents([tmp_path / "a.txt", tmp_path / "b.txt"]))
     assert documents == [["one", "two"], ["three"], ["four"]]
 
 
@@ -220,9 +220,9 @@ def test_corpus_that_is_empty_or_not_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n\n")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     with pytest.raises(ValueError, match="The corpus holds no text: one sentence a line"):
-        read_documents([tmp_path / "empty.txt"])
+        list(read_documents([tmp_path / "empty.txt"]))
     with pytest.raises(ValueError, match=r"latin\.txt is not UTF-8 in line \d+; convert it"):
-        read_documents([tmp_path / "latin.txt"])
+        list(read_documents([tmp_path / "latin.txt"]))
 
 
 def test_the_command_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from minibert.auto import load_whole
-from minibert.checkpoints.source import Source
+from minibert.checkpoints.source import Source, packaged
 from minibert.files import check_target, replacing
 from minibert.heads import BertForMaskedLM, BertForPreTraining
 from minibert.progress import SILENT, Progress
@@ -37,7 +37,7 @@ TOP_WORDS = 5
 # Numbers that only "one head" shows, such as queries. With more of them a photograph does without, and a live page,
 # whose weights take most of its room, holds no numbers at all and computes them when it is opened.
 MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
-_PARTS = Path(__file__).parent
+_PARTS = packaged("study/page")
 _SCRIPTS = ("inflate", "wordpiece", "tools", "data", "look", "sections", "attention", "head", "compare", "tour", "main")
 _WORKER = ("inflate", "bert", "worker")
 _DETAILS = re.compile(

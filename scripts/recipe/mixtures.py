@@ -1,0 +1,71 @@
+"""Several corpora in one run of pre-training, each with its share.
+
+Portions     an epoch of a pre-training run is so many tokens of a corpus, not all of it
+Mixture      the examples of several datasets, each epoch new ones of each
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from minibert.losses import IGNORED
+from minibert.training.data import Dataset, Example
+
+
+class Portions:
+    """Which documents an epoch takes, where it does not take all of them.
+
+    The documents stand in a random order, after the last one in another, and so on without end; each epoch takes up
+    where the one before ended. Every document is read before any is read again.
+
+    Args:
+        lengths: tokens of each document, or what else is to be counted.
+        size: tokens of an epoch.
+        seed: of the order.
+    """
+
+    def __init__(self, lengths: npt.NDArray[np.int64], size: int, seed: int = 0) -> None:
+        self.lengths, self.size, self.seed = lengths, size, seed
+        self.total = int(lengths.sum())
+
+    def __call__(self, epoch: int) -> list[int]:
+        """The numbers of the documents of an epoch."""
+        numbers: list[int] = []
+        begin, end = epoch * self.size, (epoch + 1) * self.size
+        for round_ in range(begin // self.total, (end - 1) // self.total + 1):
+            order = np.random.default_rng([self.seed, round_]).permutation(len(self.lengths))
+            starts = round_ * self.total + np.cumsum(self.lengths[order]) - self.lengths[order]
+            first, last = np.searchsorted(starts, [begin, end])
+            numbers += order[first:last].tolist()
+        return numbers
+
+
+class Mixture:
+    """The examples of several datasets in one, with the labels of all of them.
+
+    An example has `IGNORED` for what its own dataset does not ask.
+
+    Args:
+        datasets: in an epoch every one gives the examples of its own epoch of the same number.
+        token_labels: names of labels for each token.
+        labels: names of labels for each example.
+    """
+
+    def __init__(self, datasets: Sequence[Dataset], token_labels: Sequence[str], labels: Sequence[str]) -> None:
+        self.datasets, self.token_labels, self.labels = datasets, token_labels, labels
+
+    def epoch(self, number: int) -> Sequence[Example]:
+        """The examples of one epoch."""
+        return [self._complete(example) for dataset in self.datasets for example in dataset.epoch(number)]
+
+    def _complete(self, example: Example) -> Example:
+        ids = example["input_ids"]
+        complete: Example = {"input_ids": ids, "token_type_ids": example.get("token_type_ids", np.zeros_like(ids))}
+        for name in self.token_labels:
+            complete[name] = example.get(name, np.full_like(ids, IGNORED))
+        for name in self.labels:
+            complete[name] = example.get(name, IGNORED)
+        return complete
