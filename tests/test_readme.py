@@ -29,6 +29,22 @@ def test_the_example_prints_what_it_says(readme: Path) -> None:
     assert run.stdout == found[2] and not run.stderr
 
 
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
+def test_the_example_goes_on(readme: Path, tmp_path: Path) -> None:
+    """The later snippet runs after the first one, with no name undefined."""
+    pytest.importorskip("matplotlib", reason="needs matplotlib: extra [plot]")
+    text = readme.read_text(encoding="utf-8")
+    first, later = (
+        re.search(rf"<!-- {name} -->\n```python\n(.*?)```", text, re.DOTALL)
+        for name in ("example", "example that goes on")
+    )
+    assert first and later
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "MPLBACKEND": "agg"}
+    command = [sys.executable, "-c", first[1] + later[1]]
+    subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert (tmp_path / "heads.png").stat().st_size > 1000
+
+
 def test_the_commands_print_what_it_says(tmp_path: Path) -> None:
     """Words and their order; another processor may round the last digit of a number otherwise.
 
