@@ -106,13 +106,14 @@ class PackedLayout:
 
     Args:
         lengths: tokens of each sequence, in order; each at least 1.
+        tail: rows behind the last sequence that belong to none: nothing looks at them, and their context is 0.
 
     Raises:
         ValueError: a length below 1.
     """
 
-    def __init__(self, lengths: Sequence[int]) -> None:
-        self.lengths = list(lengths)
+    def __init__(self, lengths: Sequence[int], tail: int = 0) -> None:
+        self.lengths, self.tail = list(lengths), tail
         if any(length < 1 for length in self.lengths):
             raise ValueError(f"PackedLayout lengths should be 1 or more, not {min(self.lengths)}.")
         self.mask: Tensor | None = None
@@ -128,14 +129,14 @@ class PackedLayout:
 
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (tokens,), as many as the lengths add up to."""
-        if tuple(tokens) != (sum(self.lengths),):
+        if tuple(tokens) != (sum(self.lengths) + self.tail,):
             raise ValueError(f"PackedLayout lengths add up to {sum(self.lengths)}, but there are {_counted(tokens)}.")
 
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """One block for each run of equally long sequences, (run, heads, length, head_size)."""
         sizes = [length * count for length, count in self.runs]
         shapes = [(count, length, *query.shape[1:]) for length, count in self.runs]
-        parts = [torch.split(x, sizes) for x in (query, key, value)]
+        parts = [torch.split(x, [*sizes, self.tail])[:-1] for x in (query, key, value)]
         return [
             (q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2))
             for q, k, v, shape in zip(*parts, shapes, strict=True)
@@ -143,7 +144,8 @@ class PackedLayout:
 
     def join(self, contexts: list[Tensor]) -> Tensor:
         """(run, heads, length, head_size) each to (tokens, hidden)."""
-        return torch.cat([context.transpose(1, 2).flatten(-2).flatten(0, 1) for context in contexts])
+        rows = [context.transpose(1, 2).flatten(-2).flatten(0, 1) for context in contexts]
+        return torch.cat([*rows, rows[0].new_zeros(self.tail, rows[0].shape[1])] if self.tail else rows)
 
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """(tokens, hidden) to (batch, hidden)."""

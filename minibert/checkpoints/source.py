@@ -43,7 +43,7 @@ def _unpacked(name: str) -> Path:
 
 
 BUNDLED_MODELS = packaged("models")
-_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB_NAME = re.compile(r"(?=.{1,96}$)[\w.-]+(/[\w.-]+)?")  # of at most 96 characters
 SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token")
 
 
@@ -90,13 +90,13 @@ class Source:
             "local_files_only": local_files_only,
             "token": token,
         }
-        for folder in (Path(self.name).expanduser(), BUNDLED_MODELS / self.name):
-            if self.name and folder.is_dir():
-                self.folder = folder
+        for folder in (os.path.expanduser(self.name), os.path.join(BUNDLED_MODELS, self.name)):
+            if self.name and os.path.isdir(folder):  # False, too, for what can be no name, such as a very long one
+                self.folder = Path(folder)
                 return
         if not _HUB_NAME.fullmatch(self.name) or self.name.startswith("."):
-            kind = "a file; pass the folder that holds it" if Path(self.name).is_file() else "not a folder"
-            raise FileNotFoundError(f"Checkpoint {self.name!r} is {kind}, and it cannot be a Hub id.")
+            kind = "a file; pass the folder that holds it" if os.path.isfile(self.name) else "not a folder"
+            raise FileNotFoundError(f"Checkpoint {self.name!r:.100} is {kind}, and it cannot be a Hub id.")
 
     @classmethod
     def of(cls, name: str | os.PathLike[str] | Source, **options: Any) -> Source:

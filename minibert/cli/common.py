@@ -79,6 +79,8 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
     if options.texts and options.file:
         raise UsageError("give texts or --file, not both.")
     if options.texts:
+        if any("\udc80" <= letter <= "\udcff" for text in options.texts for letter in text):
+            raise UsageError("the text was not read as UTF-8: set LC_ALL=C.UTF-8, or PYTHONUTF8=1, and try again.")
         if not any(map(str.strip, options.texts)):
             raise UsageError("the text is empty: write one between the quotation marks.")
         return list(options.texts)

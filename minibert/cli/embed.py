@@ -141,7 +141,7 @@ def write_in_processes(options: argparse.Namespace, processes: int) -> Written:
     """Writes all shards by processes that share the threads; when one of them fails the others end, too.
 
     Raises:
-        RuntimeError: one has ended before its time. What another one raised is raised here as it is.
+        ChildProcessError: one has ended before its time. What another one raised is raised here as it is.
     """
     from torch.multiprocessing.spawn import ProcessException, start_processes
 
@@ -157,7 +157,7 @@ def write_in_processes(options: argparse.Namespace, processes: int) -> Written:
             if isinstance(result := results.get(), Exception):
                 raise result from None
         advice = "the finished shards are complete: run the same again to go on."
-        raise RuntimeError(f"One of the {processes} processes has ended ({error}); {advice}") from None
+        raise ChildProcessError(f"One of the {processes} processes has ended ({error}); {advice}") from None
     parts: list[Written] = [results.get() for _ in range(processes)]
     total = type(parts[0].done)(*map(sum, zip(*(vars(part.done).values() for part in parts), strict=True)))
     return parts[0]._replace(done=total)

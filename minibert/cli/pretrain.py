@@ -128,7 +128,10 @@ def _start(options: argparse.Namespace) -> tuple[BertForMaskedLM | BertForPreTra
         if len(tokenizer) > model.config.vocab_size:
             raise ValueError(f"{options.model} has {model.config.vocab_size} words, its tokenizer {len(tokenizer)}.")
         return model, tokenizer
-    config = BertConfig(**read_json(options.config))
+    try:
+        config = BertConfig(**read_json(options.config))
+    except TypeError as error:  # a name that no config has
+        raise ValueError(f"{options.config}: {error}") from None
     vocabulary = options.vocab
     if vocabulary is None:
         _learn_vocabulary(options, options.vocab_size or config.vocab_size)

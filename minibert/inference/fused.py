@@ -106,7 +106,16 @@ class FusedEncoder(BertEncoder):
         return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
 
     def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: Any) -> BertModelOutput:
-        """As `forward`, for a batch that is left whole."""
+        """As `forward`, for a batch that is left whole; packed rows are rounded up, see `rounded_rows`."""
+        rows = len(hidden_states)
+        if (
+            isinstance(layout, PackedLayout)
+            and hidden_states.device.type == "cpu"
+            and (more := rounded_rows(rows) - rows)
+        ):
+            padded = F.pad(hidden_states, (0, 0, 0, more))
+            output = self._run(padded, PackedLayout(layout.lengths, tail=more), attend, *options)
+            return tree_map(lambda states: states[:rows], output)  # type: ignore[no-any-return]
         quickest = self._attention(hidden_states, layout) if attend is sdpa_attention else attend
         with torch.autocast(hidden_states.device.type, enabled=False):  # kernels take the type they were made for
             output = super().forward(hidden_states, layout, quickest, *options)
@@ -160,6 +169,15 @@ class FusedEncoder(BertEncoder):
         kinds = [type(kernel).__name__ for kernel in self._kernels()]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
         return f"precision={self.precision!r}, {counts}"
+
+
+def rounded_rows(rows: int) -> int:
+    """The rows that so many are filled up to: eight steps an octave.
+
+    oneDNN compiles a product for each number of rows that it meets and keeps it for good, up to a megabyte each.
+    """
+    step = 1 << max(0, rows.bit_length() - 4)
+    return -(-rows // step) * step
 
 
 def _plain_encoder(weights: dict[str, Tensor], layers: int, config: BertConfig) -> BertEncoder:

@@ -215,7 +215,7 @@ def processor_features() -> frozenset[str]:
     """What the system says of this processor, such as `GenuineIntel` and `avx512_bf16`; empty if it says nothing."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        return frozenset(cpuinfo.read_text().split())
+        return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
     known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 and later
     return frozenset([*str(known.get("cpu_name", "")).split(), *(name for name, has in known.items() if has is True)])
 

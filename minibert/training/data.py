@@ -81,7 +81,8 @@ def _not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
 def _json_row(line: str, place: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except ValueError as error:  # a JSONDecodeError, or a number of more than 4,300 digits
+        json.dumps(row, ensure_ascii=False).encode()  # fails for half a character, which JSON can write as "\\ud83d"
+    except (ValueError, RecursionError) as error:  # a JSONDecodeError, or a number of more than 4,300 digits
         raise ValueError(f"{place} is not JSON ({error}).") from None
     if not isinstance(row, dict):
         raise ValueError(f"{place} should be a JSON object.")

@@ -140,7 +140,7 @@ class Trainer:
         """Trains to the end, or until it stops getting better; returns the last scores (none without `evaluate`).
 
         Raises:
-            RuntimeError: another process of the run has ended; the message says where to go on from.
+            ConnectionError: another process of the run has ended; the message says where to go on from.
             ValueError: the loss is no longer a number.
             OSError: the state or the log cannot be written.
             KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the step at hand, which is saved; a second
@@ -161,7 +161,7 @@ class Trainer:
             except RuntimeError as error:
                 if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
                     message = f"Process {self.processes.rank}: another process of this run has ended."
-                    raise RuntimeError(f"{message} {self._resume_hint()}") from error
+                    raise ConnectionError(f"{message} {self._resume_hint()}") from error
                 raise
             if self._saved_step < self.step:
                 self._save()
