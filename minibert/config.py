@@ -172,10 +172,9 @@ class BertConfig(ConfigProtocol):
         rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size + self.num_labels
         layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)
         self._limit("num_hidden_layers", self.num_hidden_layers)
-        sizes = {f.name: getattr(self, f.name) / f.default for f in fields(self) if f.name in _SIZES and f.default}
-        largest = max({**sizes, "num_labels": self.num_labels / 2}.items(), key=lambda size: size[1])[0]
-        asks = f" for {largest} {getattr(self, largest):,}"
-        self._limit("parameters", self.hidden_size * (rows + layers), asks)
+        usual = {"num_labels": 2, **{name: getattr(type(self), name) for name in _SIZES}}
+        largest = max(usual, key=lambda name: getattr(self, name) / usual[name])
+        self._limit("parameters", self.hidden_size * (rows + layers), f" for {largest} {getattr(self, largest):,}")
 
     def _limit(self, name: str, value: Any, why: str = "") -> None:
         if isinstance(value, int) and value > self._limits[name]:

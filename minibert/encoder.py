@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -21,15 +22,10 @@ def gelu_new(x: Tensor) -> Tensor:
     return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
 
 
-def gelu_pytorch_tanh(x: Tensor) -> Tensor:
-    """The same formula by PyTorch's own kernel."""
-    return F.gelu(x, approximate="tanh")
-
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": gelu_new,
-    "gelu_pytorch_tanh": gelu_pytorch_tanh,
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),  # the same formula by PyTorch's own kernel
     "relu": F.relu,
     "silu": F.silu,
     "swish": F.silu,

@@ -12,7 +12,7 @@ hidden_size = heads x head_size; `intermediate` = intermediate_size; `vocab` = v
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -110,7 +110,10 @@ class BertModel(PreTrainedModel):
         refuse_arguments(self, unused)
         keep_states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         keep_maps = self.config.output_attentions if output_attentions is None else output_attentions
-        layout = _layout_of(self.config, input_ids, inputs_embeds, attention_mask, layout, keep_maps)
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
+        tokens = inputs_embeds if input_ids is None else input_ids
+        layout = _layout_of(self.config, tokens, input_ids is None, attention_mask, layout, keep_maps)
         if isinstance(layout, PackedLayout) and position_ids is None:
             position_ids = layout.position_ids(self.device)
 
@@ -126,33 +129,20 @@ class BertModel(PreTrainedModel):
 
 
 def _layout_of(
-    config: BertConfig,
-    input_ids: Tensor | None,
-    inputs_embeds: Tensor | None,
-    attention_mask: Tensor | None,
-    layout: Layout | None,
-    keep_maps: bool,
+    config: BertConfig, tokens: Any, is_embedded: bool, mask: Tensor | None, layout: Layout | None, keep_maps: bool
 ) -> Layout:
-    """The layout of a batch, which has been checked: `BertModel.forward` names what it refuses."""
-    if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
-    if layout is not None and attention_mask is not None:
+    """The layout of a batch, which has been checked: `BertModel.forward` says what it raises."""
+    if layout is not None and mask is not None:
         raise ValueError("BertModel takes attention_mask or layout, not both: a layout says where sequences end.")
-    name, tokens = ("input_ids", input_ids) if inputs_embeds is None else ("inputs_embeds", inputs_embeds)
-    kind = "whole numbers (torch.long)" if inputs_embeds is None else "floating-point numbers"
     if not isinstance(tokens, Tensor):
-        raise ValueError(f"{name} should be a tensor of {kind}, not {type(tokens).__name__}.")
-    if inputs_embeds is not None and not (tokens.is_floating_point() and tokens.shape[-1:] == (config.hidden_size,)):
-        raise ValueError(
-            f"inputs_embeds should be {kind} of shape (batch, seq, {config.hidden_size}), not {tokens.dtype} of shape "
-            f"{tuple(tokens.shape)}."
-        )
-    layout = PaddedLayout(attention_mask) if layout is None else layout
+        raise ValueError(f"input_ids should be a tensor of whole numbers (torch.long), not {type(tokens).__name__}.")
+    if is_embedded and not (tokens.is_floating_point() and tokens.shape[-1:] == (config.hidden_size,)):
+        kind = f"{tokens.dtype} of shape {tuple(tokens.shape)}"
+        raise ValueError(f"inputs_embeds should be floats of shape (batch, seq, {config.hidden_size}), not {kind}.")
+    layout = PaddedLayout(mask) if layout is None else layout
     if isinstance(layout, PackedLayout) and keep_maps:
         raise ValueError("output_attentions needs a padded batch: packed sequences have maps of different sizes.")
-    if layout.mask is not None and layout.mask.shape[1] not in (1, config.num_attention_heads):
-        raise ValueError(
-            f"attention_mask is for {layout.mask.shape[1]} heads, but the model has {config.num_attention_heads}."
-        )
-    layout.check(tokens.shape if inputs_embeds is None else tokens.shape[:-1])
+    if layout.mask is not None and layout.mask.shape[1] not in (1, heads := config.num_attention_heads):
+        raise ValueError(f"attention_mask is for {layout.mask.shape[1]} heads, but the model has {heads}.")
+    layout.check(tokens.shape[:-1] if is_embedded else tokens.shape)
     return layout

@@ -3,9 +3,9 @@
 Nothing in the model knows about this package; everything here looks at it from outside.
 """
 
-from minibert import lazy
+import minibert
 
-__getattr__, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = minibert.lazy(
     __name__,
     {
         "analyses": "rollout logit_lens per_head_output attention_patterns head_importance integrated_gradients "

@@ -90,11 +90,6 @@ class TestReplacing:
             temporary.write_text("{}")
         assert path.stat().st_mode & 0o777 == mode
 
-    def test_a_new_file_can_be_private(self, tmp_path: Path) -> None:
-        with replacing(tmp_path / "secret", mode=0o600):
-            pass
-        assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
-
     def test_the_umask_is_left_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """It belongs to the whole process: a thread that made a file meanwhile would make it for everybody."""
         monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask was touched"))
