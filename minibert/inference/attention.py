@@ -34,17 +34,17 @@ def packed_attention(
     contexts, start = [], 0
     for length, count in layout.runs:
         end = start + length * count
-        most = -(-length // KEYS_AT_ONCE) * KEYS_AT_ONCE
-        if end + most - length > len(key):
-            most = length
-        mask = None if most == length else (torch.arange(most) < length)[None, None, None]
+        padded_length = -(-length // KEYS_AT_ONCE) * KEYS_AT_ONCE
+        if end + padded_length - length > len(key):
+            padded_length = length
+        mask = None if padded_length == length else (torch.arange(padded_length) < length)[None, None, None]
         q, k, v = (
             x.as_strided(
                 (count, x.shape[1], size, x.shape[2]),
                 (length * x.stride(0), x.stride(1), x.stride(0), x.stride(2)),
                 x.storage_offset() + start * x.stride(0),
             )
-            for x, size in ((query, length), (key, most), (value, most))
+            for x, size in ((query, length), (key, padded_length), (value, padded_length))
         )
         contexts.append(F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout))
         start = end
