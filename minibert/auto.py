@@ -45,7 +45,7 @@ _CLASSIFIERS: tuple[type[PreTrainedModel], ...] = (
 )
 
 
-def load_whole(name: str | PathLike[str] | Source, **options: Any) -> tuple[PreTrainedModel, BertTokenizer]:
+def load_with_heads(name: str | PathLike[str] | Source, **options: Any) -> tuple[PreTrainedModel, BertTokenizer]:
     """A checkpoint with every head that its tensors belong to, and its tokenizer.
 
     A pooler that the checkpoint does not bring is left out where the class allows it, rather than drawn at random.
@@ -60,14 +60,14 @@ def load_whole(name: str | PathLike[str] | Source, **options: Any) -> tuple[PreT
     """
     source, options = split_source(name, options)
     tensors = read_tensors(source)
-    model_class = whole_class(tensors, read_json(source.require("config.json")).get("architectures"))
+    model_class = class_for_tensors(tensors, read_json(source.require("config.json")).get("architectures"))
     if model_class is BertModel:
         options["add_pooling_layer"] = has_pooler(tensors)
     model = model_class.from_pretrained(source, state_dict=tensors, **options)
     return model, BertTokenizer.from_pretrained(source)
 
 
-def whole_class(names: Iterable[str], architectures: Any = None) -> type[PreTrainedModel]:
+def class_for_tensors(names: Iterable[str], architectures: Any = None) -> type[PreTrainedModel]:
     """The class that has a place for all tensors of these names, such as `BertForPreTraining`.
 
     Args:

@@ -17,7 +17,7 @@ from minibert.compatibility.config import (
     labels_of,
     refuse_unsupported,
 )
-from minibert.compatibility.loading import settle
+from minibert.compatibility.loading import drop_ignored_keywords
 from minibert.files import read_json, write_json
 
 _SIZES = (
@@ -204,7 +204,7 @@ class BertConfig(ConfigProtocol):
             FileNotFoundError: no such checkpoint, or it holds no config.json.
             ValueError: config.json is not that of a BERT minibert covers.
         """
-        options = settle("BertConfig.from_pretrained", options)
+        options = drop_ignored_keywords("BertConfig.from_pretrained", options)
         subfolder = options.pop("subfolder", "")
         source, overrides = split_source(pretrained_model_name_or_path, options)
         path = source.inside(subfolder).require("config.json")

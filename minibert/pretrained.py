@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import BACKBONE, model_name, read_tensors, write_tensors
-from minibert.compatibility.loading import SAVING, one_device, settle
+from minibert.compatibility.loading import SAVING, drop_ignored_keywords, one_device
 from minibert.compatibility.model import ModelProtocol
 from minibert.config import BertConfig
 from minibert.files import naming
@@ -174,7 +174,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             TypeError: an option that is neither known nor a config field.
         """
         dtype = options.pop("torch_dtype", dtype)
-        options = settle(f"{cls.__name__}.from_pretrained", options)
+        options = drop_ignored_keywords(f"{cls.__name__}.from_pretrained", options)
         device = one_device(device_map) if device is None else device
         source: Source | None = None
         if pretrained_model_name_or_path is not None:
@@ -232,7 +232,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             OSError: the files cannot be written.
         """
         function = f"{type(self).__name__}.save_pretrained"
-        if unknown := settle(function, options, SAVING):
+        if unknown := drop_ignored_keywords(function, options, SAVING):
             raise TypeError(f"{function} has no option {min(unknown)!r}.")
         if not safe_serialization:
             raise ValueError(f"{function} writes safetensors only: pickles can run code when they are read.")

@@ -12,7 +12,7 @@ from conftest import HEADS, tiny_config
 
 import minibert
 from minibert import BertConfig, BertModel, SentenceEmbedder
-from minibert.auto import load_whole
+from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
 from minibert.study.page.build import write_page
 
@@ -21,7 +21,7 @@ from minibert.study.page.build import write_page
 def test_the_class_follows_the_tensors(name: str, tmp_path: Path) -> None:
     getattr(minibert, name)(tiny_config()).save_pretrained(tmp_path)
     minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).save_pretrained(tmp_path)
-    model, tokenizer = load_whole(tmp_path)
+    model, tokenizer = load_with_heads(tmp_path)
     assert type(model).__name__ == name and tokenizer.tokenize("a") == ["a"]
     assert model.load_report is not None
     assert not (model.load_report.missing or model.load_report.left_out or model.load_report.unexpected)
@@ -38,7 +38,7 @@ def test_auto_classes_make_new_models(name: str) -> None:
 def test_no_pooler_is_drawn_for_a_checkpoint_without_one(tmp_path: Path) -> None:
     BertModel(tiny_config(), add_pooling_layer=False).save_pretrained(tmp_path)
     minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(tmp_path)
-    model, _ = load_whole(tmp_path)
+    model, _ = load_with_heads(tmp_path)
     assert model.base_model.pooler is None
 
 

@@ -21,10 +21,10 @@ def run(options: argparse.Namespace) -> None:
     if not options.folder:
         raise UsageError("the folder to write has no name.")
     source = source_of(options)
-    from minibert.auto import load_whole
+    from minibert.auto import load_with_heads
 
     # the class that has a place for every tensor, whatever the config calls it, so that the head comes along
-    model, tokenizer = load_whole(source, dtype=options.dtype)
+    model, tokenizer = load_with_heads(source, dtype=options.dtype)
     name, report = type(model).__name__, model.load_report
     assert report is not None
     if report.missing:

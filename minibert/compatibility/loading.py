@@ -47,7 +47,9 @@ SAVING = {
 """As `WITHOUT_EFFECT`, for saving."""
 
 
-def settle(function: str, options: dict[str, Any], without_effect: dict[str, str] = WITHOUT_EFFECT) -> dict[str, Any]:
+def drop_ignored_keywords(
+    function: str, options: dict[str, Any], without_effect: dict[str, str] = WITHOUT_EFFECT
+) -> dict[str, Any]:
     """The options that are left when those without effect are taken out.
 
     Raises:

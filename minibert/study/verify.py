@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minibert.auto import has_pooler, whole_class
+from minibert.auto import class_for_tensors, has_pooler
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
@@ -132,7 +132,7 @@ def verify(
     progress.add()
     source = Source.of(name, **source_options)
     config, names = BertConfig.from_pretrained(source), read_tensors(source).keys()
-    whole = whole_class(names, config.extra.get("architectures"))
+    whole = class_for_tensors(names, config.extra.get("architectures"))
     result = Verification(str(source), f"transformers {reference.__version__}", whole.__name__)
     pairs = list(texts), list(texts)[::-1]
     tokenizer = BertTokenizer.from_pretrained(source)

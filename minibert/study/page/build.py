@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minibert.auto import load_whole
+from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source, packaged
 from minibert.files import check_target, replacing
 from minibert.heads import BertForMaskedLM, BertForPreTraining
@@ -49,7 +49,7 @@ _LEFT_OUT = re.compile(r"mlm\..*|.*\.masked_scores")  # the words of the vocabul
 
 def load(name: str | os.PathLike[str] | Source, **source_options: Any) -> tuple[Any, Any]:
     """A model with the heads that the page shows, those of pre-training, and its tokenizer."""
-    model, tokenizer = load_whole(Source.of(name, **source_options), attn_implementation="eager")
+    model, tokenizer = load_with_heads(Source.of(name, **source_options), attn_implementation="eager")
     return (model if isinstance(model, BertForPreTraining | BertForMaskedLM) else model.base_model), tokenizer
 
 
