@@ -173,6 +173,7 @@ function buildAttention() {
   $("off-head").onclick = () => ask({ off: toggled(state.off, at()) });
   $("off-layer").onclick = () => ask({ off: toggled(state.off, [state.layer]) });
   $("all-on").onclick = () => ask({ off: [] });
+  $("off-undo").onclick = () => ask({ off: state.off.slice(0, -1) });
 
   const lines = $("lines"), row = (event) => clamp(Math.floor(event.offsetY / lineHeight()), 0, count - 1);
   const say = () => tell(stageSays(...at(), state.token, state.key), null, stagePython(...at(), state.token, state.key));
@@ -289,7 +290,6 @@ function drawAttention() {
   $("pin").textContent = t(has(state.pinned, at()) ? "attention.unpin" : "attention.pin");
   $("off-head").textContent = t(has(state.off, at()) ? "attention.on-head" : "attention.off-head");
   $("off-layer").textContent = t(has(state.off, [state.layer]) ? "attention.on-layer" : "attention.off-layer");
-  $("all-on").disabled = !state.off.length;
   const caption = state.stage === "rollout" ? t("attention.caption.rollout", { layer: state.layer }) : t("attention.caption", { head: headName(...at()) });
   $("map-caption").textContent = caption;
   const lines = state.view === "lines";

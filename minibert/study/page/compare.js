@@ -1,53 +1,64 @@
 // Two sentences side by side: is "bank" the same by the river and in the city? Cosines of their tokens, layer by layer.
 
-let compared = null; // the two computed texts
+let compared = null; // the computed texts: the first, the second, and maybe one in which the word means the same
 let otherToken = 0; // the chosen token of the second
 
 function buildCompare() {
   $("compare-text").value = state.other;
   $("compare-example").onclick = tryExample;
+  $("compare-same").value = state.same;
   $("compare-text").oninput = () => { state.other = $("compare-text").value; compareTexts(); };
+  $("compare-same").oninput = () => { state.same = $("compare-same").value; compareTexts(); };
 }
 
-const EXAMPLES = { // a word that everybody asks about, in two meanings
-  en: ["bank", "they sat on the bank of the river", "she took the money to the bank"],
-  ko: ["배를", "그는 배를 타고 바다로 나갔다", "그는 배를 깎아서 먹었다"],
+const EXAMPLES = { // a word that everybody asks about, in two meanings, and again in the first one
+  en: ["bank", "he walked along the bank of the river", "he borrowed money from the bank", "she swam to the bank of the river"],
+  ko: ["배를", "어부들이 배를 타고 바다로 나갔다", "아이들이 배를 깎아서 먹었다", "사람들이 배를 타고 섬으로 갔다"],
 };
 
 /** The language of the example: the reader's, where the model knows its word. */
 const exampleLanguage = () => [state.language, "en", "ko"].find((name) => live.tokenizer.ids.has(EXAMPLES[name][0])) ?? "en";
 
 function tryExample() {
-  const [word, text, other] = EXAMPLES[exampleLanguage()];
+  const [word, text, other, same] = EXAMPLES[exampleLanguage()];
   $("compare-text").value = other;
+  $("compare-same").value = same;
   const token = Math.max(live.tokens({ text }).findIndex((token) => token.piece === word), 0);
-  Object.assign(state, { text, other, pair: null, masked: [], token }); // drawn when there are as many tokens
+  Object.assign(state, { text, other, same, pair: null, masked: [], token }); // drawn when there are as many tokens
   refresh();
   fillEdits();
 }
 
-/** Computes both sentences with the page's own weights; the newest wish wins. */
+const wished = () => [state.text, state.other, ...(state.same ? [state.same] : [])];
+
+/** Where a computed text has the same piece as the first text's chosen token. */
+function twin({ tokens: others }) {
+  const own = compared[0].tokens[clamp(state.token, 0, compared[0].tokens.length - 1)].piece;
+  const place = others.findIndex((other) => other.piece === own);
+  return place >= 0 ? place : Math.min(1, others.length - 1);
+}
+
+/** Computes the sentences with the page's own weights; the newest wish wins. */
 async function compareTexts() {
-  const wish = `${state.text}\n${state.other}`;
+  const wish = wished().join("\n");
   compareTexts.wish = wish;
   const plain = { pair: null, masked: [], off: [], padTo: 0 };
   $("compare-trouble").textContent = "";
   try {
-    const found = await Promise.all([state.text, state.other].map((text) => live.compute({ ...plain, text })));
+    const found = await Promise.all(wished().map((text) => live.compute({ ...plain, text })));
     if (compareTexts.wish !== wish) return;
     compared = Object.assign(found, { wish });
-    const token = found[0].tokens[state.token]?.piece, twin = found[1].tokens.findIndex((other) => other.piece === token);
-    otherToken = twin >= 0 ? twin : Math.min(1, found[1].tokens.length - 1);
+    otherToken = twin(found[1]);
   } catch (error) {
     $("compare-trouble").textContent = error.message;
   }
   if (state.section === "compare") draw();
 }
 
-const compareCosine = (depth, i, j) => cosine(hiddenState(depth, compared[0]).row(i), hiddenState(depth, compared[1]).row(j));
+const compareCosine = (depth, i, j, other = 1) => cosine(hiddenState(depth, compared[0]).row(i), hiddenState(depth, compared[other]).row(j));
 
-function comparePython(depth, i, j) {
-  const [a, b] = compared.map((text) => pythonRun(text.request, true));
+function comparePython(depth, i, j, other = 1) {
+  const [a, b] = [compared[0], compared[other]].map((text) => pythonRun(text.request, true));
   const cell = `torch.cosine_similarity(a['${stateName(depth)}'][0, ${i}], b['${stateName(depth)}'][0, ${j}], dim=0)`;
   return `import torch; from minibert.study import run; a = ${a}; b = ${b}; print(f"{${cell}:.4f}")`;
 }
@@ -74,7 +85,7 @@ function drawCompare() {
   $("compare-example").textContent = t(exampleLanguage() === "ko" ? "compare.example.ko" : "compare.example.en");
   $("compare-results").hidden = !state.other;
   if (!state.other) return;
-  if (!compared || compared.wish !== `${state.text}\n${state.other}`) {
+  if (!compared || compared.wish !== wished().join("\n")) {
     compareTexts();
     if (!compared) return;
   }
@@ -83,14 +94,25 @@ function drawCompare() {
   legend("compare-legend", "diverging", "−1", "1");
   $("compare-caption").textContent = t("compare.layers", { first: compared[0].tokens[i].piece, second: compared[1].tokens[j].piece });
   const body = element("tbody");
+  const pairs = [[1, j], ...(compared[2] ? [[2, twin(compared[2])]] : [])];
   for (let depth = 0; depth <= sizes.layers; depth++) {
-    const value = compareCosine(depth, i, j);
-    const say = () => { change({ depth }); tell(compareMap.plan().describe(i, j), null, comparePython(depth, i, j)); };
-    const row = element("tr", "", { onclick: say }), share = element("td", written(value));
-    share.append(bar(Math.max(value, 0)));
-    row.append(element("td", `h${depth}`), share);
+    const row = element("tr");
+    row.append(element("td", `h${depth}`));
+    for (const [other, k] of pairs) {
+      const value = compareCosine(depth, i, k, other), said = { state: `h${depth}`, first: compared[0].tokens[i].piece, second: compared[other].tokens[k].piece };
+      const say = () => { change({ depth }); tell(t("compare.cell", { ...said, value: written(value) }), null, comparePython(depth, i, k, other)); };
+      const share = element("td", written(value), { onclick: say });
+      share.append(bar(Math.max(value, 0)));
+      row.append(share);
+    }
     body.append(row);
   }
-  $("compare-layers").replaceChildren(body);
+  const head = element("thead");
+  head.append(element("th"), ...pairs.map(([other]) => element("th", t(other === 1 ? "compare.column" : "compare.column.same"))));
+  $("compare-layers").replaceChildren(...(compared[2] ? [head] : []), body);
   mark($("compare-layers"), state.depth);
+  const [other, same] = pairs.map(([other, k]) => compareCosine(sizes.layers, i, k, other));
+  const pieces = new Set([compared[0].tokens[i], ...pairs.map(([other, k]) => compared[other].tokens[k])].map((token) => token.piece));
+  const told = compared[2] && { state: `h${sizes.layers}`, other: other.toFixed(4), same: same.toFixed(4) };
+  $("compare-verdict").textContent = !told ? t("compare.alone") : pieces.size > 1 ? "" : t(same > other ? "compare.apart" : "compare.together", told);
 }

@@ -49,6 +49,7 @@ class Live {
     const source = URL.createObjectURL(new Blob([$("worker").textContent], { type: "text/javascript" }));
     live.worker = new Worker(source);
     live.waiting = new Map();
+    live.predicts = content.parameters.some(([name]) => name === "cls.predictions.bias");
     live.worker.onmessage = ({ data: { id, answer, error } }) => {
       const { resolve, reject } = live.waiting.get(id);
       live.waiting.delete(id);
@@ -125,6 +126,7 @@ async function refresh() {
     try {
       const untouched = same(request, photograph.request);
       const next = untouched ? photograph : await live.compute(request);
+      if (request.off.length) next.whole ??= await live.compute({ ...request, off: [] });
       if (!late) { show(next); state.trouble = ""; }
     } catch (error) {
       state.trouble = error.message;
@@ -135,15 +137,15 @@ async function refresh() {
 }
 
 /** Fetches the predictions that the open section shows, the last layer first; each is drawn as it comes. */
-async function fetchLens() {
-  const own = shown;
+async function fetchLens(own = shown) {
+  const wanted = () => own === shown || own === shown.whole;
   if (!own.live || own.fetching || own.lens === null) return;
   own.fetching = true;
-  for (let depth = sizes.layers; depth >= 0 && own === shown; depth--) {
+  for (let depth = sizes.layers; depth >= 0 && wanted(); depth--) {
     const words = await live.words(hiddenState(depth, own));
     if (words === null) own.lens = null; else own.lens[depth] = words;
     if (words === null) break;
-    if (own === shown && state.section === "predictions") draw();
+    if (wanted() && state.section === "predictions") draw();
   }
   own.fetching = false;
 }

@@ -7,8 +7,12 @@ const DRAW = {
 
 function change(changes) {
   if (changes.section && changes.section !== state.section) document.querySelector("main").scrollTop = 0;
+  if ("layer" in changes) state.depth = changes.layer + 1; // states are shown at the layer at hand
+  if (changes.section === "predictions") state.depth = sizes.layers; // and words at the model's answer
+  tell(""); // what was said is of another choice now
   Object.assign(state, changes);
   draw();
+  if (changes.section === "predictions") hideOne();
 }
 
 /** As `change`, for what the model has to compute. */
@@ -35,7 +39,7 @@ function rebuild() {
 // ---------------------------------------------------------------- the address
 
 const NUMBERS = ["token", "key", "layer", "head", "depth", "threshold", "tour"];
-const WORDS = ["section", "stage", "view", "compare", "language", "theme", "other"];
+const WORDS = ["section", "stage", "view", "compare", "language", "theme", "other", "same"];
 const CHOICES = {
   section: SECTIONS, stage: ["scores", "masked", "probabilities", "rollout"], view: ["lines", "steps"],
   compare: ["moved", "kept"], language: ["en", "ko"], theme: ["", "light", "dark"],
@@ -104,7 +108,7 @@ async function start() {
   show(photograph);
   root.classList.toggle("live", Boolean(live));
   const { layer, head, token, key } = interestingHead(), masked = tokens.findIndex((token) => token.piece === "[MASK]");
-  Object.assign(state, { layer, head, token: masked >= 0 ? masked : token, key });
+  Object.assign(state, { layer, head, depth: layer + 1, token: masked >= 0 ? masked : token, key });
   const known = recall();
   showTheme();
   for (const build of [buildFrame, buildText, buildAttention, buildHead, buildHidden, buildCompare, buildTour]) build();

@@ -27,7 +27,10 @@ function buildFrame() {
   for (const name of CHOSEN) for (const button of buttonsOf(name)) button.onclick = () => change({ [name]: button.dataset[name] });
   $("theme").onclick = () => { state.theme = root.dataset.theme === "dark" ? "light" : "dark"; showTheme(); draw(); };
   matchMedia("(prefers-color-scheme: dark)").onchange = () => { showTheme(); draw(); };
-  window.onresize = () => { grid = null; draw(); };
+  const open = () => { $("more").open = innerWidth > 640; }; // on a phone, controls that few need leave the screen to the maps
+  open();
+  let width = innerWidth; // a phone's keyboard changes the height alone
+  window.onresize = () => { grid = null; if (innerWidth !== width) { width = innerWidth; open(); } draw(); };
   $("copy").onclick = copyPython;
 }
 
@@ -50,6 +53,37 @@ function buildTokens() {
 function toggleMask() {
   const { masked, token } = state;
   ask({ masked: masked.includes(token) ? masked.filter((place) => place !== token) : [...masked, token].sort((a, b) => a - b) });
+}
+
+let offered = null; // the text of which a token was masked unasked
+
+/** Masks the last whole word where nothing is masked yet, once for each text: without a [MASK] there is nothing to predict. */
+function hideOne() {
+  if (!live?.predicts || offered === state.text || tokens.some((token) => token.piece === "[MASK]")) return;
+  offered = state.text;
+  const whole = tokens.map((_, i) => i).filter((i) => /^\p{L}{2,}$/u.test(piece(i)) && !tokens[i + 1]?.piece.startsWith("##"));
+  if (whole.length) ask({ masked: [whole.at(-1)], token: whole.at(-1) });
+}
+
+/** The parts that are switched off, wherever the reader is, and what they change for the token at hand. */
+function drawOff() {
+  const { whole } = shown, off = shown.request.off.map((at) => t(at.length > 1 ? "attention.chosen" : "off.layer", { layer: at[0], head: at[1] }));
+  $("off").hidden = !off.length;
+  if (!off.length || !whole) return;
+  const mask = tokens.findIndex((token) => token.piece === "[MASK]"), i = mask < 0 || piece(state.token) === "[MASK]" ? state.token : mask;
+  const parts = [t("off.say", { parts: off.join(" · ") })];
+  const states = [whole, shown].map((own) => hiddenState(sizes.layers, own).row(i));
+  parts.push(t("off.cosine", { token: piece(i), state: `h${sizes.layers}`, value: cosine(...states).toFixed(4) }));
+  const words = (shown.words ??= new Map()), best = words.get(i);
+  if (best) {
+    const [before, after] = best.map(([word, share]) => `${word} ${share.toFixed(4)}`);
+    parts.push(t("off.words", { before, after }));
+  } else if (live.predicts && best === undefined) {
+    words.set(i, null);
+    const own = shown, rows = { shape: [2, sizes.hidden], data: Float32Array.from(states.flat()) };
+    live.words(rows).then((found) => { words.set(i, found.map((row) => row[0])); if (own === shown) draw(); });
+  }
+  $("off-say").replaceChildren(...parts.map((part) => element("span", part)));
 }
 
 /** What the readout says of a token, and Python for its id. */
@@ -76,6 +110,7 @@ function drawFrame() {
     if (open && tab.offsetLeft + tab.offsetWidth > $("tabs").scrollLeft + $("tabs").clientWidth) $("tabs").scrollLeft = tab.offsetLeft;
     if (open && tab.offsetLeft < $("tabs").scrollLeft) $("tabs").scrollLeft = tab.offsetLeft - 8;
   }
+  drawOff();
   tokens.forEach((_, i) => $(`token-${i}`).setAttribute("aria-selected", i === state.token));
   $("tokens").setAttribute("aria-activedescendant", `token-${state.token}`);
   const chip = $(`token-${state.token}`), strip = $("tokens");
@@ -191,7 +226,25 @@ function drawPooler() {
     const say = () => tell(`${t(`pooler.${name}`)}: ${text}`, null, python(`t['nsp.logits'][0].softmax(-1)[${i}]`));
     list.append(element("span", t(`pooler.${name}`)), bar(value), element("button", text, { type: "button", onclick: say, onfocus: say }));
   });
-  $("next").replaceChildren(heading, list);
+  $("next").replaceChildren(heading, list, element("p", worthOfNext(), { className: shown.worth > 0.5 ? "say trouble" : "say" }));
+}
+
+/** Sentences that follow from nothing: what a model says of them is what its “follows” is worth. */
+const UNRELATED = { en: "The recipe needs two eggs and a cup of flour.", ko: "냉장고에 우유가 두 팩 남아 있다." };
+
+function worthOfNext() {
+  if (!live) return "";
+  const [first] = shown.texts, own = shown, other = UNRELATED[/\p{Script=Hangul}/u.test(first) ? "ko" : "en"];
+  if (own.worth === undefined) {
+    own.worth = null;
+    live.compute({ text: first, pair: other, off: own.request.off }).then(({ steps }) => {
+      const [follows, random] = steps.get("nsp.logits").row();
+      own.worth = 1 / (1 + Math.exp(random - follows));
+      if (own === shown && state.section === "pooler") draw();
+    }, () => {});
+  }
+  if (own.worth === null) return "";
+  return t(own.worth > 0.5 ? "pooler.worthless" : "pooler.worth", { other, value: own.worth.toFixed(4) });
 }
 
 // ---------------------------------------------------------------- 4 hidden states
@@ -326,11 +379,20 @@ function drawPredictions() {
   const id = `lens-${state.token}-${state.depth}`;
   if (document.activeElement === $("lens")) $(id).scrollIntoView({ block: "nearest", inline: "nearest" });
   $("lens").setAttribute("aria-activedescendant", id);
-  const list = element("div", "", { className: "words" });
-  (lens[state.depth]?.[state.token] ?? []).forEach(([word, share], rank) => {
-    const say = () => tellWord(rank);
-    list.append(element("b", word, { dir: "auto" }), bar(share), element("button", share.toFixed(4), { type: "button", onclick: say, onfocus: say }));
-  });
-  const title = t("predictions.best", { token: piece(state.token), state: `h${state.depth}` });
-  $("best").replaceChildren(element("h2", title), list);
+  const list = (best, say) => {
+    const words = element("div", "", { className: "words" });
+    (best ?? []).forEach(([word, share], rank) => {
+      const number = say ? element("button", share.toFixed(4), { type: "button", onclick: () => say(rank), onfocus: () => say(rank) }) : element("span", share.toFixed(4));
+      words.append(element("b", word, { dir: "auto" }), bar(share), number);
+    });
+    return words;
+  };
+  const parts = [element("h2", t("predictions.best", { token: piece(state.token), state: `h${state.depth}` }))];
+  const { text, pair, masked } = shown.request;
+  if (masked.includes(state.token)) parts.push(element("p", t("predictions.hidden", { token: live.tokens({ text, pair })[state.token].piece }), { className: "say" }));
+  if (shown.whole) { // before and after, side by side
+    if (!shown.whole.lens[0]) fetchLens(shown.whole);
+    parts.push(element("h3", t("off.before")), list(shown.whole.lens?.[state.depth]?.[state.token]), element("h3", t("off.after")));
+  }
+  $("best").replaceChildren(...parts, list(lens[state.depth]?.[state.token], tellWord));
 }

@@ -29,6 +29,7 @@ const state = {
   number: 0, // the chosen number of a vector
   row: 0, // the chosen vector of the embeddings and the pooler
   other: "", // the second sentence of the comparison
+  same: "", // a third, in which the word means what it means in the first
   tour: -1, // the stop of the guided tour; -1: no tour
   trouble: "", // what is wrong with the text, in words
   language: (navigator.language || "en").startsWith("ko") ? "ko" : "en",
@@ -178,6 +179,9 @@ class HeatMap {
     this.now.move(r, c);
     this.say();
     this.reveal();
+    const main = document.querySelector("main"), seen = main.getBoundingClientRect(), top = this.canvas.getBoundingClientRect().top;
+    const { area, now } = this, from = top + area.top + (now.cursor[0] / now.rows) * area.height, end = from + area.height / now.rows;
+    if (from < seen.top) main.scrollTop += from - seen.top - 12; else if (end > seen.bottom) main.scrollTop += end - seen.bottom + 12;
   }
   say() { tell(this.now.describe(...this.now.cursor), null, this.now.python(...this.now.cursor)); }
   cell(event) {
@@ -185,7 +189,7 @@ class HeatMap {
     const r = Math.floor(((event.offsetY - top) / height) * rows), c = Math.floor(((event.offsetX - left) / width) * cols);
     return r >= 0 && r < rows && c >= 0 && c < cols ? [r, c] : null;
   }
-  /** Scrolls the cursor into view. */
+  /** Scrolls the cursor into view inside its frame. */
   reveal() {
     const box = this.canvas.parentElement, { left, top, width, height } = this.area, [r, c] = this.now.cursor;
     const across = [left + (c / this.now.cols) * width, width / this.now.cols];
@@ -217,6 +221,7 @@ class HeatMap {
     context.lineWidth = 2;
     context.strokeRect(clamp(left + c * cell[0], left + 1, full - width - 1), clamp(top + r * cell[1], 1, top + area.height - height - 1), width, height);
     if (document.activeElement === this.canvas) this.say();
+    if (String(now.cursor) !== this.seen) { this.seen = String(now.cursor); this.reveal(); } // chosen elsewhere, seen here
   }
   // Where there is no room for all labels, only those of the cursor are written.
   #rowLabels(context, size) {

@@ -1,0 +1,178 @@
+"""What a learner stumbled over on the page, each with the state that must be seen instead."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opened import SECTIONS, Opened, browser as browser
+
+from minibert.study.page.build import write_page
+
+pytestmark = pytest.mark.browser
+
+TEXT = "The old man sat on the bank of the river"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    write_page(path, "minibert-tiny", TEXT)
+    return path
+
+
+def test_a_second_sense_is_measured_against_the_same_sense(browser: Any, file: Path) -> None:
+    """The verdict is computed: with the two sentences exchanged it is the opposite one."""
+    with Opened(browser, file) as opened:
+        opened.open("compare")
+        opened.page.click("#compare-example")
+        opened.page.wait_for_function("() => compared?.[2] && document.getElementById('compare-verdict').textContent")
+        cells = opened.page.locator("#compare-layers tbody tr:last-child td").all_inner_texts()
+        other, same = (float(cell) for cell in cells[1:])
+        assert same > other and cells[1] in opened.page.inner_text("#compare-verdict")
+        assert "tells the two apart" in opened.page.inner_text("#compare-verdict")
+        opened.page.click("#compare-layers tbody tr:last-child td:last-child")
+        printed = subprocess.run(
+            [sys.executable, "-c", opened.copied], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        assert float(printed) == pytest.approx(same, abs=2e-4) and f": {cells[2]}" in opened.readout
+        second, third = (opened.page.input_value(f"#compare-{name}") for name in ("text", "same"))
+        opened.page.fill("#compare-text", third)
+        opened.page.fill("#compare-same", second)
+        opened.page.wait_for_function("() => compared.wish === wished().join('\\n')")
+        assert "do not tell the two apart" in opened.page.inner_text("#compare-verdict")
+        opened.page.wait_for_timeout(300)
+        opened.page.reload()
+        opened.page.wait_for_selector("html[data-ready]")
+        assert opened.page.input_value("#compare-same") == second and opened.trouble == []
+
+
+def test_what_is_switched_off_is_said_everywhere_and_undone(browser: Any, file: Path) -> None:
+    with Opened(browser, file) as opened:
+        page = opened.page
+        assert not page.is_visible("#off")
+        opened.open("attention")
+        page.evaluate("chooseHead(0, 1)")
+        page.click("#off-head")
+        opened.settle()
+        page.click("#off-layer")
+        opened.settle()
+        for section in SECTIONS:
+            opened.open(section)
+            opened.settle()
+            assert page.is_visible("#off") and "Layer 0, head 1 · Layer 0 skipped" in page.inner_text("#off")
+        # predictions is open: the five best words before and after
+        page.wait_for_function("() => shown.whole.lens[0] && shown.lens[0]")
+        before, after = (page.locator("#best .words").nth(i).locator("b").all_inner_texts() for i in range(2))
+        assert len(before) == len(after) == 5 and before != after
+        page.wait_for_function("() => document.getElementById('off').textContent.includes('→')")
+        assert before[0] in page.inner_text("#off") and after[0] in page.inner_text("#off")
+        opened.open("text")
+        page.fill("#edit", TEXT + " again")
+        opened.settle()
+        assert page.is_visible("#off")
+        page.click("#off-undo")
+        opened.settle()
+        assert page.evaluate("state.off") == [[0, 1]] and "skipped" not in page.inner_text("#off")
+        page.click("#all-on")
+        opened.settle()
+        assert not page.is_visible("#off") and opened.trouble == []
+
+
+def test_predictions_open_with_a_word_to_guess(browser: Any, file: Path) -> None:
+    with Opened(browser, file) as opened:
+        opened.open("predictions")
+        opened.settle()
+        assert opened.page.inner_text("#tokens").split()[-2] == "[MASK]"
+        assert "“river”" in opened.page.inner_text("#best")
+        opened.page.click("#mask")
+        opened.settle()
+        opened.open("text")
+        opened.open("predictions")
+        opened.settle()
+        assert "[MASK]" not in opened.page.inner_text("#tokens")  # asked for once, not again
+        opened.open("text")
+        opened.page.fill("#edit", "the cat sat on the mat")
+        opened.settle()
+        opened.page.evaluate("goTo(STOPS.findIndex(stop => stop.section === 'predictions'))")
+        opened.settle()
+        assert opened.page.inner_text("#tokens").split()[-2] == "[MASK]" and opened.trouble == []
+
+
+def test_states_open_at_the_layer_at_hand(browser: Any, file: Path) -> None:
+    with Opened(browser, file) as opened:
+        opened.open("attention")
+        opened.page.evaluate("chooseHead(0, 1)")
+        opened.open("hidden")
+        assert opened.page.inner_text("#depth-number") == "1 (h1)"
+        assert opened.page.inner_text("#places-caption").startswith("h1 ")
+
+
+def test_the_footer_speaks_of_what_is_chosen_now(browser: Any, file: Path) -> None:
+    with Opened(browser, file) as opened:
+        opened.open("attention")
+        opened.page.click("#token-3")
+        assert opened.readout.startswith("Token 3")
+        opened.page.fill("#layer", "0")
+        assert opened.readout == "" and not opened.page.is_visible("#copy")
+
+
+def test_a_long_map_shows_its_cell_and_a_whole_ring(browser: Any, tmp_path: Path) -> None:
+    write_page(tmp_path / "page.html", "minibert-tiny", "one two three four five six seven eight nine ten " * 8)
+    inside = """id => {
+      const map = HeatMap.all.get(id), box = map.canvas.parentElement.getBoundingClientRect(), { area, now } = map;
+      const own = map.canvas.getBoundingClientRect(), main = document.querySelector("main").getBoundingClientRect();
+      const y = own.top + area.top + ((now.cursor[0] + 0.5) / now.rows) * area.height;
+      const x = own.left + area.left + ((now.cursor[1] + 0.5) / now.cols) * area.width;
+      const ring = parseFloat(getComputedStyle(map.canvas).outlineOffset);
+      return [y > box.top && y < box.bottom && x > box.left && x < box.right, y > main.top && y < main.bottom, ring];
+    }"""
+    with Opened(browser, tmp_path / "page.html", height=500) as opened:
+        opened.open("attention")
+        opened.page.evaluate("change({token: 80, key: 81})")
+        assert opened.page.evaluate(inside, "attention-map")[0]
+        opened.page.focus("#attention-map")
+        for key, times in (("ArrowUp", 60), ("ArrowLeft", 60), ("ArrowDown", 61)):
+            opened.press(key, times)
+            seen, on_screen, ring = opened.page.evaluate(inside, "attention-map")
+            assert seen and on_screen and ring < 0, key
+
+
+def test_the_page_says_that_it_is_opening(browser: Any, file: Path) -> None:
+    """Seen before any script has run: a page whose scripts may not run shows it for good."""
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert "unpacked" in page.inner_text("#opening") and "불러오고" in page.inner_text("#opening")
+    assert "its own script" in page.inner_text("#opening")
+    context.close()
+    with Opened(browser, file) as opened:
+        assert not opened.page.is_visible("#opening")
+
+
+@pytest.mark.parametrize("language", ["en-US", "ko-KR"])
+def test_on_a_phone_the_maps_have_room(browser: Any, file: Path, language: str) -> None:
+    with Opened(browser, file, language=language, width=360, height=740, has_touch=True, is_mobile=True) as opened:
+        opened.open("attention")
+        assert opened.page.locator("#grid").bounding_box()["y"] < 0.6 * 740
+        assert not opened.page.is_visible("#pin")
+        opened.page.tap("#more summary")
+        assert opened.page.is_visible("#pin")
+
+
+@pytest.mark.parametrize(("name", "text", "pair", "says"), [
+    ("minibert-ko", "나는 어제 친구와 함께 바다에 갔다.", "물이 차가웠지만 즐거웠다.", "믿기 어렵습니다"),
+    ("minibert-en", "The old man sat by the river.", "He watched the water go by.", "얼마나 믿을"),
+])  # fmt: skip
+def test_next_sentence_says_what_it_is_worth(
+    browser: Any, tmp_path: Path, name: str, text: str, pair: str, says: str
+) -> None:
+    """minibert-ko finds that anything follows; minibert-en does not."""
+    write_page(tmp_path / "page.html", name, text, pair)
+    with Opened(browser, tmp_path / "page.html", language="ko-KR") as opened:
+        opened.open("pooler")
+        opened.page.wait_for_function("() => document.querySelector('#next p')?.textContent")
+        assert says in opened.page.inner_text("#next p") and opened.trouble == []
