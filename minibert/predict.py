@@ -25,7 +25,7 @@ from minibert.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from minibert.inference.batching import BATCH_TOKENS, batches
+from minibert.inference.batching import run_packed
 from minibert.layouts import PackedLayout
 from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.encoding import BatchEncoding, Encoding
@@ -75,7 +75,7 @@ def classifier_logits(
     """Logits of texts, or of pairs of texts, cut to `max_length` tokens: (N, labels) float32."""
     second = None if pairs is None else list(pairs)
     batch = tokenizer(list(texts), second, truncation=True, max_length=max_length)
-    found = _run(model, batch, [1] * len(texts), lambda ids, **inputs: model(ids, **inputs).logits)
+    found = _logits(model, batch, [1] * len(texts), lambda ids, **inputs: model(ids, **inputs).logits)
     return torch.cat(found) if found else torch.empty(0, model.config.num_labels)
 
 
@@ -109,7 +109,7 @@ def fill_mask(
         if len(row) > limit:
             raise ValueError(f"{_short(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
     # the decoder is as much work as several layers, so it sees the masked tokens only
-    found = _run(model, batch, masks, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0])
+    found = _logits(model, batch, masks, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0])
     results = []
     for logits in found:
         known = logits.softmax(-1)[:, : len(tokenizer)]  # a vocabulary that was rounded up has rows without a word
@@ -168,8 +168,7 @@ def find_entities(
         stride=limit // 4 if stride is None else stride,
         return_overflowing_tokens=True,
     )
-    lengths = [len(row) for row in batch["input_ids"]]
-    found = _run(model, batch, lengths, lambda ids, **inputs: model(ids, **inputs).logits)
+    found = _logits(model, batch, None, lambda ids, **inputs: model(ids, **inputs).logits)
     words: list[dict[int, _Word]] = [{} for _ in rows]
     for sample, row, logits in zip(batch["overflow_to_sample_mapping"], batch.encodings, found, strict=True):
         scores, labels = logits.softmax(-1).max(-1)
@@ -292,12 +291,14 @@ def answer_question(
         stride=stride,
         return_overflowing_tokens=True,
     )
-    lengths = [len(row) for row in batch["input_ids"]]
-    found = _run(model, batch, lengths, lambda ids, **inputs: _both_logits(model(ids, **inputs)))
+    found = _logits(model, batch, None, lambda ids, **inputs: span_logits(model(ids, **inputs)))
     spans: list[list[tuple[float, int, int]]] = [[] for _ in rows]
     nothing: list[list[float]] = [[] for _ in rows]
     for sample, row, logits in zip(batch["overflow_to_sample_mapping"], batch.encodings, found, strict=True):
-        spans[sample] += _best_span(row, logits, max_answer_length)
+        in_context = torch.tensor([number == 1 for number in row.sequence_ids])
+        if span := best_span(logits, in_context, max_answer_length):
+            score, first, last = span
+            spans[sample].append((score, row.offsets[first][0], row.offsets[last][1]))
         nothing[sample].append(logits[0].sum().item())
     results = []
     for context, candidates, scores in zip(second, spans, nothing, strict=True):
@@ -313,56 +314,53 @@ def answer_question(
     return results[0] if isinstance(questions, str) else results
 
 
-def _both_logits(output: Any) -> Tensor:
-    return torch.stack([output.start_logits, output.end_logits], dim=-1)  # (tokens, 2)
+def span_logits(output: Any) -> Tensor:
+    """A question answerer's logits side by side: (tokens, 2) for packed rows."""
+    return torch.stack([output.start_logits, output.end_logits], dim=-1)
 
 
-def _best_span(row: Encoding, logits: Tensor, longest: int) -> list[tuple[float, int, int]]:
-    """Score and characters of a window's best span, if it holds any of the context."""
-    context = torch.tensor([number == 1 for number in row.sequence_ids])
+def best_span(logits: Tensor, context: Tensor, longest: int) -> tuple[float, int, int] | None:
+    """The span with the largest sum of its first token's start logit and its last token's end logit.
+
+    Args:
+        logits: start and end, (tokens, 2).
+        context: which tokens may take part, (tokens,).
+        longest: tokens of the longest span.
+
+    Returns:
+        The sum, first and last token; None where no token may take part.
+    """
     sums = logits[:, None, 0] + logits[None, :, 1]  # (first token, last token)
     allowed = (context[:, None] & context).triu().tril(longest - 1)
     if not allowed.any():
-        return []
-    first, last = divmod(int(sums.masked_fill(~allowed, -torch.inf).argmax()), len(row.ids))
-    return [(sums[first, last].item(), row.offsets[first][0], row.offsets[last][1])]
+        return None
+    first, last = divmod(int(sums.masked_fill(~allowed, -torch.inf).argmax()), len(sums))
+    return sums[first, last].item(), first, last
 
 
-def _run(
-    model: PreTrainedModel, batch: BatchEncoding, sizes: Sequence[int], score: Callable[..., Tensor]
+def _logits(
+    model: PreTrainedModel, batch: BatchEncoding, sizes: Sequence[int] | None, score: Callable[..., Tensor]
 ) -> list[Tensor]:
-    """Scores rows, each alone in its sequence, many in one pass.
+    """Logits of rows, each alone in its sequence.
 
     Args:
         model: which is in eval mode meanwhile.
         batch: `input_ids` and `token_type_ids` as lists.
-        sizes: how many logits each row has: one, or as many as tokens.
+        sizes: how many logits each row has; None: as many as tokens.
         score: called with ids (tokens,) and the inputs that go with them; gives logits (sum of sizes, classes).
 
     Returns:
         For each row its logits (size, classes), float32 on the CPU.
     """
-    rows, types = batch["input_ids"], batch["token_type_ids"]
-    results = [torch.empty(0)] * len(rows)
-    training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            for numbers in batches([len(row) for row in rows], BATCH_TOKENS):
-                ids, type_ids = (
-                    torch.tensor([x for n in numbers for x in lists[n]], device=model.device) for lists in (rows, types)
-                )
-                layout = PackedLayout([len(rows[n]) for n in numbers])
-                options = {"output_attentions": False, "return_dict": True}  # whatever the config says
-                logits = score(ids, token_type_ids=type_ids, layout=layout, **options).float().cpu()
-                parts = torch.split(logits, [sizes[n] for n in numbers])
-                if not logits.isfinite().all():
-                    raise ValueError("The model's logits are not finite: its weights are damaged.")
-                for n, part in zip(numbers, parts, strict=True):
-                    results[n] = part
-    finally:
-        model.train(training)
-    return results
+
+    def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
+        options = {"output_attentions": False, "return_dict": True}  # whatever the config says
+        logits = score(ids, token_type_ids=types, layout=layout, **options).float().cpu()
+        if not logits.isfinite().all():
+            raise ValueError("The model's logits are not finite: its weights are damaged.")
+        return logits
+
+    return run_packed(model, forward, batch["input_ids"], batch["token_type_ids"], sizes)
 
 
 def _require(model: Any, *kinds: type) -> None:

@@ -15,6 +15,7 @@ import pytest
 from conftest import CHECKOUT
 
 import minibert
+import minibert.study
 
 PACKAGE = CHECKOUT / "minibert"
 # The rooms from the ground up: a module imports only from rooms above it in this list, and from its own room. The

@@ -13,10 +13,8 @@ batches are shared out whole.
 from __future__ import annotations
 
 import copy
-import os
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,11 +22,7 @@ from torch import Tensor, nn
 from minibert.config import BertConfig
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import PRECISIONS
-from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
 from minibert.pretrained import Model, PreTrainedModel
-
-Batch = TypeVar("Batch")
-Result = TypeVar("Result")
 
 
 def optimize(model: Model, precision: str = "fp32") -> Model:
@@ -96,24 +90,6 @@ def unoptimize(model: Model) -> Model:
     if not isinstance(encoder, FusedEncoder):
         raise ValueError(f"This {type(model).__name__} is not optimised: there is nothing to undo.")
     return copy.deepcopy(model, {id(encoder): encoder.unfused()}).requires_grad_(True)
-
-
-def map_batches(model: PreTrainedModel, run: Callable[[Batch], Result], batches: Sequence[Batch]) -> Iterator[Result]:
-    """What `run` makes of each batch, in order.
-
-    An optimised model on the CPU runs many batches side by side, each in a thread of its own, which waits for the
-    others only at the end; a few run one after the other, each shared among all threads.
-
-    Args:
-        model: what `run` calls.
-        run: called in other threads, which have modes (`torch.inference_mode`) of their own.
-        batches: about equally large.
-    """
-    threads = usable_threads()
-    apart = isinstance(model.base_model.encoder, FusedEncoder) and model.device.type == "cpu"
-    if not apart or threads == 1 or len(batches) < MIN_BATCHES_PER_THREAD * threads:
-        return map(run, batches)
-    return workers(threads, threads, os.getpid()).map(run, batches)
 
 
 def _sample(base: Any) -> Tensor:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -11,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from minibert.inference.batching import batches
-from minibert.inference.optimize import map_batches
+from minibert.inference.batching import run_packed
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.sentences.pooling import POOLINGS, Dense, Layers, Truncate, combine_layers, pool, resolve_layers
@@ -107,45 +105,37 @@ class SentenceModel(nn.Module):
         return pool(features, layout.lengths, self.pooling, skip=skip, pooler_output=pooler_output)
 
     def encode_rows(
-        self, rows: Rows, skip: int, batch_tokens: int, report: Callable[[list[int]], None] | None = None
+        self, rows: Rows, skip: int, batch_tokens: int, report: Callable[[list[int]], object] = lambda batch: None
     ) -> Vectors:
         """Vectors of texts (texts, dimension), without gradients; those of a text's windows are merged.
 
-        In the precision of the model, whatever `torch.autocast` or the default type around the call say.
-
         Args:
-            rows: of all texts; sorted by length and packed here.
+            rows: of all texts.
             skip: as in `forward`.
             batch_tokens: tokens of one pass through the model.
             report: is told the numbers of the rows that are done.
         """
-        lengths = [len(row) for row in rows.ids]
-        pooled = torch.empty(len(lengths), self.width, dtype=torch.float32)
-
-        def run(batch: list[int]) -> Tensor:
-            with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
-                return self.pooled(*rows.packed(batch, self.device), skip).cpu()
-
-        with self.in_eval_mode(), torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
-            todo = list(batches(lengths, batch_tokens))
-            for batch, part in zip(todo, map_batches(self.model, run, todo), strict=True):
-                pooled[batch] = part
-                if report is not None:
-                    report(batch)
-            if len(lengths) > len(rows.windows):
-                pooled = merge_windows(pooled, lengths, rows.windows)
-            vectors: Vectors = self.steps(pooled.to(self.device)).cpu().numpy()
+        found = run_packed(
+            self.model,
+            lambda ids, layout, types: self.pooled(ids, layout, types, skip).float(),
+            rows.ids,
+            rows.types,
+            [1] * len(rows.ids),
+            batch_tokens=batch_tokens,
+            report=report,
+        )
+        with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
+            pooled = torch.cat(found)
+            if len(found) > len(rows.windows):
+                pooled = merge_windows(pooled, [len(row) for row in rows.ids], rows.windows)
+            vectors: Vectors = self.steps(pooled).cpu().numpy()
         return vectors
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:
         """Features of the tokens of each row, (tokens, D), without pooling and steps."""
-        found: dict[int, Tensor] = {}
-        with self.in_eval_mode(), torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
-            for batch in batches([len(row) for row in rows.ids], batch_tokens):
-                ids, layout, types = rows.packed(batch, self.device)
-                features, _ = self._features(ids, layout, types)
-                found.update(zip(batch, features.split_with_sizes(layout.lengths), strict=True))
-        return [found[index] for index in range(len(rows.ids))]
+        return run_packed(
+            self.model, lambda *inputs: self._features(*inputs)[0], rows.ids, rows.types, batch_tokens=batch_tokens
+        )
 
     def _features(
         self, input_ids: Tensor, layout: PackedLayout, token_type_ids: Tensor | None
@@ -161,18 +151,6 @@ class SentenceModel(nn.Module):
         if output.hidden_states is not None:
             return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
         return combine_layers([output.last_hidden_state], [0], self.layer_weights), output.pooler_output
-
-    @contextmanager
-    def in_eval_mode(self) -> Iterator[None]:
-        """Without dropout meanwhile: evaluation in the midst of training."""
-        training = self.model.training
-        if training:
-            self.model.eval()
-        try:
-            yield
-        finally:
-            if training:
-                self.model.train()
 
 
 def check_finite(vectors: Vectors, texts: Sequence[object]) -> Vectors:

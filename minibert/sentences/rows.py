@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from minibert.layouts import PackedLayout
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Vectors = NDArray[np.float32]  # (N, D)
@@ -42,17 +41,6 @@ class Rows(NamedTuple):
     def texts_done(self, copies: Sequence[int]) -> list[int]:
         """How many texts count as done with each row: a text's `copies` with its first row, none with the others."""
         return [0 if number else n for n, own in zip(copies, self.windows, strict=True) for number in range(own)]
-
-    def packed(self, batch: Sequence[int], device: torch.device) -> tuple[Tensor, PackedLayout, Tensor | None]:
-        """Some of the rows in one, (tokens,); where each begins and ends; and their token types, (tokens,)."""
-        ids, types = (
-            None
-            if rows is None
-            else torch.from_numpy(np.fromiter(chain.from_iterable(rows[index] for index in batch), np.int64)).to(device)
-            for rows in (self.ids, self.types)
-        )
-        assert ids is not None
-        return ids, PackedLayout([len(self.ids[index]) for index in batch]), types
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -122,7 +110,7 @@ def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int])
     Returns:
         (texts, D).
     """
-    weights = torch.tensor(lengths, dtype=pooled.dtype)
+    weights = torch.tensor(lengths, dtype=pooled.dtype, device=pooled.device)
     merged = []
     for vectors, tokens in zip(torch.split(pooled, list(counts)), torch.split(weights, list(counts)), strict=True):
         merged.append(vectors[0] if len(vectors) == 1 else tokens @ vectors / tokens.sum())

@@ -8,7 +8,8 @@ t["layer.3.attention.scores"]             # (batch, heads, seq, seq)
 ```
 
 The model is run as it is, watched through PyTorch's hooks; they are gone when the block ends. They act in the thread
-(and the asyncio task) that entered the block alone: other threads may use the model meanwhile, and trace it as well.
+or asyncio task that entered the block, and in tasks that it starts there, alone: others may use the model meanwhile,
+and trace it as well.
 """
 
 from __future__ import annotations

@@ -11,11 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from minibert.tokenization.unicode import WHITE_SPACE
+from minibert.tokenization.unicode import LETTERLIKE, WHITE_SPACE
 
 SPACES = WHITE_SPACE + "\x0b\x0c\x85"  # beside added tokens and at a vocabulary line's end; str.strip() takes more
-# what Unicode counts as alphabetic though it is a symbol (Other_Alphabetic: circled and squared letters), and joiners
-_LETTERLIKE = re.compile("[\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189\u200c\u200d]")
 _SPACES = re.compile(f"[{SPACES}]*")
 
 
@@ -90,6 +88,8 @@ class TokenFinder:
         for match in self.pattern.finditer(text):
             token = self.tokens[match[0]]
             start, end = max(match.start(), done), match.end()
+            if end <= done:  # white space that the token before has taken with it
+                continue
             if token.single_word and (_in_word(text, start - 1) or _in_word(text, end)):
                 continue
             if token.lstrip:
@@ -106,11 +106,8 @@ class TokenFinder:
 
 
 def _in_word(text: str, position: int) -> bool:
-    """Whether the character at a position (which may be outside) makes a longer word of the token beside it.
-
-    By Python's version of Unicode: the library's may know a few letters more.
-    """
+    """Whether the character at a position (which may be outside) makes a longer word of the token beside it."""
     if not 0 <= position < len(text):
         return False
     category = unicodedata.category(text[position])
-    return category[0] in "LM" or category in ("Nd", "Nl", "Pc") or _LETTERLIKE.match(text[position]) is not None
+    return category[0] in "LM" or category in ("Nd", "Nl", "Pc") or LETTERLIKE.match(text[position]) is not None

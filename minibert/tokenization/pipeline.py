@@ -86,10 +86,9 @@ class Pipeline:
         self.ids_of_chunk = ChunkCache(self._ids)
         self._tokens_of_chunk = ChunkCache(lambda chunk: self._tokens(*basic.normalise(chunk)))
         self._in_text = TokenFinder({text: token for text, token in added.items() if not token.normalized})
-        self._in_normalised = TokenFinder(
-            {basic.normalise(text)[0]: token for text, token in added.items() if token.normalized}
-        )
-
+        self.normalised = {text: basic.normalise(text)[0] for text, token in added.items() if token.normalized}
+        # of two tokens that are normalised alike the first counts, hence the last one first
+        self._in_normalised = TokenFinder({text: added[name] for name, text in reversed(self.normalised.items())})
         self._longest_added = max(map(len, added), default=0)
 
     def ids(self, texts: Iterable[str]) -> list[list[int]]:

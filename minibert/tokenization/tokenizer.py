@@ -37,7 +37,7 @@ from minibert.tokenization.rows import (
     plan_rows,
     type_ids,
 )
-from minibert.tokenization.vocabulary import ADDING, ALL_NAMED, MAX_VOCAB_SIZE, NAMED, listed, to_list
+from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, listed, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
 _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
@@ -173,12 +173,8 @@ class BertTokenizer(TokenizerProtocol):
         basic = BasicTokenizer(self.do_lower_case, self.strip_accents, self.tokenize_chinese_chars)
         wordpiece = WordPiece(self.base_vocab, self.unk_token)
         self._pipeline = Pipeline(basic, wordpiece, self._added, self._added_ids)
-
-    def add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:  # noqa: D102 (inherited)
-        with ADDING:
-            added = super().add_tokens(new_tokens, special_tokens)
-            self._prepare()
-        return added
+        normalised = {self._added_ids[token]: text for token, text in self._pipeline.normalised.items()}
+        self._by_id = {**self._by_id, **normalised}  # ids are decoded as normalised text, as those of pieces are
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_pipeline"}

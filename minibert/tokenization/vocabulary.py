@@ -8,7 +8,6 @@ added       <name>                               the next id, for which the mode
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
 import warnings
@@ -28,7 +27,7 @@ _GAPS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
 # one thread at a time adds tokens, so that no two get the same id; not the tokenizer's own, for locks cannot be pickled
-ADDING = threading.RLock()
+_ADDING = threading.Lock()
 
 
 def _id_of(name: str) -> property:
@@ -39,7 +38,10 @@ def _id_of(name: str) -> property:
         return None if token is None else vocabulary.convert_tokens_to_ids(token)
 
     def choose(vocabulary: Vocabulary, number: int | None) -> None:
-        setattr(vocabulary, name, None if number is None else vocabulary.convert_ids_to_tokens(number))
+        token = None
+        if number is not None:  # an added token by its own name, not by its normalised one
+            token = vocabulary.added_tokens_decoder.get(number) or vocabulary.convert_ids_to_tokens(number)
+        setattr(vocabulary, name, token)
 
     return property(get, choose)
 
@@ -180,12 +182,13 @@ class Vocabulary:
             How many of them were not added tokens before.
         """
         tokens = [new_tokens] if isinstance(new_tokens, str | AddedToken) else new_tokens
-        with ADDING:  # tables of their own, put in place when they are complete: other threads may be reading
-            new = copy.copy(self)
-            for table in ("_added", "_added_ids", "_by_id"):
-                vars(new)[table] = dict(vars(self)[table])
+        with _ADDING:  # tables of their own, put in place when they are complete: other threads may be reading
+            new = object.__new__(type(self))
+            tables = {name: dict(getattr(self, name)) for name in ("_added", "_added_ids", "_by_id")}
+            vars(new).update(before := dict(vars(self)), **tables)
             added = sum([new._add(AddedToken.of(token, special=special_tokens)) for token in tokens])
-            vars(self).update(_added=new._added, _added_ids=new._added_ids, _by_id=new._by_id)
+            new._prepare()
+            vars(self).update({name: value for name, value in vars(new).items() if value is not before.get(name)})
         return added
 
     def add_special_tokens(
@@ -228,6 +231,9 @@ class Vocabulary:
         self._added[content], self._added_ids[content], self._by_id[number] = token, number, content
         return True
 
+    def _prepare(self) -> None:
+        """Makes what follows from the tables."""
+
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
         """The id of a token, or the ids of a list of them; what is not in the vocabulary gets `unk_token_id`."""
         if not isinstance(tokens, str):
@@ -254,9 +260,10 @@ class Vocabulary:
 
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
         """Puts tokens together: ["paint", "##ing", "!"] -> "painting!"."""
-        text = "".join(tokens[:1])
-        for token in tokens[1:]:
-            text += token.removeprefix(CONTINUED) if token.startswith(CONTINUED) else _close_gaps(f" {token}")
+        text = ""
+        for number, token in enumerate(tokens):
+            part = token.removeprefix(CONTINUED) if token.startswith(CONTINUED) else f" {token}"
+            text += _close_gaps(part if number else token)
         return text
 
     def decode(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,21 +25,21 @@ from torch import Tensor, nn
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
+from minibert.inference.batching import run_packed
+from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED, cross_entropy, regression_loss
+from minibert.predict import best_span, span_logits
 from minibert.pretrained import PreTrainedModel
-from minibert.progress import counted
+from minibert.progress import Progress, is_watched
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import (
     Batch,
     Example,
     Examples,
-    pack,
-    pad,
     read_conll,
     read_squad,
     read_table,
-    split_by_tokens,
     text_lengths,
 )
 from minibert.training.loop import Trainer
@@ -234,13 +234,10 @@ class SequenceTask(HeadTask):
 
     def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
         """Correlations, or accuracy and F1."""
-        labels, predictions = [], []
-        for batch in _batches(model, examples, packed=True):
-            logits = model(**_inputs(batch)).logits
-            labels += batch["labels"].tolist()
-            predictions += (logits.squeeze(-1) if self.regression else logits.argmax(-1)).tolist()
+        logits = torch.cat(_outputs(model, examples, lambda output: output.logits, [1] * len(examples)))
+        predictions = (logits.squeeze(-1) if self.regression else logits.argmax(-1)).tolist()
         measure = metrics.regression_scores if self.regression else metrics.classification_scores
-        return measure(labels, predictions)
+        return measure([example["labels"] for example in examples], predictions)
 
 
 @dataclass(frozen=True)
@@ -296,13 +293,11 @@ class TokenTask(HeadTask):
         """F1 of entities, over every word of every sentence; a word without a WordPiece gets the tag O."""
         names = model.config.id2label
         predictions = [["O"] * len(tags) for _, tags in rows]
-        for batch in _batches(model, examples, packed=True):
-            best = model(**_inputs(batch)).logits.argmax(-1)
-            lengths = batch["layout"].lengths
-            windows = zip(batch["row"].tolist(), batch["words"].split(lengths), best.split(lengths), strict=True)
-            for row, words, given in windows:
-                for word, tag in zip(words[words >= 0].tolist(), given[words >= 0].tolist(), strict=True):
-                    predictions[row][word] = names[tag]
+        best = _outputs(model, examples, lambda output: output.logits.argmax(-1))
+        for example, given in zip(examples, best, strict=True):
+            words = example["words"]
+            for word, tag in zip(words[words >= 0].tolist(), given[words >= 0].tolist(), strict=True):
+                predictions[example["row"]][word] = names[tag]
         return metrics.entity_scores([tags for _, tags in rows], predictions)
 
 
@@ -399,18 +394,13 @@ class AnswerTask(HeadTask):
         some_without = any(not row["answers"] for row in rows)
         found = [(-np.inf, "")] * len(rows)
         nothing = [np.inf] * len(rows)
-        for batch in _batches(model, examples, packed=False):
-            output = model(**_inputs(batch))
-            start, end = (x.masked_fill(batch["begins"] < 0, -1e4) for x in (output.start_logits, output.end_logits))
-            spans = start[:, :, None] + end[:, None, :]  # (batch, seq, seq)
-            possible = torch.ones_like(spans[0]).triu().tril(self.longest_answer - 1).bool()
-            best, place = spans.masked_fill(~possible, -1e9).flatten(1).max(dim=-1)
-            no_answer = output.start_logits[:, 0] + output.end_logits[:, 0]
-            for n, row in enumerate(batch["row"].tolist()):
-                first, last = divmod(int(place[n]), spans.shape[1])
-                text = rows[row]["context"][batch["begins"][n, first] : batch["ends"][n, last]]
-                found[row] = max(found[row], (best[n].item(), text), key=lambda span: span[0])
-                nothing[row] = min(nothing[row], no_answer[n].item())
+        for example, logits in zip(examples, _outputs(model, examples, span_logits), strict=True):
+            row, begins = example["row"], example["begins"]
+            if span := best_span(logits, torch.from_numpy(begins >= 0), self.longest_answer):
+                score, first, last = span
+                text = rows[row]["context"][begins[first] : example["ends"][last]]
+                found[row] = max(found[row], (score, text), key=lambda span: span[0])
+            nothing[row] = min(nothing[row], logits[0].sum().item())
         scores = zip(found, nothing, strict=True)
         return ["" if some_without and without > score else text for (score, text), without in scores]
 
@@ -432,11 +422,18 @@ def _inputs(batch: Batch) -> Batch:
     return {name: batch[name] for name in names if name in batch}
 
 
-def _batches(model: Any, examples: Sequence[Example], packed: bool, tokens: int = 16384) -> Iterator[Batch]:
-    """All examples in batches for measuring, on the model's device."""
-    for part in counted(split_by_tokens(examples, tokens), "batches"):
-        batch = pack(part) if packed else pad(part, model.config.pad_token_id or 0)
-        yield {name: x.to(model.device) if isinstance(x, Tensor) else x for name, x in batch.items()}
+def _outputs(
+    model: Any, examples: Sequence[Example], choose: Callable[[Any], Tensor], sizes: Sequence[int] | None = None
+) -> list[Tensor]:
+    """What `choose` takes of a model's outputs for each example, on the CPU; arguments as in `run_packed`."""
+    types = [e["token_type_ids"] for e in examples] if "token_type_ids" in examples[0] else None
+
+    def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
+        return choose(model(ids, layout=layout, token_type_ids=types)).float().cpu()
+
+    with Progress(is_watched(), len(examples), "examples") as progress:
+        rows = [e["input_ids"] for e in examples]
+        return run_packed(model, forward, rows, types, sizes, report=lambda batch: progress.add(len(batch)))
 
 
 def _number_of(label: str, config: BertConfig) -> int:

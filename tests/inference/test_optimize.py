@@ -33,9 +33,9 @@ from minibert import (
 from minibert.attention import sdpa_attention
 from minibert.inference import fused, kernels, threads as inference_threads
 from minibert.inference.attention import packed_attention
+from minibert.inference.batching import map_batches
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, PlainKernel, runs_here
-from minibert.inference.optimize import map_batches
 
 CLASSES = ["BertModel", *HEADS[:-1]]
 # how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are

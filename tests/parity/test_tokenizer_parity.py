@@ -122,10 +122,10 @@ WORDS = [
 ]  # fmt: skip
 
 
-def any_texts(*without: str) -> st.SearchStrategy[list[str]]:
-    """Batches of texts, without the characters of some categories of Unicode."""
+def any_texts() -> st.SearchStrategy[list[str]]:
+    """Batches of texts."""
     parts = st.one_of(
-        st.text(st.characters(exclude_categories=["Cs", *without]), max_size=6),
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
         *(st.text(alphabet, max_size=6) for alphabet in ALPHABETS),
         st.sampled_from(WORDS),
         st.just(" "),
@@ -151,16 +151,14 @@ def test_any_text(folder: str, options: dict[str, Any]) -> None:
     ours, theirs = both(folder, **options)
 
     @settings(max_examples=60, deadline=None)
-    # which characters are letters to a single_word token is a question of the Unicode version: assigned ones only
-    @given(any_texts("Cn") if "added" in options else any_texts())
+    @given(any_texts())
     def check(batch: list[str]) -> None:
         assert_equal(ours(batch, **ALL), reference := theirs(batch, **ALL))
         assert ours(batch)["input_ids"] == reference["input_ids"]  # the way without places
         assert ours(batch)["input_ids"] == reference["input_ids"]  # and out of memory
-        if options.get("added") != "normalised":  # see test_known_differences
-            for how in ({}, {"skip_special_tokens": True}, {"clean_up_tokenization_spaces": True}):
-                ids = reference["input_ids"]
-                assert ours.batch_decode(ids, **how) == theirs.batch_decode(ids, **how)
+        for how in ({}, {"skip_special_tokens": True}, {"clean_up_tokenization_spaces": True}):
+            ids = reference["input_ids"]
+            assert ours.batch_decode(ids, **how) == theirs.batch_decode(ids, **how)
 
     check()
 
@@ -424,10 +422,9 @@ def test_known_differences(minilm: str, tmp_path: Path) -> None:
     none = {"max_length": 2, "truncation": True, "padding": True, "return_overflowing_tokens": True}
     assert [len(row) for row in theirs(["a b c"], **none)["input_ids"]] == [2, 5]
     assert [len(row) for row in ours(["a b c"], **none)["input_ids"]] == [5, 5]
-    # an added token is called by its own name, not by how it was written in the text
+    # an added token is called by its name, without the white space that it takes with it from the text
     mine, yours = both(minilm, "normalised")
-    assert mine("foo bar").tokens() == ["[CLS]", "Foo Bar", "[SEP]"] and yours("foo bar").tokens()[1] == "foo bar"
-    assert mine.decode([mine.convert_tokens_to_ids("Foo Bar")]) == "Foo Bar"
+    assert mine("a <LEFT>").tokens()[2] == "<left>" and yours("a <LEFT>").tokens()[2] == " <left>"
     # a tokenizer.json alone says whether to lower-case; transformers' BertTokenizer does so all the same
     cased = BertTokenizer(SMALL, do_lower_case=False)
     cased.save_pretrained(tmp_path)

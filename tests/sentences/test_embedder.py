@@ -18,7 +18,6 @@ from tiny_folder import VOCABULARY, WORDS, sentence_folder, tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
 from minibert.checkpoints.source import Source
-from minibert.inference.batching import batches
 from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.pooling import combine_layers
 from minibert.sentences.rows import split_row, truncate_row
@@ -168,12 +167,6 @@ class TestStream:
         texts, vectors = zip(*embedder.encode_stream(TEXTS, chunk_size=4), strict=True)
         assert [*texts[0], *texts[1]] == TEXTS
         np.testing.assert_allclose(np.concatenate(vectors), embedder.encode(TEXTS), atol=1e-6)
-
-    @given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 100))
-    def test_batches_keep_to_the_budget(self, lengths: list[int], budget: int) -> None:
-        found = list(batches(lengths, budget))
-        assert sorted(index for batch in found for index in batch) == list(range(len(lengths)))
-        assert all(len(batch) == 1 or sum(lengths[i] for i in batch) <= budget for batch in found)
 
 
 class TestLayers:

@@ -1,0 +1,58 @@
+"""The loop that sorts rows, packs them, runs a model and puts its results back in order."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, strategies as st
+from torch import Tensor
+
+from minibert import BertConfig, BertModel, PackedLayout
+from minibert.inference.batching import batches, run_packed
+
+ROWS = [[2, 7, 3], [2, 3], [2, 5, 6, 7, 8, 3], [2, 9, 3], [2, 4, 4, 3]]
+
+
+@pytest.fixture
+def model() -> BertModel:
+    torch.manual_seed(0)
+    return BertModel(BertConfig.from_preset("tiny", vocab_size=10, num_hidden_layers=1))
+
+
+@given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 100))
+def test_batches_keep_to_the_budget(lengths: list[int], budget: int) -> None:
+    found = list(batches(lengths, budget))
+    assert sorted(index for batch in found for index in batch) == list(range(len(lengths)))
+    assert all(len(batch) == 1 or sum(lengths[i] for i in batch) <= budget for batch in found)
+
+
+@pytest.mark.parametrize("types", [None, [[index % 2 for index in range(len(row))] for row in ROWS]])
+def test_each_row_has_its_own_results_in_its_place(model: BertModel, types: list[list[int]] | None) -> None:
+    done: list[int] = []
+
+    def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
+        assert not model.training
+        return model(ids, layout=layout, token_type_ids=types).last_hidden_state
+
+    with torch.autocast("cpu", torch.bfloat16):
+        found = run_packed(model.train(), forward, ROWS, types, batch_tokens=7, report=done.extend)
+    assert model.training and sorted(done) == [0, 1, 2, 3, 4]
+    model.eval()
+    for number, (row, states) in enumerate(zip(ROWS, found, strict=True)):
+        own = None if types is None else torch.tensor(types[number : number + 1])
+        expected = model(torch.tensor([row]), token_type_ids=own).last_hidden_state[0]
+        torch.testing.assert_close(states, expected, rtol=0, atol=1e-6)
+
+
+def test_rows_with_other_numbers_of_results(model: BertModel) -> None:
+    found = run_packed(model, lambda ids, layout, types: ids[ids == 4], ROWS, sizes=[row.count(4) for row in ROWS])
+    assert [part.tolist() for part in found] == [[], [], [], [], [4, 4]]
+
+
+def test_a_failure_leaves_the_mode_as_it_was(model: BertModel) -> None:
+    def fail(*inputs: object) -> Tensor:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        run_packed(model.train(), fail, ROWS)
+    assert model.training
