@@ -1,4 +1,8 @@
-"""Losses of the heads: what a prediction costs, each with a check that labels and logits belong together."""
+"""The losses of heads and of training, each with a check that labels and logits belong together.
+
+Each is a mean over what it counts, or with `reduction="sum"` the sum, which training divides by the labels of the whole
+batch, however it was cut.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
     Args:
         logits: (..., classes).
         labels: whole numbers from 0 to classes - 1, or `IGNORED`, shape (...); (..., 1) and flat will do too.
-        reduction: "mean", or "sum" as training takes it, which divides by the labels of the whole batch.
+        reduction: "mean" or "sum".
 
     Raises:
         ValueError: labels of another shape or type, or out of range (a GPU stops with its own error for those).
@@ -46,7 +50,7 @@ def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> 
     return F.mse_loss(logits.squeeze().to(dtype), labels.reshape(logits.shape).squeeze().to(dtype), reduction=reduction)
 
 
-def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
+def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """Binary cross entropy of every label on its own; both (batch, num_labels), labels from 0.0 to 1.0."""
     if labels.shape != logits.shape:
         expected, received = tuple(logits.shape), tuple(labels.shape)
@@ -57,18 +61,19 @@ def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
     if not is_traced(labels) and ((labels < 0) | (labels > 1)).any():
         raise ValueError("labels should be from 0.0 to 1.0 for every label (multi_label_classification).")
     # fractions stay as exact as they are, even beside bfloat16 logits
-    return F.binary_cross_entropy_with_logits(logits, labels if labels.is_floating_point() else labels.to(logits.dtype))
+    labels = labels if labels.is_floating_point() else labels.to(logits.dtype)
+    return F.binary_cross_entropy_with_logits(logits, labels, reduction=reduction)
 
 
-def span_loss(logits: Tensor, positions: Tensor) -> Tensor:
+def span_loss(logits: Tensor, positions: Tensor, reduction: str = "mean") -> Tensor:
     """Cross entropy of logits (batch, seq) over the places; one past the end is ignored, nan when all are."""
     if logits.dim() != 2 or not is_class_index(positions) or positions.numel() != len(logits):
         expected, received = (len(logits),), tuple(positions.shape)
         raise ValueError(f"positions should be whole numbers of shape {expected}, not {positions.dtype} of {received}.")
     if not is_traced(positions) and (positions < 0).any():
         raise ValueError(f"positions hold {positions.min().item()}; no answer is position 0, the place of [CLS].")
-    outside = logits.shape[1]
-    return F.cross_entropy(logits, positions.reshape(-1).long().clamp(max=outside), ignore_index=outside)
+    places = positions.reshape(-1).long().clamp(max=(outside := logits.shape[1]))
+    return F.cross_entropy(logits, places, ignore_index=outside, reduction=reduction)
 
 
 def is_class_index(labels: Tensor) -> bool:

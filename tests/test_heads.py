@@ -22,7 +22,7 @@ from safetensors.torch import load, load_file, save, save_file
 from torch import Tensor, nn
 
 import minibert
-from minibert.losses import IGNORED, cross_entropy, multi_label_loss, regression_loss
+from minibert.losses import IGNORED, cross_entropy, multi_label_loss, regression_loss, span_loss
 
 MLM_HEADS = HEADS[:2]
 
@@ -426,6 +426,21 @@ def test_labels_of_any_dtype_have_gradients(logits: torch.dtype, labels: torch.d
         assert x.grad is not None and x.grad.dtype == logits
         rounding = 2 * torch.finfo(logits).eps
         torch.testing.assert_close(x.grad.double(), gradient(x.detach().double()), rtol=rounding, atol=rounding)
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "count"),
+    [
+        (cross_entropy, torch.tensor([0, IGNORED, 2]), 2),
+        (regression_loss, torch.rand(3, 4), 12),
+        (multi_label_loss, torch.rand(3, 4), 12),
+        (span_loss, torch.tensor([0, 3, 4]), 2),  # the last lies outside
+    ],
+)
+def test_a_mean_is_the_sum_divided_by_what_counts(loss: Any, labels: Tensor, count: int) -> None:
+    """Training takes sums, so that it does not matter how a batch was cut."""
+    logits = torch.randn(3, 4)
+    torch.testing.assert_close(loss(logits, labels) * count, loss(logits, labels, reduction="sum"))
 
 
 class TestChosenPositions:

@@ -27,7 +27,7 @@ from minibert.config import BertConfig
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
 from minibert.inference.batching import run_packed
 from minibert.layouts import PackedLayout
-from minibert.losses import IGNORED, cross_entropy, regression_loss
+from minibert.losses import IGNORED, cross_entropy, regression_loss, span_loss
 from minibert.predict import best_span, span_logits
 from minibert.pretrained import PreTrainedModel
 from minibert.progress import Progress, is_watched
@@ -377,7 +377,7 @@ class AnswerTask(HeadTask):
         padding = batch["attention_mask"] == 0
         lowest = torch.finfo(output.start_logits.dtype).min
         start, end = (
-            cross_entropy(logits.masked_fill(padding, lowest), batch[name], "sum")
+            span_loss(logits.masked_fill(padding, lowest), batch[name], "sum")
             for logits, name in ((output.start_logits, "start_positions"), (output.end_logits, "end_positions"))
         )
         return {"start_positions": (start + end) / 2}
