@@ -1,0 +1,71 @@
+"""scripts/one_page_bert.py: one page, two imports, and the numbers of the package and the reference."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import CHECKOUT
+from official import bert_base_uncased
+
+from minibert import BertForMaskedLM, BertTokenizer, fill_mask
+
+sys.path.append(str(CHECKOUT / "scripts"))
+import one_page_bert
+
+SOURCE = Path(one_page_bert.__file__).read_text(encoding="utf-8")
+TEXTS = ("Paris is the [MASK] of France.", "Embeddings aren't  un-embeddable [MASK]! Héllo; 20%", "a [MASK]")
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> Path:
+    """A checkpoint with the official names (`bert.`, gamma and beta) and vocabulary, of drawn weights."""
+    return bert_base_uncased(tmp_path_factory.mktemp("official"), minilm, num_hidden_layers=3)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_hidden_states_and_logits_equal_the_package_and_the_reference(official: Path, text: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    model, pieces = one_page_bert.load(official)
+    ids = torch.tensor([one_page_bert.tokenize(text, {piece: i for i, piece in enumerate(pieces)})])
+    assert ids[0].tolist() == BertTokenizer.from_pretrained(official)(text)["input_ids"]
+    with torch.inference_mode():
+        states, logits = model.hidden_states(ids), model(ids)
+        for of in (BertForMaskedLM, transformers.BertForMaskedLM):
+            other = of.from_pretrained(official, attn_implementation="eager")
+            out = other(ids, output_hidden_states=True)
+            assert len(states) == len(out.hidden_states)
+            assert all(torch.equal(a, b) for a, b in zip(states, out.hidden_states, strict=True))
+            assert torch.equal(logits, out.logits)
+
+
+def test_fills_a_mask_as_the_package_does(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = CHECKOUT / "minibert" / "models" / "minibert-en"
+    monkeypatch.setattr(sys, "argv", ["one_page_bert.py", str(folder), TEXTS[0]])
+    exec(compile(SOURCE, "one_page_bert.py", "exec"), {"__name__": "__main__"})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    model, tokenizer = BertForMaskedLM.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
+    assert [word for _, word in lines] == [answer["token"] for answer in fill_mask(model, tokenizer, TEXTS[0])[0]]
+
+
+def test_one_page_names_only_files_that_exist_and_imports_only_torch_and_safetensors() -> None:
+    assert len(SOURCE.splitlines()) <= 150
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(SOURCE))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [str(node.module)]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported - sys.stdlib_module_names == {"torch", "safetensors"}
+    named = [
+        name.strip() for line in SOURCE.splitlines() if "# in full:" in line for name in line.split(":")[-1].split(",")
+    ]
+    assert len(named) >= 8 and all((CHECKOUT / name).exists() for name in named), named
