@@ -1,22 +1,17 @@
 """Tied weights in state dicts, where tools expect every name to have memory of its own.
 
-safetensors writes no two tensors that share memory, and `transformers.Trainer` hands it the state dict of a model that
-is not of its own classes as it is. So the aliases of a state dict are copies; and since such a copy says nothing new,
-it is not loaded either: in code that keeps a state dict for long, or changes the original in it, an old copy of the
-alias must not undo the original.
+The reference loads a state dict strictly and misses an alias that is not in it; safetensors writes no two tensors that
+share memory, and `transformers.Trainer` hands it the state dict of a model that is not of its own classes as it is. So
+aliases are copies when weights are saved. When weights are loaded, the original counts: a copy says nothing new, and in
+a state dict that is kept for long, while its original is trained on, it is an old one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.utils.weak import WeakTensorKeyDictionary
-
-# copies that are in use, and how often each had been written to when it was made
-_COPIES: MutableMapping[Tensor, int] = WeakTensorKeyDictionary()
+from torch import nn
 
 
 class TiedWeights(nn.Module):
@@ -32,9 +27,8 @@ class TiedWeights(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
         for alias, name in self.tied_weights().items():
-            copy = state_dict.get(prefix + alias)
-            if isinstance(copy, Tensor) and copy in _COPIES and copy._version == _COPIES[copy]:
-                state_dict[prefix + alias] = state_dict.get(prefix + name, copy)
+            if prefix + name in state_dict:
+                state_dict[prefix + alias] = state_dict[prefix + name]
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
 
@@ -43,11 +37,9 @@ class TiedWeights(nn.Module):
 
 def _copy_aliases(model: TiedWeights, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
     for alias in model.tied_weights():
-        tensor = state.get(prefix + alias)
-        if isinstance(tensor, Tensor) and not isinstance(tensor, nn.Parameter):  # keep_vars=True asks for the very one
-            with torch.inference_mode(False):  # in which writes are not counted
-                state[prefix + alias] = copy = tensor.clone()
-            _COPIES[copy] = copy._version
+        # keep_vars=True asks for the very tensor, and other hooks may have taken the alias out
+        if (tensor := state.get(prefix + alias)) is not None and not isinstance(tensor, nn.Parameter):
+            state[prefix + alias] = tensor.clone()
 
 
 def _tie(model: Any, _keys: Any) -> None:
