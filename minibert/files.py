@@ -23,7 +23,7 @@ except ImportError:  # Windows
 
 
 @contextmanager
-def naming(where: str) -> Iterator[None]:
+def prefix_errors(where: str) -> Iterator[None]:
     """Lets a ValueError say which file it is about."""
     try:
         yield
@@ -42,25 +42,33 @@ def read_text(path: str | os.PathLike[str]) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path} is not UTF-8 in line {line}; convert it (iconv -t utf-8) or get it again.") from None
+        raise not_utf8(path, data.count(b"\n", 0, error.start) + 1) from None
 
 
-def load_json(path: Path) -> Any:
-    """The JSON in `path`; ValueError naming the file when it holds none."""
-    text = read_text(path)
+def not_utf8(where: str | os.PathLike[str], line: int) -> ValueError:
+    """The error of a line, counted from 1, that is no text."""
+    return ValueError(f"line {line} of {os.fspath(where)} is not UTF-8; convert the file (iconv -t utf-8).")
+
+
+def parse_json(text: str | bytes, where: object) -> Any:
+    """The JSON in `text`; ValueError naming `where` it stands when it holds none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # a ValueError too: a number of more than 4,300 digits
-        raise ValueError(f"{path} is not JSON ({error}); get the file again.") from None
+        raise ValueError(f"{where} is not JSON ({error}): correct it, or get it again.") from None
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in `path`; ValueError naming the file when it does not hold one."""
-    content = load_json(path)
+def json_object(text: str | bytes, where: object) -> dict[str, Any]:
+    """The JSON object in `text`; ValueError naming `where` it stands when it does not hold one."""
+    content = parse_json(text, where)
     if not isinstance(content, dict):
-        raise ValueError(f"{path} should hold a JSON object but holds a {type(content).__name__}.")
+        raise ValueError(f"{where} should hold a JSON object but holds a {type(content).__name__}.")
     return content
+
+
+def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON object in a file; errors as of `read_text` and `json_object`."""
+    return json_object(read_text(path), path)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -225,6 +233,6 @@ def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
                     line = line.removeprefix(codecs.BOM_UTF8)  # which some editors put before everything
                 yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError:
-            raise ValueError(f"line {number} of {where} is not UTF-8; convert the file (iconv -t utf-8).") from None
+            raise not_utf8(where, number) from None
         except OSError as error:
             raise OSError(f"{where} cannot be read after line {number} ({error.strerror}).") from None

@@ -75,7 +75,7 @@ class _LogitsHead(_Head):
         logits = self._logits(outputs)
         loss = None if labels is None else self._loss(logits, labels)
         output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
-        return self.finish(output, options.get("return_dict"))
+        return self.to_output(output, options.get("return_dict"))
 
     if TYPE_CHECKING:
         __call__ = forward
@@ -205,7 +205,7 @@ class BertForMaskedLM(_MaskedLMHead):
         logits = self._word_logits(outputs, positions)
         loss = None if labels is None else _word_loss(logits, labels, positions)
         output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
-        return self.finish(output, options.get("return_dict"))
+        return self.to_output(output, options.get("return_dict"))
 
     if TYPE_CHECKING:
         __call__ = forward
@@ -241,7 +241,7 @@ class BertForPreTraining(_MaskedLMHead):
         if labels is not None and next_sentence_label is not None:
             loss = _word_loss(word_logits, labels, positions) + cross_entropy(pair_logits, next_sentence_label)
         output = PreTrainingOutput(loss, word_logits, pair_logits, outputs.hidden_states, outputs.attentions)
-        return self.finish(output, options.get("return_dict"))
+        return self.to_output(output, options.get("return_dict"))
 
     if TYPE_CHECKING:
         __call__ = forward
@@ -371,7 +371,7 @@ class BertForQuestionAnswering(_Head):
         if start_positions is not None and end_positions is not None:
             loss = (span_loss(start_logits, start_positions) + span_loss(end_logits, end_positions)) / 2
         output = QuestionAnsweringOutput(loss, start_logits, end_logits, outputs.hidden_states, outputs.attentions)
-        return self.finish(output, options.get("return_dict"))
+        return self.to_output(output, options.get("return_dict"))
 
     if TYPE_CHECKING:
         __call__ = forward

@@ -122,7 +122,7 @@ class BertModel(PreTrainedModel):
         output: BertModelOutput = self.encoder(embedded, layout, attend, keep_states, keep_maps)
         if self.pooler is not None:
             output.pooler_output = self.pooler(output.last_hidden_state, layout)
-        return self.finish(output, return_dict)
+        return self.to_output(output, return_dict)
 
     if TYPE_CHECKING:
         __call__ = forward

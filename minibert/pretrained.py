@@ -25,7 +25,7 @@ from minibert.checkpoints.tensors import BACKBONE, model_name, read_tensors, wri
 from minibert.compatibility.loading import SAVING, drop_ignored_keywords, one_device
 from minibert.compatibility.model import ModelProtocol
 from minibert.config import BertConfig
-from minibert.files import naming
+from minibert.files import prefix_errors
 from minibert.outputs import ModelOutput
 
 # what one BERT class has and another rightly leaves out
@@ -193,7 +193,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
             vars(config)["dtype"] = str(stored).removeprefix("torch.")  # nothing to check
         where = "state_dict" if source is None else str(source)
-        with naming(where):
+        with prefix_errors(where):
             model = build_on_meta(cls, config, model_options)
         model.load_report = report = assign(
             model, tensors, where, getattr(torch, str(config.dtype)), ignore_mismatched_sizes
@@ -297,7 +297,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         """Type of the parameters."""
         return next(self.parameters()).dtype
 
-    def finish(self, output: Output, return_dict: bool | None) -> Output:
+    def to_output(self, output: Output, return_dict: bool | None) -> Output:
         """The output itself, or a plain tuple when the call or else the config says `return_dict=False`."""
         wanted = self.config.use_return_dict if return_dict is None else return_dict
         return output if wanted else output.to_tuple()  # type: ignore[return-value]

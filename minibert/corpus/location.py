@@ -8,7 +8,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import json
 import lzma
 import os
 import re
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from minibert.extras import need
-from minibert.files import read_json, replacing, write_json
+from minibert.files import json_object, read_json, replacing, write_json
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
 _DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -143,14 +142,7 @@ class Location:
         if self.fs is None:
             return read_json(Path(self.path))
         with self.open() as file:
-            content = file.read()
-        try:
-            found = json.loads(content)
-        except ValueError as error:
-            raise ValueError(f"{self} is not JSON ({error}).") from None
-        if not isinstance(found, dict):
-            raise ValueError(f"{self} should hold a JSON object.")
-        return found
+            return json_object(file.read(), self)
 
     def write_json(self, content: Any) -> None:
         """See `minibert.files.write_json`."""

@@ -22,7 +22,7 @@ from torch import nn
 
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
-from minibert.files import load_json, read_json
+from minibert.files import parse_json, read_json, read_text
 from minibert.sentences.pooling import Dense, Normalize, Truncate, activation_name
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -139,7 +139,7 @@ def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: 
 
 def read_modules(path: Path) -> list[tuple[str, str]]:
     """The class name of each module, and its folder with a slash at the end ("" for the model's own folder)."""
-    content = load_json(path)
+    content = parse_json(read_text(path), path)
     if not isinstance(content, list) or not all(isinstance(module, dict) for module in content):
         raise ValueError(f"{path} should hold a list of modules.")
     modules = []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source
-from minibert.files import naming, read_json, replacing, write_json
+from minibert.files import prefix_errors, read_json, replacing, write_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.rows import SIDES, option
 from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, Vocabulary, check_size, listed
@@ -50,7 +50,7 @@ def read_source(source: Source, max_vocab_size: int = MAX_VOCAB_SIZE) -> dict[st
         settings = read_file(vocab_file, max_vocab_size)
     else:
         raise FileNotFoundError(f"{source} holds neither tokenizer.json nor vocab.txt; is it a BERT checkpoint?")
-    with naming(f"{source}, tokenizer_config.json"):
+    with prefix_errors(f"{source}, tokenizer_config.json"):
         settings |= {key: config[key] for key in (*OPTIONS, "model_input_names") if config.get(key) is not None}
         check_options(settings)
         settings |= _named(config)
@@ -59,11 +59,11 @@ def read_source(source: Source, max_vocab_size: int = MAX_VOCAB_SIZE) -> dict[st
             added = _by_number(decoder, max_vocab_size)
             return {**settings, "added_tokens": added, "extra_special_tokens": extra}
     # before added_tokens_decoder there were two more files
-    with naming(f"{source}, special_tokens_map.json"):
+    with prefix_errors(f"{source}, special_tokens_map.json"):
         legacy = _json(source, "special_tokens_map.json", max_vocab_size)
         settings |= _named(legacy)
         extra += _extra(legacy)
-    with naming(f"{source}, added_tokens.json"):
+    with prefix_errors(f"{source}, added_tokens.json"):
         special = {token.content for token in (*extra, *(settings[key] for key in ALL_NAMED if key in settings))}
         older = _json(source, "added_tokens.json", max_vocab_size)
         _check_ids(older.values(), max_vocab_size)

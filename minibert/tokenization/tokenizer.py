@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
-from minibert.files import naming
+from minibert.files import prefix_errors
 from minibert.tokenization import files
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
@@ -152,7 +152,7 @@ class BertTokenizer(TokenizerProtocol):
             settings |= files.read_file(Path(tokenizer_file), limit)
         if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
             overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
-        with naming(f"{name}"):
+        with prefix_errors(f"{name}"):
             return cls(**{**settings, "name_or_path": str(name), **overrides})
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minibert.files import read_json, read_text
+from minibert.files import json_object, read_json, read_text
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
 
@@ -79,13 +79,11 @@ def _not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
 
 
 def _json_row(line: str, place: str) -> dict[str, Any]:
+    row = json_object(line, place)
     try:
-        row = json.loads(line)
         json.dumps(row, ensure_ascii=False).encode()  # fails for half a character, which JSON can write as "\\ud83d"
-    except (ValueError, RecursionError) as error:  # a JSONDecodeError, or a number of more than 4,300 digits
+    except ValueError as error:
         raise ValueError(f"{place} is not JSON ({error}).") from None
-    if not isinstance(row, dict):
-        raise ValueError(f"{place} should be a JSON object.")
     return row
 
 

@@ -79,7 +79,7 @@ def test_tables(tmp_path: Path) -> None:
     (tmp_path / "excel.csv").write_text(f"text,label\n{long},1\n", encoding="utf-8-sig")  # with a byte order mark
     assert read_table(tmp_path / "excel.csv") == [{"text": long, "label": "1"}]
     (tmp_path / "wide.csv").write_text("text,label\ngood,1\n", encoding="utf-16")
-    with pytest.raises(ValueError, match=r"wide\.csv is not UTF-8 in line 1; convert it"):
+    with pytest.raises(ValueError, match=r"line 1 of .*wide\.csv is not UTF-8; convert the file"):
         read_table(tmp_path / "wide.csv")
     with pytest.raises(ValueError, match="delimiter should be one character, not ';;'"):
         read_table(tmp_path / "a.csv", delimiter=";;")
@@ -92,7 +92,7 @@ def test_tables(tmp_path: Path) -> None:
         ("a.tsv", "text\tlabel\nonly one\n", r"a\.tsv: row 1 has 1 columns, not 2 \(text, label\)"),
         ("a.tsv", "text\tlabel\none\ttwo\tthree\n", r"a\.tsv: row 1 has 3 columns, not 2 \(text, label\)"),
         ("a.jsonl", '{"text": 1}\n{oops\n', r"a\.jsonl, line 2 is not JSON"),
-        ("a.jsonl", "[1]\n", r"a\.jsonl, line 1 should be a JSON object"),
+        ("a.jsonl", "[1]\n", r"a\.jsonl, line 1 should hold a JSON object"),
         ("a.csv", 'text,label\n"good,1\nbad,0\n', r"a\.csv, line 3: .*; look for a quotation mark too many"),
         ("a.csv", "", r"a\.csv holds no rows"),
         ("a.tsv", "text\tlabel\n", r"a\.tsv holds no rows"),
