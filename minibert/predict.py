@@ -11,7 +11,8 @@ so no time goes into padding; dropout is off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from operator import attrgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -75,7 +76,7 @@ def classifier_logits(
     """Logits of texts, or of pairs of texts, cut to `max_length` tokens: (N, labels) float32."""
     second = None if pairs is None else list(pairs)
     batch = tokenizer(list(texts), second, truncation=True, max_length=max_length)
-    found = _logits(model, batch, [1] * len(texts), lambda ids, **inputs: model(ids, **inputs).logits)
+    found = _logits(model, batch, lambda ids, **inputs: model(ids, **inputs).logits, [1] * len(texts))
     return torch.cat(found) if found else torch.empty(0, model.config.num_labels)
 
 
@@ -109,7 +110,7 @@ def fill_mask(
         if len(row) > limit:
             raise ValueError(f"{_short(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
     # the decoder is as much work as several layers, so it sees the masked tokens only
-    found = _logits(model, batch, masks, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0])
+    found = _logits(model, batch, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0], masks)
     results = []
     for logits in found:
         known = logits.softmax(-1)[:, : len(tokenizer)]  # a vocabulary that was rounded up has rows without a word
@@ -160,20 +161,13 @@ def find_entities(
         mean probability of its words' labels, and where it lies, `[start, end)` in characters.
     """
     _require(model, BertForTokenClassification)
-    rows, limit = _as_list(texts), _limit(model, tokenizer)
-    batch = tokenizer(
-        rows,
-        truncation=True,
-        max_length=limit,
-        stride=limit // 4 if stride is None else stride,
-        return_overflowing_tokens=True,
-    )
-    found = _logits(model, batch, None, lambda ids, **inputs: model(ids, **inputs).logits)
+    rows = _as_list(texts)
+    stride = _limit(model, tokenizer) // 4 if stride is None else stride
     words: list[dict[int, _Word]] = [{} for _ in rows]
-    for sample, row, logits in zip(batch["overflow_to_sample_mapping"], batch.encodings, found, strict=True):
+    for sample, row, logits in _windows(model, tokenizer, rows, None, stride):
         scores, labels = logits.softmax(-1).max(-1)
         names = [model.config.id2label[label] for label in labels.tolist()]
-        for number, word in _words(row, names, scores.tolist()):
+        for number, word in _words(row, names, scores.tolist()).items():
             known = words[sample].get(number)
             words[sample][number] = word if known is None else _better(known, word)
     all_labels, results = set(model.config.id2label.values()), []
@@ -184,7 +178,7 @@ def find_entities(
     return results[0] if isinstance(texts, str) else results
 
 
-def _words(row: Encoding, labels: list[str], scores: list[float]) -> list[tuple[int, _Word]]:
+def _words(row: Encoding, labels: list[str], scores: list[float]) -> dict[int, _Word]:
     """The words of a window by their number in the text."""
     words: dict[int, _Word] = {}
     for place, (number, (start, end)) in enumerate(zip(row.word_ids, row.offsets, strict=True)):
@@ -195,7 +189,7 @@ def _words(row: Encoding, labels: list[str], scores: list[float]) -> list[tuple[
         else:
             margin = min(place, len(row.ids) - 1 - place)
             words[number] = _Word(start, end, margin, labels[place], scores[place])
-    return list(words.items())
+    return words
 
 
 def _better(one: _Word, other: _Word) -> _Word:
@@ -283,18 +277,9 @@ def answer_question(
         raise ValueError(f"A question has {longest} tokens; the model has room for {limit - 4}: shorten it.")
     if stride is None:
         stride = max(0, min(limit // 4, (limit - longest - 3) // 2))
-    batch = tokenizer(
-        rows,
-        second,
-        truncation="only_second",
-        max_length=limit,
-        stride=stride,
-        return_overflowing_tokens=True,
-    )
-    found = _logits(model, batch, None, lambda ids, **inputs: span_logits(model(ids, **inputs)))
     spans: list[list[tuple[float, int, int]]] = [[] for _ in rows]
     nothing: list[list[float]] = [[] for _ in rows]
-    for sample, row, logits in zip(batch["overflow_to_sample_mapping"], batch.encodings, found, strict=True):
+    for sample, row, logits in _windows(model, tokenizer, rows, second, stride):
         in_context = torch.tensor([number == 1 for number in row.sequence_ids])
         if span := best_span(logits, in_context, max_answer_length):
             score, first, last = span
@@ -312,6 +297,23 @@ def answer_question(
                 result |= {"text": "", "start": 0, "end": 0}
         results.append(result)
     return results[0] if isinstance(questions, str) else results
+
+
+def _windows(
+    model: PreTrainedModel, tokenizer: BertTokenizer, texts: list[str], pairs: list[str] | None, stride: int
+) -> Iterator[tuple[int, Encoding, Tensor]]:
+    """Texts, or the second of pairs, in windows that the model takes: number of the text, tokens, logits of each."""
+    batch = tokenizer(
+        texts,
+        pairs,
+        truncation=True if pairs is None else "only_second",
+        max_length=_limit(model, tokenizer),
+        stride=stride,
+        return_overflowing_tokens=True,
+    )
+    read = attrgetter("logits") if pairs is None else span_logits
+    found = _logits(model, batch, lambda ids, **inputs: read(model(ids, **inputs)))
+    return zip(batch["overflow_to_sample_mapping"], batch.encodings, found, strict=True)
 
 
 def span_logits(output: Any) -> Tensor:
@@ -339,22 +341,15 @@ def best_span(logits: Tensor, context: Tensor, longest: int) -> tuple[float, int
 
 
 def _logits(
-    model: PreTrainedModel, batch: BatchEncoding, sizes: Sequence[int] | None, score: Callable[..., Tensor]
+    model: PreTrainedModel, batch: BatchEncoding, score: Callable[..., Tensor], sizes: Sequence[int] | None = None
 ) -> list[Tensor]:
-    """Logits of rows, each alone in its sequence.
+    """`run_packed` on a batch of lists, whatever the config says: logits of each row, (size, classes) float32, CPU.
 
-    Args:
-        model: which is in eval mode meanwhile.
-        batch: `input_ids` and `token_type_ids` as lists.
-        sizes: how many logits each row has; None: as many as tokens.
-        score: called with ids (tokens,) and the inputs that go with them; gives logits (sum of sizes, classes).
-
-    Returns:
-        For each row its logits (size, classes), float32 on the CPU.
+    `score` gets ids (tokens,) and the inputs that go with them.
     """
 
     def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
-        options = {"output_attentions": False, "return_dict": True}  # whatever the config says
+        options = {"output_attentions": False, "return_dict": True}
         logits = score(ids, token_type_ids=types, layout=layout, **options).float().cpu()
         if not logits.isfinite().all():
             raise ValueError("The model's logits are not finite: its weights are damaged.")

@@ -110,8 +110,7 @@ def map_batches(model: PreTrainedModel, run: Callable[[Batch], Result], batches:
         batches: about equally large.
     """
     threads = usable_threads()
-    if threads == 1 or len(batches) < MIN_BATCHES_PER_THREAD * threads or model.device.type != "cpu":
-        return map(run, batches)
-    if not isinstance(model.base_model.encoder, FusedEncoder):
+    optimized = isinstance(model.base_model.encoder, FusedEncoder) and model.device.type == "cpu"
+    if threads == 1 or len(batches) < MIN_BATCHES_PER_THREAD * threads or not optimized:
         return map(run, batches)
     return workers(threads, threads, os.getpid()).map(run, batches)

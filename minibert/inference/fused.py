@@ -165,7 +165,7 @@ class FusedEncoder(BertEncoder):
         return [module.kernel for module in self.modules() if isinstance(module, Fused)]
 
     def extra_repr(self) -> str:
-        """What the products run as."""
+        """The kernels that the products run as."""
         kinds = [type(kernel).__name__ for kernel in self._kernels()]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
         return f"precision={self.precision!r}, {counts}"
@@ -190,20 +190,20 @@ def _plain_encoder(weights: dict[str, Tensor], layers: int, config: BertConfig) 
 def _encoder_of(
     weights: bytes, layers: int, device: torch.device, config: BertConfig, precision: str, sample: Tensor | None
 ) -> FusedEncoder:
-    """What `FusedEncoder.__reduce__` took apart."""
+    """Builds the encoder of a pickle again."""
     tensors = {name: tensor.to(device) for name, tensor in safetensors.torch.load(weights).items()}
     with torch.no_grad():
         return FusedEncoder(_plain_encoder(tensors, layers, config), config, precision, sample)
 
 
 def _in_float32(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: dict[str, Any]) -> None:
-    """What the encoder saved, as float32 copies: nothing that is done to them reaches the weights in use."""
+    """Makes float32 copies of what the encoder saved: nothing that is done to them reaches the weights in use."""
     for name in [name for name in state if name.startswith(prefix)]:  # one at a time: no second set of all weights
         state[name] = state[name].to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
 
 def _with_inputs(layer: BertLayer, x: Tensor, layout: Layout) -> tuple[Tensor, dict[nn.Module, Tensor]]:
-    """What a layer makes of `x`, and what each of its linear layers got on the way."""
+    """A layer's output for `x`, and the input that each of its linear layers got on the way."""
     inputs: dict[nn.Module, Tensor] = {}
 
     def keep(module: nn.Module, arguments: tuple[Tensor, ...]) -> None:

@@ -82,7 +82,7 @@ class MklKernel(Kernel):
     is used (oneMKL reference, `cblas_?gemm_pack`). torch's operator is stricter, and multiplies by the original weight
     when it is told of another number of rows; so it is always told the one at hand.
 
-    Packing also settles how many threads a product of a few hundred rows may use: as many as torch has at that moment.
+    Packing also fixes how many threads a product of a few hundred rows may use: as many as torch has at that moment.
     """
 
     ROWS = 256  # 128 is up to 10% slower with a thousand rows, 1024 a third slower with a few
@@ -91,9 +91,8 @@ class MklKernel(Kernel):
         super().__init__(weight, bias, _in_place(activation))
         self._inputs = weight.shape[1]
         self._packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, self.ROWS)
-        self._sizes = torch.empty(1, 1, dtype=torch.float32).expand(
-            weight.shape
-        )  # all that is asked of the original weight
+        # all that is asked of the original weight is its shape
+        self._sizes = torch.empty(1, 1, dtype=torch.float32).expand(weight.shape)
         self._product = torch.ops.mkl._mkl_linear.default
 
     def product(self, x: Tensor) -> Tensor:
@@ -212,7 +211,7 @@ def runs_here(kernel: type[Kernel], dtype: torch.dtype = torch.float32) -> bool:
 
 @cache
 def processor_features() -> frozenset[str]:
-    """What the system says of this processor, such as `GenuineIntel` and `avx512_bf16`; empty if it says nothing."""
+    """The system's words for this processor, such as `GenuineIntel` and `avx512_bf16`; empty if it has none."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())

@@ -58,8 +58,8 @@ def optimize(model: Model, precision: str = "fp32") -> Model:
         raise ValueError(f"optimize takes a model of minibert, such as BertModel, not {type(model).__name__}.")
     # torch starts threads for each thread that computes, and they end with it: so processes can be forked afterwards;
     # this one asks for its number of them first, as `workers` explains
-    with ThreadPoolExecutor(1, initializer=torch.get_num_threads) as apart:
-        return apart.submit(_optimized, model, precision).result()
+    with ThreadPoolExecutor(1, initializer=torch.get_num_threads) as worker:
+        return worker.submit(_optimized, model, precision).result()
 
 
 def _optimized(model: Model, precision: str) -> Model:

@@ -31,18 +31,10 @@ Measure = Callable[[Any], Tensor]  # a model's output -> a number for each seque
 
 
 class Pattern(NamedTuple):
-    """What a head does on one text: the pattern's name, or None, and the share of its attention that follows it."""
+    """The pattern that a head follows on one text, or None, and the share of its attention that does."""
 
     name: str | None
     share: float
-
-
-def attentions_of(source: Trace | Sequence[Tensor]) -> list[Tensor]:
-    """The attention probabilities of every layer, (batch, heads, seq, seq) each, of a trace or of a model's output."""
-    if isinstance(source, Trace):
-        layers = range(source.model.config.num_hidden_layers)
-        return [source[f"layer.{i}.attention.probabilities"] for i in layers]
-    return list(source)
 
 
 def rollout(attentions: Trace | Sequence[Tensor]) -> Tensor:
@@ -57,15 +49,18 @@ def rollout(attentions: Trace | Sequence[Tensor]) -> Tensor:
     Returns:
         (layers, batch, seq, seq); every row sums to 1.
     """
+    if isinstance(attentions, Trace):
+        layers = range(attentions.model.config.num_hidden_layers)
+        attentions = [attentions[f"layer.{i}.attention.probabilities"] for i in layers]
     products: list[Tensor] = []
-    for probabilities in attentions_of(attentions):
+    for probabilities in attentions:
         mixed = (probabilities.mean(dim=1) + torch.eye(probabilities.size(-1), device=probabilities.device)) / 2
         products.append(mixed @ products[-1] if products else mixed)
     return torch.stack(products)
 
 
 def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, Tensor]:
-    """What the MLM head would answer after every layer (nostalgebraist 2020, "Interpreting GPT: the logit lens").
+    """The MLM head's answer after every layer (nostalgebraist 2020, "Interpreting GPT: the logit lens").
 
     Args:
         t: the trace of a model with an MLM head.
@@ -88,7 +83,7 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
 
 
 def per_head_output(t: Trace, layer: int) -> Tensor:
-    """What each head adds to the residual stream (Elhage et al. 2021, direct logit attribution).
+    """Each head's contribution to the residual stream (Elhage et al. 2021, direct logit attribution).
 
     The output projection is linear, so its result is a sum over heads: the sum of these and the bias is
     `layer.N.attention.projected`.
@@ -184,7 +179,7 @@ def head_importance(
 def integrated_gradients(
     model: PreTrainedModel, batch: Batch, target: Measure, steps: int = 50, baseline_ids: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """What each token adds to a number that the model computes (Sundararajan et al. 2017).
+    """Each token's contribution to a number that the model computes (Sundararajan et al. 2017).
 
     The gradient with respect to the word embeddings, averaged along the straight path from a baseline to the text
     by Gauss-Legendre quadrature, times that path.
@@ -284,7 +279,7 @@ def cka(x: Tensor, y: Tensor) -> float:
 
 
 def linear_probe(train: Tensor, train_labels: Tensor, test: Tensor, test_labels: Tensor, decay: float = 0.01) -> float:
-    """What can be read off states by a line: the accuracy of logistic regression (Alain and Bengio 2016).
+    """The accuracy of logistic regression on states: how much a line can read off them (Alain and Bengio 2016).
 
     Features are standardised; L-BFGS trains to the end, from zero, so the result does not depend on chance.
 

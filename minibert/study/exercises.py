@@ -11,7 +11,7 @@ where it fails, in English and in Korean; the first that fails is the hint. The 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from minibert.attention import eager_attention
-from minibert.layouts import UNMASKED, PackedLayout, PaddedLayout
+from minibert.layouts import UNMASKED, Layout, PackedLayout, PaddedLayout
 from minibert.losses import IGNORED
 from minibert.tokenization.wordpiece import MAX_WORD
 
@@ -30,7 +30,7 @@ Step = tuple[bool, str, str]
 
 
 def check(exercise: str, answer: Answer) -> str:
-    """What is wrong with an answer, or where to compare it when nothing is; a line of English and one of Korean.
+    """Says what is wrong with an answer, or where to compare it when nothing is, in English and in Korean.
 
     >>> print(check("gelu", torch.relu))
     Not yet. That is ReLU: below 0 GELU is not 0, it bends softly.
@@ -67,8 +67,6 @@ def _returned(value: Any, english: str, korean: str, count: int | None = None) -
 
 # ---------------------------------------------------------------------------------------------------- 1 and 2 attention
 
-_CONTEXT = ("the context and the probabilities", "컨텍스트와 확률을 함께")
-
 
 def _heads() -> list[Tensor]:
     """Queries, keys and values, (batch 2, seq 5, heads 3, head_size 4) each."""
@@ -80,13 +78,17 @@ def _scores(query: Tensor, key: Tensor) -> Tensor:
     return query.transpose(1, 2) @ key.transpose(1, 2).transpose(2, 3)  # not yet scaled
 
 
-def _attention(answer: Answer) -> Iterator[Step]:
+def _both(answer: Answer, layout: Layout) -> Generator[Step, None, tuple[Any, ...]]:
+    """Runs an answer and the right one: the context and the probabilities of each."""
     query, key, value = _heads()
-    found = answer(query, key, value, UNMASKED, 0.0)
-    yield _returned(found, *_CONTEXT, count=2)
-    context, probabilities = found
-    right_context, right = eager_attention(query, key, value, UNMASKED, 0.0)
-    assert right is not None
+    found = answer(query, key, value, layout, 0.0)
+    yield _returned(found, "the context and the probabilities", "컨텍스트와 확률을 함께", count=2)
+    return *found, *eager_attention(query, key, value, layout, 0.0)
+
+
+def _attention(answer: Answer) -> Iterator[Step]:
+    context, probabilities, right_context, right = yield from _both(answer, UNMASKED)
+    query, key, value = _heads()
     shape = tuple(getattr(probabilities, "shape", ()))
     yield (
         shape == right.shape,
@@ -142,14 +144,9 @@ def _attention(answer: Answer) -> Iterator[Step]:
 
 
 def _mask(answer: Answer) -> Iterator[Step]:
-    query, key, value = _heads()
     attention_mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
-    layout = PaddedLayout(attention_mask)
-    found = answer(query, key, value, layout, 0.0)
-    yield _returned(found, *_CONTEXT, count=2)
-    context, probabilities = found
-    right_context, right = eager_attention(query, key, value, layout, 0.0)
-    assert right is not None
+    context, probabilities, right_context, right = yield from _both(answer, PaddedLayout(attention_mask))
+    query, key, value = _heads()
     scores = _scores(query, key) / 2
     yield (
         not _same(probabilities, scores.softmax(-1)),

@@ -213,28 +213,20 @@ class Trace(Mapping[str, Tensor]):
             raise KeyError(f"{name!r} is not a step of this model; close: {', '.join(close) or 'print the trace'}.")
 
     def _watch(self) -> None:
-        self._handles.append(self.model.register_forward_pre_hook(self._here(lambda *_: self._values.clear())))
-        for step in self.steps.values():
-            if step.module is not None:
-                self._handles.append(self._hook(step, step.module))
-        for layer, attention in enumerate(self._attentions):
-            self._handles.append(attention.register_forward_pre_hook(self._attention_hook(layer)))
+        def watch(register: Callable[..., RemovableHandle], hook: Callable[..., Any]) -> None:
+            self._handles.append(register(self._here(hook)))
 
-    def _hook(self, step: Step, module: nn.Module) -> RemovableHandle:
-        if step.is_input:
-            return module.register_forward_pre_hook(
-                self._here(lambda _, inputs: (self._seen(step.name, inputs[0]), *inputs[1:]))
-            )
-        return module.register_forward_hook(self._here(lambda _, __, output: self._seen(step.name, output)))
-
-    def _attention_hook(self, layer: int) -> Any:
-        """Wraps the attention function that is handed down to the layer."""
-
-        def hook(_: nn.Module, inputs: tuple[Tensor, Layout, AttentionFunction]) -> Any:
-            hidden_states, layout, attend = inputs
-            return hidden_states, layout, self._watched(f"layer.{layer}.attention", attend)
-
-        return self._here(hook)
+        watch(self.model.register_forward_pre_hook, lambda *_: self._values.clear())
+        for name, step in self.steps.items():
+            if step.module is None:
+                continue
+            if step.is_input:
+                watch(step.module.register_forward_pre_hook, lambda _, x, name=name: (self._seen(name, x[0]), *x[1:]))
+            else:
+                watch(step.module.register_forward_hook, lambda _, __, y, name=name: self._seen(name, y))
+        for layer, attention in enumerate(self._attentions):  # the function that is handed down to it is wrapped
+            name = f"layer.{layer}.attention"
+            watch(attention.register_forward_pre_hook, lambda _, x, name=name: (*x[:2], self._watched(name, x[2])))
 
     def _here(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """The hook in the code that entered the block; elsewhere None, which changes nothing."""

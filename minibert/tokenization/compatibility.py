@@ -1,4 +1,4 @@
-"""What the tools around a tokenizer, and notebooks written for `transformers`, ask of it beyond texts and ids.
+"""For the tools around a tokenizer, and for notebooks written for `transformers`: more than texts and ids.
 
 All of it in one place, so that the lesson is not about it: further names of what a tokenizer knows, keywords that BERT
 has no use for, and calls with target texts.
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.files import write_vocabulary
+from minibert.tokenization.files import SPLITTING, write_vocabulary
 from minibert.tokenization.learning import learn_vocabulary
-from minibert.tokenization.rows import assemble
+from minibert.tokenization.rows import assemble, type_ids
 from minibert.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ def encode_with_targets(
     return batch
 
 
+def _present(*texts: Sequence[int] | None) -> list[Sequence[int]]:
+    """The first text, and the second if there is one."""
+    return [ids for ids in texts if ids is not None]
+
+
 class TokenizerProtocol(Vocabulary):
     """The reference's names for what a tokenizer knows and does."""
 
@@ -108,14 +113,11 @@ class TokenizerProtocol(Vocabulary):
         """The arguments that make this tokenizer again from its vocabulary."""
         return {**self._options(), **self.special_tokens_map, "extra_special_tokens": self.extra_special_tokens}
 
-    @property
-    def added_tokens_encoder(self) -> dict[str, int]:
+    def get_added_vocab(self) -> dict[str, int]:
         """Added token -> id, special tokens included."""
         return {token.content: number for number, token in self.added_tokens_decoder.items()}
 
-    def get_added_vocab(self) -> dict[str, int]:
-        """The same, as a method."""
-        return self.added_tokens_encoder
+    added_tokens_encoder = property(get_added_vocab)
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
         """How many special tokens a row holds: [CLS], and a [SEP] for each text."""
@@ -125,8 +127,7 @@ class TokenizerProtocol(Vocabulary):
         self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
     ) -> list[int]:
         """`[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`."""
-        parts = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
-        return assemble(parts, [self.cls_token_id], [self.sep_token_id])
+        return assemble(_present(token_ids_0, token_ids_1), [self.cls_token_id], [self.sep_token_id])
 
     def get_special_tokens_mask(
         self,
@@ -145,8 +146,7 @@ class TokenizerProtocol(Vocabulary):
             ValueError: a second text beside a row.
         """
         if not already_has_special_tokens:
-            texts = [[0] * len(ids) for ids in (token_ids_0, token_ids_1) if ids is not None]
-            return [1, *chain.from_iterable([*text, 1] for text in texts)]
+            return assemble([[0] * len(ids) for ids in _present(token_ids_0, token_ids_1)], [1], [1])
         if token_ids_1 is not None:
             raise ValueError("token_ids_1 has to be None where token_ids_0 is a whole row with its special tokens.")
         special = set(self.all_special_ids)
@@ -156,9 +156,7 @@ class TokenizerProtocol(Vocabulary):
         self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
     ) -> list[int]:
         """0 for the first text's part of a row, 1 for the second's."""
-        row = self.build_inputs_with_special_tokens(token_ids_0, token_ids_1)
-        first = len(self.build_inputs_with_special_tokens(token_ids_0))
-        return [0] * first + [1] * (len(row) - first)
+        return type_ids(_present(token_ids_0, token_ids_1), special=1)
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
         """Writes vocab.txt, without added tokens, into a folder that is there; returns its path.
@@ -199,12 +197,7 @@ class TokenizerProtocol(Vocabulary):
         special = [renamed.get(token.content, token.content) for token in added if token.special]
         special += [token.content for token in map(AddedToken.of, new_special_tokens or ())]
         texts = chain.from_iterable([item] if isinstance(item, str) else item for item in text_iterator)
-        how = {name: getattr(self, name) for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}
-        tokens = learn_vocabulary(
-            texts,
-            vocab_size,
-            list(dict.fromkeys([*special, *named.values()])),
-            **{**how, "min_frequency": 0, **options},
-        )
+        how = {**{name: getattr(self, name) for name in SPLITTING}, "min_frequency": 0, **options}
+        tokens = learn_vocabulary(texts, vocab_size, list(dict.fromkeys([*special, *named.values()])), **how)
         extra = [renamed.get(token, token) for token in self.extra_special_tokens] + list(new_special_tokens or ())
         return type(self)(tokens, **{**self._options(), **named, "extra_special_tokens": extra})

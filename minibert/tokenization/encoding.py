@@ -1,4 +1,4 @@
-"""What the tokenizer returns: rows for the model, and on request where each token came from.
+"""The tokenizer's results: rows for the model, and on request where each token came from.
 
 torch is imported where tensors are asked for, and not before: `minibert tokenize` answers sooner without it.
 """
@@ -117,51 +117,49 @@ class BatchEncoding(dict[str, Any]):
 
     # Each of the following can be called without the row's number when it is 0, as (token), (word) or (char).
 
+    def _row_and(self, row_or_place: int, place: int | None) -> tuple[Encoding, int]:
+        return (self.encodings[0], row_or_place) if place is None else (self.encodings[row_or_place], place)
+
     def token_to_sequence(self, row_or_token: int, token: int | None = None) -> int | None:
         """0 or 1 for the text that a token lies in; None if it was added."""
-        row, token = _row_and(row_or_token, token)
-        return self.encodings[row].sequence_ids[token]
+        row, token = self._row_and(row_or_token, token)
+        return row.sequence_ids[token]
 
     def token_to_word(self, row_or_token: int, token: int | None = None) -> int | None:
         """The number of a token's word in its text; None if it was added."""
-        row, token = _row_and(row_or_token, token)
-        return self.encodings[row].word_ids[token]
+        row, token = self._row_and(row_or_token, token)
+        return row.word_ids[token]
 
     def token_to_chars(self, row_or_token: int, token: int | None = None) -> CharSpan | None:
         """Where a token lies in its text, `[start, end)`; None if it was added."""
-        row, token = _row_and(row_or_token, token)
-        encoding = self.encodings[row]
-        return None if encoding.sequence_ids[token] is None else CharSpan(*encoding.offsets[token])
+        row, token = self._row_and(row_or_token, token)
+        return None if row.sequence_ids[token] is None else CharSpan(*row.offsets[token])
 
     def word_to_tokens(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> TokenSpan | None:
         """The tokens of a word of text 0 or 1, `[start, end)`; None where it has none."""
-        row, word = _row_and(row_or_word, word)
-        encoding = self.encodings[row]
-        places = zip(encoding.word_ids, encoding.sequence_ids, strict=True)
+        row, word = self._row_and(row_or_word, word)
+        places = zip(row.word_ids, row.sequence_ids, strict=True)
         found = [token for token, place in enumerate(places) if place == (word, sequence_index)]
         return TokenSpan(found[0], found[-1] + 1) if found else None
 
     def word_to_chars(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> CharSpan | None:
         """Where a word lies in text 0 or 1, `[start, end)`; None where it has no token."""
-        row, word = _row_and(row_or_word, word)
-        span = self.word_to_tokens(row, word, sequence_index)
-        offsets = self.encodings[row].offsets
+        span = self.word_to_tokens(row_or_word, word, sequence_index)
+        offsets = self._row_and(row_or_word, word)[0].offsets
         return CharSpan(offsets[span.start][0], offsets[span.end - 1][1]) if span else None
 
     def char_to_token(self, row_or_char: int, char: int | None = None, sequence_index: int = 0) -> int | None:
         """The token at a character of text 0 or 1; None where there is none."""
-        row, char = _row_and(row_or_char, char)
-        encoding = self.encodings[row]
-        for token, (start, end) in enumerate(encoding.offsets):
-            if start <= char < end and encoding.sequence_ids[token] == sequence_index:
+        row, char = self._row_and(row_or_char, char)
+        for token, (start, end) in enumerate(row.offsets):
+            if start <= char < end and row.sequence_ids[token] == sequence_index:
                 return token
         return None
 
     def char_to_word(self, row_or_char: int, char: int | None = None, sequence_index: int = 0) -> int | None:
         """The number of the word at a character of text 0 or 1; None where there is none."""
-        row, char = _row_and(row_or_char, char)
-        token = self.char_to_token(row, char, sequence_index)
-        return None if token is None else self.encodings[row].word_ids[token]
+        token = self.char_to_token(row_or_char, char, sequence_index)
+        return None if token is None else self._row_and(row_or_char, char)[0].word_ids[token]
 
     def to(self, device: Any, *, non_blocking: bool = False) -> BatchEncoding:
         """Moves the tensors to `device`, in place; returns this batch."""
@@ -184,22 +182,13 @@ class BatchEncoding(dict[str, Any]):
         """
         if tensor_type not in ("pt", "np", None):
             raise ValueError(f"return_tensors is {tensor_type!r}; it can be 'pt' (PyTorch), 'np' (NumPy) or None.")
+        make: Callable[[Any], Any] = np.asarray
+        if tensor_type == "pt":
+            from torch import from_numpy as make
         for name, value in self.items():
             if tensor_type and isinstance(value, list):
-                array = _array(name, [value] if prepend_batch_axis else value)
-                self[name] = array if tensor_type == "np" else _tensor(array)
+                self[name] = make(_array(name, [value] if prepend_batch_axis else value))
         return self
-
-
-def _tensor(array: np.ndarray[Any, Any]) -> Any:
-    import torch
-
-    return torch.from_numpy(array)
-
-
-def _row_and(row_or_place: int, place: int | None) -> tuple[int, int]:
-    """Row and place of a call with (row, place), or with (place) alone, which means the first row."""
-    return (0, row_or_place) if place is None else (row_or_place, place)
 
 
 def _array(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:

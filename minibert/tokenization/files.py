@@ -18,36 +18,35 @@ from minibert.files import prefix_errors, read_json, replacing, write_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.rows import SIDES, option
 from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, Vocabulary, check_size, listed
+from minibert.tokenization.wordpiece import CONTINUED, MAX_WORD
 
-OPTIONS = (
-    "do_lower_case",
-    "strip_accents",
-    "tokenize_chinese_chars",
-    "model_max_length",
-    "padding_side",
-    "truncation_side",
-    "clean_up_tokenization_spaces",
-)
+# how words are split, and what tokenizer.json's normalizer calls it
+SPLITTING = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+OPTIONS = (*SPLITTING, "model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces")
 # tokenizer classes that read their vocabulary exactly as BERT's does
 _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "PreTrainedTokenizer", "TokenizersBackend")
 
 
-def read_source(source: Source, max_vocab_size: int = MAX_VOCAB_SIZE) -> dict[str, Any]:
+def read_source(source: Source) -> dict[str, Any]:
     """The constructor's arguments from the files of a folder or repository.
 
     Raises:
         FileNotFoundError: there is no vocabulary.
         ValueError: a file is broken, too large, or for another kind of tokenizer.
     """
-    config = _json(source, "tokenizer_config.json", max_vocab_size)
+    config = _json(source, "tokenizer_config.json")
     kind = str(config.get("tokenizer_class") or _CLASSES[0])
     if kind.removesuffix("Fast") not in _CLASSES:
         raise ValueError(f"{source} is for the tokenizer {kind}; minibert has BERT's WordPiece only.")
     settings: dict[str, Any] = {}
     if tokenizer_file := source.file("tokenizer.json"):
-        settings = read_file(tokenizer_file, max_vocab_size)
+        settings = read_file(tokenizer_file)
     elif vocab_file := source.file("vocab.txt"):
-        settings = read_file(vocab_file, max_vocab_size)
+        settings = read_file(vocab_file)
     else:
         raise FileNotFoundError(f"{source} holds neither tokenizer.json nor vocab.txt; is it a BERT checkpoint?")
     with prefix_errors(f"{source}, tokenizer_config.json"):
@@ -56,22 +55,22 @@ def read_source(source: Source, max_vocab_size: int = MAX_VOCAB_SIZE) -> dict[st
         settings |= _named(config)
         extra = _extra(config)
         if (decoder := config.get("added_tokens_decoder")) is not None:
-            added = _by_number(decoder, max_vocab_size)
+            added = _by_number(decoder)
             return {**settings, "added_tokens": added, "extra_special_tokens": extra}
     # before added_tokens_decoder there were two more files
     with prefix_errors(f"{source}, special_tokens_map.json"):
-        legacy = _json(source, "special_tokens_map.json", max_vocab_size)
+        legacy = _json(source, "special_tokens_map.json")
         settings |= _named(legacy)
         extra += _extra(legacy)
     with prefix_errors(f"{source}, added_tokens.json"):
         special = {token.content for token in (*extra, *(settings[key] for key in ALL_NAMED if key in settings))}
-        older = _json(source, "added_tokens.json", max_vocab_size)
-        _check_ids(older.values(), max_vocab_size)
+        older = _json(source, "added_tokens.json")
+        _check_ids(older.values())
         added = {number: AddedToken(token, special=token in special) for token, number in older.items()}
     return {**settings, "added_tokens": added | settings.get("added_tokens", {}), "extra_special_tokens": extra}
 
 
-def read_file(path: Path, max_vocab_size: int = MAX_VOCAB_SIZE) -> dict[str, Any]:
+def read_file(path: Path) -> dict[str, Any]:
     """The constructor's arguments from a vocab.txt or tokenizer.json file alone.
 
     The padding and truncation in a tokenizer.json are left to the caller of the tokenizer.
@@ -81,35 +80,33 @@ def read_file(path: Path, max_vocab_size: int = MAX_VOCAB_SIZE) -> dict[str, Any
     """
     if path.suffix != ".json":
         return {"vocab": path}
-    check_size(path, max_vocab_size)
+    check_size(path)
     content = read_json(path)
     try:
-        return _settings(content, max_vocab_size)
+        return _settings(content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} is not BERT's tokenizer.json: {reason}") from None
 
 
-def _settings(content: dict[str, Any], max_vocab_size: int) -> dict[str, Any]:
+def _settings(content: dict[str, Any]) -> dict[str, Any]:
     model, normalizer = content.get("model") or {}, content.get("normalizer") or {}
     found = (model.get("type", "WordPiece"), model.get("continuing_subword_prefix"), normalizer.get("type"))
-    if found != ("WordPiece", "##", "BertNormalizer") or not isinstance(model.get("vocab"), dict):
-        raise ValueError(f"it has {found} where BERT has ('WordPiece', '##', 'BertNormalizer').")
+    if found != (right := ("WordPiece", CONTINUED, "BertNormalizer")) or not isinstance(model.get("vocab"), dict):
+        raise ValueError(f"it has {found} where BERT has {right}.")
     added = content.get("added_tokens") or ()
-    _check_ids([*model["vocab"].values(), *(token["id"] for token in added)], max_vocab_size)
+    _check_ids([*model["vocab"].values(), *(token["id"] for token in added)])
     return {
         "vocab": model["vocab"],
         "unk_token": AddedToken.of(model.get("unk_token", "[UNK]")),
-        "do_lower_case": normalizer.get("lowercase", True),
-        "strip_accents": normalizer.get("strip_accents"),
-        "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
+        **{ours: normalizer[theirs] for ours, theirs in SPLITTING.items() if theirs in normalizer},
         "added_tokens": {token["id"]: AddedToken.of(token) for token in added},
     }
 
 
 def check_options(options: Mapping[str, Any]) -> None:
     """ValueError naming the first of `OPTIONS` that has an impossible value; those that are not there are none."""
-    for flag in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+    for flag in SPLITTING:
         if not isinstance(value := options.get(flag), bool | int | None):
             raise ValueError(f"{flag} should be true or false, not {value!r}.")
     length = options.get("model_max_length", 0)
@@ -131,26 +128,25 @@ def _extra(content: Mapping[str, Any]) -> list[AddedToken]:
     return [AddedToken.of(token) for token in listed("extra_special_tokens", tokens)]
 
 
-def _by_number(decoder: Any, max_vocab_size: int) -> dict[int, AddedToken]:
+def _by_number(decoder: Any) -> dict[int, AddedToken]:
     """The tokens of `added_tokens_decoder`, whose ids JSON writes as strings."""
     if not isinstance(decoder, Mapping) or not all(re.fullmatch("[0-9]{1,18}", number) for number in decoder):
         raise ValueError(f"added_tokens_decoder should give a token for each id, not {decoder!r:.60}.")
     added = {int(number): AddedToken.of(token) for number, token in decoder.items()}
-    _check_ids(added, max_vocab_size)
+    _check_ids(added)
     return added
 
 
-def _check_ids(ids: Iterable[Any], max_vocab_size: int) -> None:
+def _check_ids(ids: Iterable[Any]) -> None:
     """ValueError for ids that no embedding can have."""
     for number in ids:
-        if type(number) is not int or not 0 <= number < max_vocab_size:
-            raise ValueError(f"Ids should be whole numbers from 0 to {max_vocab_size - 1}, not {number!r:.60}.")
+        if type(number) is not int or not 0 <= number < MAX_VOCAB_SIZE:
+            raise ValueError(f"Ids should be whole numbers from 0 to {MAX_VOCAB_SIZE - 1}, not {number!r:.60}.")
 
 
-def _json(source: Source, filename: str, max_vocab_size: int) -> dict[str, Any]:
-    path = source.file(filename)
-    if path:
-        check_size(path, max_vocab_size)
+def _json(source: Source, filename: str) -> dict[str, Any]:
+    if path := source.file(filename):
+        check_size(path)
     return read_json(path) if path else {}
 
 
@@ -195,16 +191,12 @@ def _tokenizer_json(vocabulary: Vocabulary, options: Mapping[str, Any]) -> dict[
     """tokenizer.json, which the `tokenizers` library loads by itself."""
     cls, sep = vocabulary.cls_token, vocabulary.sep_token
     ids = {cls: vocabulary.cls_token_id, sep: vocabulary.sep_token_id}
-    before, first, end, second, end_of_second = (
-        {what: {"id": name, "type_id": type_id}}
-        for what, name, type_id in (
-            ("SpecialToken", cls, 0),
-            ("Sequence", "A", 0),
-            ("SpecialToken", sep, 0),
-            ("Sequence", "B", 1),
-            ("SpecialToken", sep, 1),
-        )
-    )
+
+    def part(what: str, name: str, type_id: int) -> dict[str, Any]:
+        return {what: {"id": name, "type_id": type_id}}
+
+    single = [part("SpecialToken", cls, 0), part("Sequence", "A", 0), part("SpecialToken", sep, 0)]
+    splitting = {theirs: options[ours] for ours, theirs in SPLITTING.items()}
     return {
         "version": "1.0",
         "truncation": None,
@@ -212,26 +204,20 @@ def _tokenizer_json(vocabulary: Vocabulary, options: Mapping[str, Any]) -> dict[
         "added_tokens": [
             {"id": number, **token.to_dict()} for number, token in vocabulary.added_tokens_decoder.items()
         ],
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": options["tokenize_chinese_chars"],
-            "strip_accents": options["strip_accents"],
-            "lowercase": options["do_lower_case"],
-        },
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, **splitting},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {
             "type": "TemplateProcessing",
-            "single": [before, first, end],
-            "pair": [before, first, end, second, end_of_second],
+            "single": single,
+            "pair": [*single, part("Sequence", "B", 1), part("SpecialToken", sep, 1)],
             "special_tokens": {token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in ids},
         },
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "decoder": {"type": "WordPiece", "prefix": CONTINUED, "cleanup": True},
         "model": {
             "type": "WordPiece",
             "unk_token": vocabulary.unk_token,
-            "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": 100,
+            "continuing_subword_prefix": CONTINUED,
+            "max_input_chars_per_word": MAX_WORD,
             "vocab": vocabulary.base_vocab,
         },
     }

@@ -141,7 +141,7 @@ class Pipeline:
         return text
 
     def _groups(self, text: str) -> Iterator[tuple[int, Sequence[Token]]]:
-        """What in a text stands for itself, and where: added tokens, and the chunks between them."""
+        """The parts of a text that stand for themselves, and where: added tokens, and the chunks between them."""
         for start, end, added in self._in_text.split(text):
             if added:
                 yield start, [Token(self._added_ids[added.content], 0, end - start, 0)]
@@ -158,9 +158,10 @@ class Pipeline:
                         yield start, self._tokens(normalised[first:last], positions[first:last])
 
     def _ids(self, chunk: str) -> tuple[int, ...]:
+        id_of = self.wordpiece.vocabulary.__getitem__
         ids: list[int] = []
         for word in self.basic.words(chunk):
-            ids += self.wordpiece.ids(word)
+            ids += map(id_of, self.wordpiece.pieces(word))
         return tuple(ids)
 
     def _tokens(self, normalised: str, positions: Sequence[int]) -> list[Token]:

@@ -27,7 +27,7 @@ SIDES = {"right": "right", "left": "left"}
 
 
 def option(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
-    """What the value of an option means; ValueError that lists what it can be."""
+    """The meaning of an option's value; ValueError that lists the possible ones."""
     try:
         return meanings[value]
     except (KeyError, TypeError):
@@ -147,7 +147,7 @@ def pad_rows(rows: list[list[T]], value: T, width: int, side: str) -> list[list[
 def plan_rows(
     lengths: Sequence[Sequence[int]], room: int, strategy: str, stride: int, side: str, overflow: bool
 ) -> list[RowContent]:
-    """What each row holds of its texts, when it has room for `room` tokens besides the special ones.
+    """The slices of its texts that each row holds, with room for `room` tokens besides the special ones.
 
     >>> plan_rows([[5]], 3, "longest_first", stride=1, side="right", overflow=True)
     [(0, (slice(0, 3, None),)), (0, (slice(2, 5, None),))]

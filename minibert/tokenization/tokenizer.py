@@ -37,7 +37,7 @@ from minibert.tokenization.rows import (
     plan_rows,
     type_ids,
 )
-from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, listed, to_list
+from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, listed, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
 _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
@@ -66,7 +66,6 @@ class BertTokenizer(TokenizerProtocol):
         clean_up_tokenization_spaces: let `decode` close the gaps in English "do n't".
         name_or_path: where it came from, for messages.
         model_input_names: what a batch holds if nothing else is asked for.
-        max_vocab_size: upper limit for a vocabulary file, which bounds the memory that a wrong one takes.
         options: `unk_token`, `sep_token`, `pad_token`, `cls_token`, `mask_token` where they are not [UNK]...;
             `bos_token` and `eos_token`; and keywords of the reference as `compatibility.py` lists them.
 
@@ -93,7 +92,6 @@ class BertTokenizer(TokenizerProtocol):
         clean_up_tokenization_spaces: bool = False,
         name_or_path: str = "",
         model_input_names: Sequence[str] | None = None,
-        max_vocab_size: int = MAX_VOCAB_SIZE,
         **options: Any,
     ) -> None:
         options = without_effect(options)
@@ -104,7 +102,7 @@ class BertTokenizer(TokenizerProtocol):
             raise ValueError(f"BertTokenizer has no argument {name}.")
         named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | options
         vocab = vocab_file if vocab is None else vocab
-        super().__init__(vocab, named, extra_special_tokens, added_tokens, name_or_path, max_vocab_size)
+        super().__init__(vocab, named, extra_special_tokens, added_tokens, name_or_path)
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
@@ -142,14 +140,13 @@ class BertTokenizer(TokenizerProtocol):
         name = pretrained_model_name_or_path
         overrides = without_effect(options)
         subfolder = overrides.pop("subfolder", None) or ""
-        limit = overrides.get("max_vocab_size", MAX_VOCAB_SIZE)
         if not isinstance(name, Source) and Path(name).is_file():
-            settings = files.read_file(Path(name), limit)
+            settings = files.read_file(Path(name))
         else:
             source, overrides = split_source(name, overrides)
-            settings = files.read_source(source.inside(subfolder), limit)
+            settings = files.read_source(source.inside(subfolder))
         if tokenizer_file := overrides.pop("tokenizer_file", None):
-            settings |= files.read_file(Path(tokenizer_file), limit)
+            settings |= files.read_file(Path(tokenizer_file))
         if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
             overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
         with prefix_errors(f"{name}"):
@@ -164,7 +161,7 @@ class BertTokenizer(TokenizerProtocol):
         return files.write(self, self._options(), Path(folder))
 
     def _options(self) -> dict[str, Any]:
-        """What can be chosen beside the vocabulary; names of what a batch holds only where they were."""
+        """The choices beside the vocabulary; `model_input_names` only where they were given."""
         chosen = [name for name in ("model_input_names",) if name in vars(self)]
         return {name: getattr(self, name) for name in (*files.OPTIONS, *chosen)}
 
@@ -325,7 +322,7 @@ class BertTokenizer(TokenizerProtocol):
         return tokens
 
     def _beginnings(self, columns: list[list[str]], room: int, strategy: str) -> list[list[str]]:
-        """What of very long texts can be in a row, so that 100 MB need not be tokenized for 16 tokens."""
+        """The part of very long texts that a row can hold, so that 100 MB need not be tokenized for 16 tokens."""
         if len(columns) > 1 and (strategy != "longest_first" or room % 2):
             return columns  # it matters then which text is the longer one
         beginning, long = self._pipeline.beginning, self._pipeline.LONG

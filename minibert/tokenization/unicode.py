@@ -1,4 +1,4 @@
-"""What each character is to BERT, whichever version of Unicode this Python has.
+"""The kinds of characters that BERT tells apart, whichever version of Unicode this Python has.
 
 The `tokenizers` library, which published models are used with, was built with tables of its own: those of categories
 end with Unicode 8, those of canonical decomposition with Unicode 12, and those of lower case are newer than Python's.
@@ -64,7 +64,7 @@ _LATER_LOWER = {
 
 @lru_cache(maxsize=1 << 16)
 def kind(char: str) -> str:
-    r"""What a character is to BERT: "space", "dropped", "cjk", "mark", "punctuation" or "letter".
+    r"""The kind of a character: "space", "dropped", "cjk", "mark", "punctuation" or "letter".
 
     >>> [kind(char) for char in "a!漢\u0301\x00"]
     ['letter', 'punctuation', 'cjk', 'mark', 'dropped']

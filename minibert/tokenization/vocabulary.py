@@ -59,7 +59,6 @@ class Vocabulary:
         extra_special_tokens: further special tokens.
         added_tokens: id -> token for added tokens that are known from files.
         name: where it came from, for messages.
-        max_vocab_size: upper limit for files.
 
     Raises:
         FileNotFoundError: no such file.
@@ -81,9 +80,8 @@ class Vocabulary:
         extra_special_tokens: Iterable[Any] = (),
         added_tokens: Mapping[int, AddedToken] | None = None,
         name: str = "",
-        max_vocab_size: int = MAX_VOCAB_SIZE,
     ) -> None:
-        self.base_vocab = _read(vocab, max_vocab_size)
+        self.base_vocab = _read(vocab)
         self._by_id = {number: token for token, number in self.base_vocab.items()}
         self._added: dict[str, AddedToken] = {}
         self._added_ids: dict[str, int] = {}
@@ -324,31 +322,24 @@ def to_list(values: Any) -> Any:
     return [to_list(value) for value in values] if isinstance(values, list | tuple) else values
 
 
-def check_size(path: str | os.PathLike[str], max_vocab_size: int) -> None:
+def check_size(path: str | os.PathLike[str]) -> None:
     """ValueError for a file that is too large to hold a vocabulary, before it is read."""
     size = os.stat(path).st_size
-    if size > MAX_TOKEN_BYTES * max_vocab_size:
-        raise ValueError(
-            f"{path} has {size:,} bytes, too many for a vocabulary of at most {max_vocab_size:,} tokens; "
-            "pass max_vocab_size= if it is one."
-        )
+    if size > MAX_TOKEN_BYTES * MAX_VOCAB_SIZE:
+        raise ValueError(f"{path} has {size:,} bytes, too many for a vocabulary of at most {MAX_VOCAB_SIZE:,} tokens.")
 
 
-def _read(
-    vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None, max_vocab_size: int
-) -> dict[str, int]:
+def _read(vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None) -> dict[str, int]:
     if isinstance(vocab, Mapping):
         tokens = dict(vocab)
     elif isinstance(vocab, str | os.PathLike):
         try:
-            check_size(vocab, max_vocab_size)
+            check_size(vocab)
             text = read_text(vocab).removesuffix("\n")
         except OSError as error:
             raise FileNotFoundError(f"Cannot read the vocabulary {vocab}: {error.strerror}.") from None
-        if (count := text.count("\n") + 1) > max_vocab_size:
-            raise ValueError(
-                f"{vocab} has {count:,} lines; pass max_vocab_size= for more than {max_vocab_size:,} tokens."
-            )
+        if (count := text.count("\n") + 1) > MAX_VOCAB_SIZE:
+            raise ValueError(f"{vocab} has {count:,} lines, but a vocabulary has at most {MAX_VOCAB_SIZE:,} tokens.")
         tokens = _numbered([line.rstrip(SPACES) for line in text.split("\n")], f"{vocab}")
     else:
         tokens = _numbered(list(vocab or ()), "given")

@@ -11,10 +11,7 @@ The algorithm is google-research/bert's (tokenization.py, WordpieceTokenizer), a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
-from typing import TypeVar
 
-T = TypeVar("T")
 CONTINUED = "##"  # what pieces inside a word begin with
 MAX_WORD = 100  # characters; a longer word is unknown
 
@@ -39,39 +36,21 @@ class WordPiece:
         >>> model.pieces("embedding"), model.pieces("embeds")
         (['em', '##bed', '##ding'], ['[UNK]'])
         """
-        return self._spell(word, self._pieces)
-
-    def ids(self, word: str) -> list[int]:
-        """The ids of the same pieces: all that a model needs, so it is faster than to look the pieces up again.
-
-        >>> WordPiece({"[UNK]": 0, "em": 1, "##bed": 2, "##ding": 3}).ids("embedding")
-        [1, 2, 3]
-        """
-        return self._spell(word, self.vocabulary)
-
-    def _spell(self, word: str, known: Mapping[str, T]) -> list[T]:
-        """Splits a word into the longest known pieces; for each of them what it is known as."""
         if len(word) > MAX_WORD:
-            return [known[self.unk_token]]
-        longest = self._longest
-        found: list[T] = []
+            return [self.unk_token]
+        vocabulary, longest = self.vocabulary, self._longest
+        pieces: list[str] = []
         rest, prefix = word, 0  # what is left of the word, and how many characters "##" puts before it
-        while rest:
+        while rest not in vocabulary:
             piece = rest[:longest]
-            while piece not in known:
+            while piece not in vocabulary:
                 piece = piece[:-1]
                 if len(piece) <= prefix:
-                    return [known[self.unk_token]]
-            found.append(known[piece])
-            if piece == rest:
-                break
+                    return [self.unk_token]
+            pieces.append(piece)
             rest, prefix = CONTINUED + rest[len(piece) :], len(CONTINUED)
-        return found
-
-    @cached_property
-    def _pieces(self) -> dict[str, str]:
-        """Every piece as itself."""
-        return {piece: piece for piece in (*self.vocabulary, self.unk_token)}
+        pieces.append(rest)
+        return pieces
 
     def places(self, word: str) -> list[tuple[str, int, int]]:
         """The same pieces, and where in the word they lie, `[start, end)`.

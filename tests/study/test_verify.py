@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import transformers
 from conftest import HEADS, tiny_config
-from safetensors.torch import load_file, save_file
 
 import minibert
 from minibert.cli import main
-from minibert.study import verify as module
 from minibert.study.verify import TEXTS, verify
 
 
@@ -27,6 +26,21 @@ def checkpoint(tmp_path: Path, minilm: str, request: pytest.FixtureRequest) -> P
     config = tiny_config(vocab_size=len(words), max_position_embeddings=128)
     getattr(minibert, getattr(request, "param", "BertForPreTraining"))(config).save_pretrained(tmp_path)
     return tmp_path
+
+
+def change_the_reference(monkeypatch: pytest.MonkeyPatch, tensor: str) -> None:
+    """Lets transformers' models have a tensor that differs by a little."""
+    load = transformers.PreTrainedModel.from_pretrained.__func__  # type: ignore[attr-defined]
+
+    def changed(cls: Any, *arguments: Any, **options: Any) -> Any:
+        model = load(cls, *arguments, **options)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if tensor.endswith(name):  # those of BertModel have no "bert." before them
+                    parameter.add_(0.01 * torch.randn_like(parameter))
+        return model
+
+    monkeypatch.setattr(transformers.PreTrainedModel, "from_pretrained", classmethod(changed))
 
 
 @pytest.mark.parametrize("checkpoint", ["BertModel", *HEADS], indirect=True)
@@ -56,17 +70,9 @@ def test_a_real_trained_model_is_equal_bit_for_bit(minilm: str) -> None:
     ],
 )
 def test_one_changed_tensor_is_found_where_it_enters(
-    checkpoint: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tensor: str, first: str
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, tensor: str, first: str
 ) -> None:
-    """The reference reads a copy in which one tensor differs by a little."""
-    changed = tmp_path_factory.mktemp("changed")
-    shutil.copytree(checkpoint, changed, dirs_exist_ok=True)
-    tensors = load_file(changed / "model.safetensors")
-    tensors[tensor] = tensors[tensor] + 0.01 * torch.randn_like(tensors[tensor])
-    save_file(tensors, changed / "model.safetensors", metadata={"format": "pt"})
-    load = module._load
-    monkeypatch.setattr(module, "_load", lambda kind, source, _, **options: load(kind, source, changed, **options))
-
+    change_the_reference(monkeypatch, tensor)
     result = verify(str(checkpoint), TEXTS[:2])
 
     assert next(c.part for c in result.comparisons if not c.bit_equal) == first
@@ -98,10 +104,10 @@ def test_the_command_prints_a_table_or_json_and_tells_by_its_exit_code(
     result = json.loads(capsys.readouterr().out)
     assert result["passed"] and result["comparisons"][0]["part"] == "tokenizer.text.input_ids"
 
-    monkeypatch.setattr(module, "_compare", lambda part, ours, theirs: module.Comparison(part, 1e-3, 1e-4, False))
+    change_the_reference(monkeypatch, "bert.pooler.dense.bias")
     assert main(["verify", str(checkpoint), "--text", "a"]) == 1
     assert capsys.readouterr().out.endswith("FAILED: tolerance 0\n")
-    assert main(["verify", str(checkpoint), "--text", "a", "--tolerance", "0.01"]) == 0
+    assert main(["verify", str(checkpoint), "--text", "a", "--tolerance", "0.1"]) == 0
 
 
 def test_without_transformers_it_says_what_to_install(

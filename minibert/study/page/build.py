@@ -13,7 +13,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def run(
     rounded: bool = False,
     **source_options: Any,
 ) -> Trace:
-    """What the page shows, in Python; the lines that it copies call this.
+    """The trace that the page shows, computed in Python; the lines that it copies call this.
 
     Args:
         name: folder, bundled model or Hub id.
@@ -288,18 +288,16 @@ def _title(name: str) -> str:
 
 
 def _lens(t: Trace, tokenizer: Any) -> list[list[list[tuple[str, float]]]] | None:
-    """What the MLM head would say after each layer: the best words and their probabilities, by layer and token."""
+    """The MLM head's best words after each layer and their probabilities, by layer and token."""
     if "mlm.logits" not in t:
         return None
     with torch.no_grad():
-        values, ids = (best[:, 0].tolist() for best in logit_lens(t, min(TOP_WORDS, len(tokenizer)), len(tokenizer)))
-    return [list(_named(*layer, tokenizer)) for layer in zip(values, ids, strict=True)]
-
-
-def _named(values: list[list[float]], ids: list[list[int]], tokenizer: Any) -> Iterator[list[tuple[str, float]]]:
-    for shares, numbers in zip(values, ids, strict=True):
-        words = tokenizer.convert_ids_to_tokens(numbers)
-        yield [(word, round(share, 4)) for word, share in zip(words, shares, strict=True)]
+        shares, ids = logit_lens(t, min(TOP_WORDS, len(tokenizer)), len(tokenizer))  # (layers + 1, 1, seq, k)
+    flat = zip(tokenizer.convert_ids_to_tokens(ids.flatten().tolist()), shares.flatten().tolist(), strict=True)
+    words = [(word, round(share, 4)) for word, share in flat]
+    seq, k = ids.shape[2:]
+    places = [words[start : start + k] for start in range(0, len(words), k)]
+    return [places[start : start + seq] for start in range(0, len(places), seq)]
 
 
 def _part(name: str) -> str:

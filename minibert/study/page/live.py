@@ -18,6 +18,7 @@ from torch import Tensor
 
 from minibert.encoder import ACTIVATIONS
 from minibert.study.trace import Trace, trace
+from minibert.tokenization.files import SPLITTING
 
 MAX_PARAMETERS = 16_500_000
 _SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_norm_eps")
@@ -46,7 +47,7 @@ def embed(model: Any, tokenizer: Any) -> dict[str, Any]:
     vocabulary = [""] * (max(tokenizer.get_vocab().values()) + 1)
     for token, number in tokenizer.get_vocab().items():
         vocabulary[number] = token
-    flags = {name: getattr(tokenizer, name) for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars")}
+    flags = {name: getattr(tokenizer, name) for name in SPLITTING}
     if flags["strip_accents"] is None:
         flags["strip_accents"] = flags["do_lower_case"]
     special = {name: getattr(tokenizer, f"{name}_token") for name in ("cls", "sep", "pad", "unk", "mask")}
