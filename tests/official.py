@@ -68,7 +68,7 @@ def pretraining_tensors(config: dict[str, Any], legacy: bool) -> dict[str, torch
 def write_folder(folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Path:
     """A checkpoint folder of one safetensors file and its config.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     save_file({name: t.contiguous() for name, t in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
     return folder
 
@@ -78,14 +78,14 @@ def bert_base_uncased(folder: Path, minilm: str, **smaller: Any) -> Path:
     config = {**BERT_BASE_UNCASED, **smaller}
     write_folder(folder, config, pretraining_tensors(config, legacy=True))
     (folder / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
-    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 512}')
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 512}', encoding="utf-8")
     return folder
 
 
 def kcbert_base(folder: Path, **smaller: Any) -> Path:
     """As beomi/kcbert-base: 30,000 words, 300 positions, the real vocabulary and config."""
     source = shared_data("data", "kcbert-base")
-    config = {**json.loads((source / "config.json").read_text()), **smaller}
+    config = {**json.loads((source / "config.json").read_text(encoding="utf-8")), **smaller}
     write_folder(folder, config, pretraining_tensors(config, legacy=False))
     for name in ("vocab.txt", "tokenizer_config.json"):
         (folder / name).write_bytes((source / name).read_bytes())

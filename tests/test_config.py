@@ -66,12 +66,12 @@ def test_defaults_are_the_reference_s() -> None:
 def test_official_files(name: str, tmp_path: Path) -> None:
     """What kcbert leaves out has BERT's defaults, and what only it has is written back."""
     folder = shared_data("data", name)
-    content = json.loads((folder / "config.json").read_text())
+    content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config = BertConfig.from_pretrained(folder)
     assert (config.max_position_embeddings, config.vocab_size) == (300, 30000)
     assert config.layer_norm_eps == 1e-12 and config.pad_token_id == 0
     config.save_pretrained(tmp_path)
-    assert content.items() <= json.loads((tmp_path / "config.json").read_text()).items()
+    assert content.items() <= json.loads((tmp_path / "config.json").read_text(encoding="utf-8")).items()
     assert BertConfig.from_pretrained(tmp_path) == config
 
 

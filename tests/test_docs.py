@@ -34,8 +34,10 @@ def test_the_reference_has_no_broken_link(tmp_path: Path) -> None:
 
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text('<p id="here"><a href="#here">fine</a> <a href="b.html#there">lost</a>')
-    (tmp_path / "b.html").write_text('<a href="a.html#here">fine</a> <a href="#gone">lost</a>')
+    (tmp_path / "a.html").write_text(
+        '<p id="here"><a href="#here">fine</a> <a href="b.html#there">lost</a>', encoding="utf-8"
+    )
+    (tmp_path / "b.html").write_text('<a href="a.html#here">fine</a> <a href="#gone">lost</a>', encoding="utf-8")
     assert docs.broken_links(tmp_path) == {"a.html -> b.html#there", "b.html -> #gone"}
 
 

@@ -75,18 +75,18 @@ def test_both_packages_in_one_environment(installed_last: str, code: int, tmp_pa
     for path in Path(minibert.__file__).parent.iterdir():
         (package / path.name).symlink_to(path)
     for name in ("activations", "configuration", "modules"):  # theirs alone
-        (package / f"{name}.py").write_text("raise ImportError('no module of ours')")
+        (package / f"{name}.py").write_text("raise ImportError('no module of ours')", encoding="utf-8")
     if installed_last == "theirs":
         for name in ("__init__", "attention", "embeddings"):
             (package / f"{name}.py").unlink()
-            (package / f"{name}.py").write_text("class Attention: ...")
+            (package / f"{name}.py").write_text("class Attention: ...", encoding="utf-8")
     (tmp_path / "minibert-0.2.2.dist-info").mkdir()
     (tmp_path / "minibert-0.2.2.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: minibert\nVersion: 0.2.2\n"
+        "Metadata-Version: 2.1\nName: minibert\nVersion: 0.2.2\n", encoding="utf-8"
     )
     command = [sys.executable, "-m", "minibert", "tokenize", "I love Korea"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=120)
     assert run.returncode == code, run.stderr
     if code:
         assert run.stderr.startswith("minibert cannot start. Another package called minibert (0.2.2) is installed")

@@ -12,7 +12,7 @@ from minibert.files import read_json, read_lines, read_text, replacing, write_js
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "vocab.txt").write_text("a")
+    (tmp_path / "vocab.txt").write_text("a", encoding="utf-8")
     source = Source(tmp_path)
     assert source.file("vocab.txt") == tmp_path / "vocab.txt"
     assert source.file("config.json") is None
@@ -37,7 +37,7 @@ def test_replacing_leaves_the_old_file_when_the_writer_fails(tmp_path: Path) -> 
     path = tmp_path / "config.json"
     write_json(path, {"old": 1})
     with pytest.raises(RuntimeError), replacing(path) as temporary:
-        temporary.write_text("half")
+        temporary.write_text("half", encoding="utf-8")
         raise RuntimeError("out of luck")
     assert read_json(path) == {"old": 1}
     assert os.listdir(tmp_path) == ["config.json"]
@@ -45,7 +45,7 @@ def test_replacing_leaves_the_old_file_when_the_writer_fails(tmp_path: Path) -> 
 
 def test_replaced_files_have_the_usual_permissions(tmp_path: Path) -> None:
     write_json(tmp_path / "ours.json", {})
-    (tmp_path / "usual.json").write_text("{}")
+    (tmp_path / "usual.json").write_text("{}", encoding="utf-8")
     assert (tmp_path / "ours.json").stat().st_mode == (tmp_path / "usual.json").stat().st_mode
 
 

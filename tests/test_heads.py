@@ -261,7 +261,7 @@ class TestLabelNames:
     def test_read_and_saved(self, tmp_path: Path) -> None:
         names = {0: "O", 1: "B-PER", 2: "I-PER"}
         build("BertForTokenClassification", id2label=names).save_pretrained(tmp_path)
-        config = json.loads((tmp_path / "config.json").read_text())
+        config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
         assert config["id2label"] == {"0": "O", "1": "B-PER", "2": "I-PER"}
         assert config["label2id"] == {"O": 0, "B-PER": 1, "I-PER": 2}
         model = minibert.BertForTokenClassification.from_pretrained(tmp_path)
@@ -296,8 +296,8 @@ class TestAuto:
         getattr(minibert, name)(tiny_config()).save_pretrained(tmp_path)
         model = getattr(minibert, auto).from_pretrained(tmp_path)
         assert type(model) is getattr(minibert, name)
-        config = json.loads((tmp_path / "config.json").read_text())
-        (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "roberta"}))
+        config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+        (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "roberta"}), encoding="utf-8")
         with pytest.raises(ValueError, match="model_type 'roberta' is not bert"):
             getattr(minibert, auto).from_pretrained(tmp_path)
 

@@ -126,7 +126,9 @@ def test_the_model_is_short_and_plain() -> None:
             "minibert.files",
             "minibert.inference.optimize",
         }
-        words = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        words = {
+            node.id for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Name)
+        }
         assert not words & {"fast", "is_cuda", "precision", "bfloat16", "float16"}
 
 
@@ -145,7 +147,7 @@ def test_importing_is_light() -> None:
         BertModel(BertConfig.from_preset("tiny"))
         print([name for name in sys.modules if name in {REFERENCES} or name == "huggingface_hub"])
     """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert run.stdout.strip() == "[]"
 
 
@@ -175,13 +177,15 @@ def test_from_a_zip_archive(tmp_path: Path) -> None:
         print(minibert.SentenceEmbedder.from_pretrained("minibert-tiny").encode("I love Korea").shape)
     """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "app.zip")}
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", env=environment, cwd=tmp_path
+    )
     assert run.stdout.strip() == "(128,)", run.stderr
 
 
 def test_help_without_docstrings() -> None:
     command = [sys.executable, "-OO", "-m", "minibert", "pretrain", "--help"]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, cwd=CHECKOUT)
     assert "number of updates" in run.stdout
 
 
@@ -194,7 +198,7 @@ def test_public_names() -> None:
 
 
 def test_runtime_dependencies() -> None:
-    lines = (CHECKOUT / "pyproject.toml").read_text().splitlines()
+    lines = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     (line,) = [line for line in lines if line.startswith("dependencies = ")]
     names = [part.strip(' "').split(">")[0] for part in line.split("[")[1].rstrip("]").split(",")]
     assert sorted(names) == ["huggingface_hub", "numpy", "safetensors", "torch"]

@@ -25,10 +25,10 @@ from minibert.progress import Progress, counted, is_watched
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small files for every command."""
     folder = tmp_path_factory.mktemp("files")
-    (folder / "lines.txt").write_text("I love Korea\nParis is in France\n" * 10)
-    (folder / "masks.txt").write_text("Paris is the [MASK] of France.\n" * 3)
-    (folder / "corpus.txt").write_text("The cat sat.\nIt slept.\n\nA dog ran.\nIt barked.\n\n" * 8)
-    (folder / "tags.txt").write_text("Korea B-LOC\nis O\n\n" * 6)
+    (folder / "lines.txt").write_text("I love Korea\nParis is in France\n" * 10, encoding="utf-8")
+    (folder / "masks.txt").write_text("Paris is the [MASK] of France.\n" * 3, encoding="utf-8")
+    (folder / "corpus.txt").write_text("The cat sat.\nIt slept.\n\nA dog ran.\nIt barked.\n\n" * 8, encoding="utf-8")
+    (folder / "tags.txt").write_text("Korea B-LOC\nis O\n\n" * 6, encoding="utf-8")
     tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
     minibert.BertModel(tiny_config(vocab_size=len(tokenizer), max_position_embeddings=128)).save_pretrained(
         folder / "model"
@@ -71,7 +71,7 @@ def test_a_bar_at_a_terminal_and_none_in_a_pipe(
 
 
 def test_a_real_terminal(tmp_path: Path) -> None:
-    (tmp_path / "lines.txt").write_text("I love Korea\n" * 3)
+    (tmp_path / "lines.txt").write_text("I love Korea\n" * 3, encoding="utf-8")
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))  # a terminal without width shows no bar
     code = "import sys; from minibert import progress; from minibert.cli import main; progress.DELAY = 0.0; "

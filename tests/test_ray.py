@@ -40,7 +40,9 @@ def write_texts(folder: Path, ending: str = "jsonl", files: int = FILES) -> Path
     for number in range(files):
         rows = [{"id": row, "text": TEXTS[row]} for row in range(number * ROWS, (number + 1) * ROWS)]
         if ending == "jsonl":
-            (folder / f"{number:03d}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            (folder / f"{number:03d}.jsonl").write_text(
+                "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+            )
         else:
             parquet.write_table(pyarrow.Table.from_pylist(rows), folder / f"{number:03d}.parquet")
     return folder
@@ -94,7 +96,7 @@ def test_a_changed_source_is_embedded_again(model: str, tmp_path: Path) -> None:
     os.utime(source / "001.jsonl", (time.time() + 5,) * 2)
     again = in_process(source, target, model)
     assert 0 < len(again) == len(list(target.glob("001*")))
-    (source / "001.jsonl").write_text('{"id": 1, "text": "hello"}\n')
+    (source / "001.jsonl").write_text('{"id": 1, "text": "hello"}\n', encoding="utf-8")
     with pytest.raises(
         ValueError, match=r"holds 001\.jsonl-.*\.parquet, of which .* has no part: the source has changed"
     ):
@@ -104,7 +106,7 @@ def test_a_changed_source_is_embedded_again(model: str, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("one_thread")
 def test_rows_without_text_and_damaged_files_leave_the_others(model: str, tmp_path: Path) -> None:
     source, target = write_texts(tmp_path / "texts", files=1), tmp_path / "vectors"
-    with (source / "000.jsonl").open("a") as file:
+    with (source / "000.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"id": 998, "text": null}\n{"id": 999\n')
     (source / "half.jsonl.gz").write_bytes(b"\x1f\x8b\x08 and no more")
     done = in_process(source, target, model)
@@ -113,7 +115,7 @@ def test_rows_without_text_and_damaged_files_leave_the_others(model: str, tmp_pa
     assert "half.jsonl.gz is damaged" in error
     check(str(target), model, list(range(50)))
     (bad,) = (target / "_bad").iterdir()
-    rows = [json.loads(line) for line in bad.read_text().splitlines()]
+    rows = [json.loads(line) for line in bad.read_text(encoding="utf-8").splitlines()]
     assert [row["reason"].split(" (")[0] for row in rows] == ["text is null", "the line is not JSON"]
     assert len(in_process(source, target, model)) == 1  # the damaged one is tried again
 
@@ -171,7 +173,7 @@ def two_cpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 def test_as_many_workers_as_cpus_end(two_cpus: dict[str, str], model: str, tmp_path: Path) -> None:
     source = write_texts(tmp_path / "texts", files=8)
     run = command(str(source), str(tmp_path / "out"), model, "--actors", "2")
-    done = subprocess.run(run, env=two_cpus, capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(run, env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800)
     assert done.returncode == 0 and done.stdout.startswith("400 texts, "), done.stderr[-3000:]
     check(str(tmp_path / "out"), model, list(range(400)))
 
@@ -188,7 +190,7 @@ def test_killed_midway_and_run_again(two_cpus: dict[str, str], model: str, tmp_p
     assert first.wait() == -signal.SIGKILL
     time.sleep(5)  # what its workers were writing is written, or not
     kept = {path.name: path.stat().st_mtime_ns for path in target.glob("*.parquet")}
-    second = subprocess.run(run, env=two_cpus, capture_output=True, text=True, timeout=1800)
+    second = subprocess.run(run, env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800)
     assert second.returncode == 0, second.stderr[-3000:]
     assert all((target / name).stat().st_mtime_ns == time_ for name, time_ in kept.items())
     check(str(target), model)
@@ -204,10 +206,10 @@ def test_a_bucket_in_and_out(two_cpus: dict[str, str], bucket: str, model: str, 
     # workers are the cluster's processes, which were started without the bucket's address
     uri, query = bucket.replace("s3://", "s3://test:test@"), os.environ["AWS_ENDPOINT_URL"].split("://")[1]
     there = [f"{uri}/ray/{name}?scheme=http&endpoint_override={query}" for name in ("texts", "out")]
-    done = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     check(f"{bucket}/ray/out", model, list(range(200)))
-    again = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, text=True, timeout=1800)
+    again = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800)
     assert again.stdout.startswith("0 texts, ")
 
 

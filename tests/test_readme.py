@@ -25,7 +25,7 @@ def test_the_example_prints_what_it_says(readme: Path) -> None:
     text = readme.read_text(encoding="utf-8")
     found = re.search(r"<!-- example -->\n```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
     assert found
-    run = subprocess.run([sys.executable, "-c", found[1]], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", found[1]], capture_output=True, encoding="utf-8", check=True)
     assert run.stdout == found[2] and not run.stderr
 
 
@@ -41,7 +41,7 @@ def test_the_example_goes_on(readme: Path, tmp_path: Path) -> None:
     assert first and later
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "MPLBACKEND": "agg"}
     command = [sys.executable, "-c", first[1] + later[1]]
-    subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    subprocess.run(command, capture_output=True, encoding="utf-8", check=True, cwd=tmp_path, env=environment)
     assert (tmp_path / "heads.png").stat().st_size > 1000
 
 
@@ -138,7 +138,7 @@ def test_the_reading_order_is_the_import_order() -> None:
     order = [room for room in ROOMS if room in PATH]
     for text in (
         *(path.read_text(encoding="utf-8") for path in READMES),
-        (CHECKOUT / "minibert" / "model.py").read_text(),
+        (CHECKOUT / "minibert" / "model.py").read_text(encoding="utf-8"),
     ):
         shown = re.findall(r"\b(embeddings|layouts|attention|encoder|model|losses|heads)\.py\b", text)
         assert list(dict.fromkeys(shown)) == order

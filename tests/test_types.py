@@ -33,10 +33,10 @@ BertForSequenceClassification.from_pretrained("a")(ids, output_hidden_state=True
 
 def test_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
-    (tmp_path / "use.py").write_text(CODE)
+    (tmp_path / "use.py").write_text(CODE, encoding="utf-8")
     # in the checkout with its settings: what mypy found out about torch there is not found out again
     command = [sys.executable, "-m", "mypy", str(tmp_path / "use.py")]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT)
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=CHECKOUT)
     revealed = [line.split("Revealed type is ")[1] for line in run.stdout.splitlines() if "Revealed" in line]
     assert [r.count("int") for r in revealed[:2]] == [1, 2], run.stdout  # (D,) and (N, D)
     assert "Tensor" in revealed[2] and "WordVectors" in revealed[3]

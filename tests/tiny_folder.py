@@ -34,7 +34,7 @@ def tiny_folder(folder: Path, **config: Any) -> Path:
     model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
     settings = {"do_lower_case": True, "tokenizer_class": "BertTokenizer", "model_max_length": 64}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     return folder
 
 
@@ -53,8 +53,8 @@ def sentence_folder(folder: Path, *steps: tuple[str, dict[str, Any]], **files: d
             {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
         )
         (folder / path).mkdir(exist_ok=True)
-        (folder / path / "config.json").write_text(json.dumps(config))
-    (folder / "modules.json").write_text(json.dumps(modules))
+        (folder / path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
     for name, content in files.items():
-        (folder / f"{name}.json").write_text(json.dumps(content))
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     return folder

@@ -277,7 +277,7 @@ def relative_error(received: Tensor, exact: Tensor) -> float:
 def memory(folder: str) -> dict[str, Any]:
     """Resident memory that a float32 model adds once it is optimised, in a process of its own (Linux)."""
     command = [sys.executable, str(Path(__file__).with_name("memory_of_optimized.py")), folder, "fp32"]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=os.environ)
     size = Path(folder, "model.safetensors").stat().st_size / 1e6
     added = float(run.stdout)
     return {"work": "base, fp32: resident memory after optimize", "times_the_file": added / size, "most": 1.15}

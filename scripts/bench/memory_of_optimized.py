@@ -10,7 +10,7 @@ from minibert.inference.kernels import PRECISIONS
 
 
 def resident() -> float:
-    with open("/proc/self/statm") as file:
+    with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * 4096 / 1e6
 
 

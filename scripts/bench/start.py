@@ -18,7 +18,7 @@ MEMORY = """if True:
     import sys, minibert
     from minibert import BertModel, BertConfig
     def resident():
-        return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
+        return int(open("/proc/self/statm", "rb").read().split()[1]) * 4096 / 1e6
     BertModel(BertConfig.from_preset("tiny"))
     before = resident()
     model = BertModel.from_pretrained(sys.argv[1])
@@ -73,6 +73,6 @@ def loading(folder: str, repeats: int = 31) -> dict[str, Any]:
 
 def memory(folder: str) -> dict[str, Any]:
     """Resident memory that loading adds, in a process of its own (Linux)."""
-    run = subprocess.run([sys.executable, "-c", MEMORY, folder], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", MEMORY, folder], capture_output=True, encoding="utf-8", check=True)
     size = Path(folder, "model.safetensors").stat().st_size / 1e6
     return {"work": "resident memory that loading adds", "ours_mb": float(run.stdout), "file_mb": size, "most_mb": 30}

@@ -95,7 +95,7 @@ def _parallel(data: Path, column: int, sources: set[str]) -> list[str]:
 
 def _korsts_train(data: Path) -> list[str]:
     """Sentences of KorSTS train without the lines that also stand in its test."""
-    in_test = set((data / "korsts" / "train-lines-in-test-wide.txt").read_text().split())
+    in_test = set((data / "korsts" / "train-lines-in-test-wide.txt").read_text(encoding="utf-8").split())
     lines = (data / "korsts" / "sts-train.tsv").read_text(encoding="utf-8").splitlines()[1:]
     kept = [line.split("\t") for number, line in enumerate(lines, 1) if str(number) not in in_test]
     return [text.strip() for row in kept for text in row[5:7]]

@@ -36,7 +36,7 @@ def test_a_second_sense_is_measured_against_the_same_sense(browser: Any, file: P
         assert "tells the two apart" in opened.page.inner_text("#compare-verdict")
         opened.page.click("#compare-layers tbody tr:last-child td:last-child")
         printed = subprocess.run(
-            [sys.executable, "-c", opened.copied], capture_output=True, text=True, check=True
+            [sys.executable, "-c", opened.copied], capture_output=True, encoding="utf-8", check=True
         ).stdout.strip()
         assert float(printed) == pytest.approx(same, abs=2e-4) and f": {cells[2]}" in opened.readout
         second, third = (opened.page.input_value(f"#compare-{name}") for name in ("text", "same"))

@@ -115,7 +115,7 @@ def test_sharded(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["[]", '{"weight_map": 5}', '{"weight_map": {"a": 5}}'])
 def test_bad_shard_index(tmp_path: Path, content: str) -> None:
     tiny_config().save_pretrained(tmp_path)
-    (tmp_path / "model.safetensors.index.json").write_text(content)
+    (tmp_path / "model.safetensors.index.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match="should (map tensor names to files|hold a JSON object)"):
         BertModel.from_pretrained(tmp_path)
 
@@ -125,7 +125,7 @@ def test_a_shard_outside_the_folder_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     tiny_config().save_pretrained(tmp_path / "model")
     index = {"weight_map": {"a": "../secret.safetensors"}}
-    (tmp_path / "model" / "model.safetensors.index.json").write_text(json.dumps(index))
+    (tmp_path / "model" / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     with pytest.raises(FileNotFoundError, match="lacks ../secret.safetensors"):
         BertModel.from_pretrained(tmp_path / "model")
 
@@ -238,7 +238,7 @@ def test_half_precision_files(folder: Path, dtype: torch.dtype) -> None:
     upcast = BertModel.from_pretrained(folder, dtype=torch.float32)
     reference = transformers.BertModel.from_pretrained(folder, dtype=torch.float32)
     assert torch.equal(pooled(upcast), pooled(reference))
-    (folder / "config.json").write_text(json.dumps({**SMALL, "dtype": "float32"}))
+    (folder / "config.json").write_text(json.dumps({**SMALL, "dtype": "float32"}), encoding="utf-8")
     assert BertModel.from_pretrained(folder).dtype == torch.float32
 
 
@@ -349,13 +349,13 @@ def test_loading_adds_next_to_no_memory(tmp_path: Path) -> None:
         import sys, minibert
         from minibert import BertModel, BertConfig
         def resident():
-            return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
+            return int(open("/proc/self/statm", "rb").read().split()[1]) * 4096 / 1e6
         BertModel(BertConfig.from_preset("tiny"))  # what any first model costs
         before = resident()
         model = BertModel.from_pretrained(sys.argv[1])
         print(resident() - before)
     """
-    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, encoding="utf-8", check=True)
     assert float(run.stdout) < 30
 
 

@@ -44,7 +44,7 @@ def test_tokenize_json_reads_files_and_pipes(capsys: pytest.CaptureFixture[str],
     texts = [json.loads(line)["text"] for line in out.splitlines()]
     assert code == 0 and texts == ["one", "두 줄"]
     command = [sys.executable, "-m", "minibert", "tokenize", "--model", minilm, "--json"]
-    piped = subprocess.run(command, input="from a pipe\n", capture_output=True, text=True, check=True)
+    piped = subprocess.run(command, input="from a pipe\n", capture_output=True, encoding="utf-8", check=True)
     assert json.loads(piped.stdout)["tokens"] == ["[CLS]", "from", "a", "pipe", "[SEP]"]
 
 
@@ -66,7 +66,9 @@ def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
     minibert.BertConfig(**SMALL).save_pretrained(old)
     torch.save(pretraining_tensors(SMALL, legacy=True), old / "pytorch_model.bin")
     words = Path(minilm, "vocab.txt").read_text(encoding="utf-8").splitlines()
-    (old / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words[1996:2090]]))
+    (old / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words[1996:2090]]), encoding="utf-8"
+    )
     code, out, err = run(capsys, "convert", "--model", str(old), str(tmp_path / "new"))
     assert code == 0 and not err and "BertForPreTraining with its tokenizer written to" in out
     assert (tmp_path / "new" / "model.safetensors").exists()
@@ -84,8 +86,8 @@ def test_convert_takes_every_tensor_along(
     """Whatever the config calls the class that the checkpoint was saved from."""
     model = minibert.BertForPreTraining(tiny_config(vocab_size=30522))
     model.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": named}))
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": named}), encoding="utf-8")
     (tmp_path / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
     assert run(capsys, "convert", "--model", str(tmp_path), str(tmp_path))[0] == 0  # in place
     converted = load_file(tmp_path / "model.safetensors")
@@ -170,21 +172,21 @@ def test_any_text_is_tokenized_or_refused(capsys: pytest.CaptureFixture[str], mi
 def test_output_that_cannot_be_written(minilm: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "minibert", "tokenize", "--model", minilm, "hi"]
-    with open("/dev/full", "w") as full:
-        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=environment)
     assert run.returncode == 1
     assert run.stderr == "minibert tokenize: standard output could not be written (No space left on device).\n"
 
 
 @pytest.mark.parametrize("command", ["embed", "tokenize", "fill-mask"])
 def test_an_empty_text_is_named(command: str) -> None:
-    run = subprocess.run([sys.executable, "-m", "minibert", command, " "], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-m", "minibert", command, " "], capture_output=True, encoding="utf-8")
     assert run.returncode == 2 and run.stderr.startswith(f"minibert {command}: the text is empty")
 
 
 def test_no_stdin_at_all(minilm: str) -> None:
     command = f"{sys.executable} -m minibert tokenize --model {minilm} <&-"
-    run = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
+    run = subprocess.run(command, shell=True, stderr=subprocess.PIPE, encoding="utf-8")
     assert run.returncode == 2 and run.stderr.startswith("minibert tokenize: no text given")
 
 
@@ -192,7 +194,7 @@ def test_several_files_are_read_one_after_the_other(
     capsys: pytest.CaptureFixture[str], minilm: str, tmp_path: Path
 ) -> None:
     for name in "ab":
-        (tmp_path / name).write_text(f"{name}\n")
+        (tmp_path / name).write_text(f"{name}\n", encoding="utf-8")
     files = ["--file", str(tmp_path / "b"), "--file", str(tmp_path / "a")]
     _, out, _ = run(capsys, "tokenize", "--model", minilm, "--json", *files)
     assert [json.loads(line)["text"] for line in out.splitlines()] == ["b", "a"]
@@ -200,7 +202,7 @@ def test_several_files_are_read_one_after_the_other(
 
 @pytest.mark.parametrize("content", [b"", b"{}", None])
 def test_vectors_that_are_none(content: bytes | None, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "texts").write_text("one\n")
+    (tmp_path / "texts").write_text("one\n", encoding="utf-8")
     if content is None:
         np.save(tmp_path / "v.npy", np.zeros(3))
     else:

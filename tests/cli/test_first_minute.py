@@ -109,7 +109,7 @@ def test_nothing_heavy_is_imported_before_a_mistake_is_named(tmp_path: Path) -> 
             main(shlex.split(typed))
             assert "torch" not in sys.modules, typed
     """
-    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, encoding="utf-8")
     assert run.returncode == 0, run.stderr
     answers = run.stderr.splitlines()
     assert len(answers) == len(MISTAKES), answers

@@ -110,7 +110,7 @@ class TestShards:
         tokens = sum(len(embedder.tokenizer(line)["input_ids"]) for line in LINES)
         assert vars(report) == {"lines": 47, "tokens": tokens, "overlong": 0, "shards": 5, "skipped": 0}
         totals = {"shards": 5, "dimension": 32, "file_format": "npy", "lines": 47, "tokens": tokens, "overlong": 0}
-        assert json.loads((tmp_path / "index.json").read_text()) == totals
+        assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8")) == totals
 
     def test_finished_shards_are_not_done_again(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         encode_corpus(embedder, LINES, tmp_path, shard_size=10)
@@ -132,7 +132,7 @@ class TestShards:
 
     def test_no_texts(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         assert encode_corpus(embedder, [], tmp_path).shards == 0
-        assert json.loads((tmp_path / "index.json").read_text())["lines"] == 0
+        assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8"))["lines"] == 0
 
     def test_another_input_model_or_setting(self, embedder: SentenceEmbedder, tiny_model: Path, tmp_path: Path) -> None:
         encode_corpus(embedder, LINES, tmp_path, shard_size=10)
@@ -223,7 +223,7 @@ class TestStoppedRuns:
             assert all(path.stat().st_mtime_ns == written for path, written in done.items())
             if len(done) >= SHARDS - 2:  # nearly through: begin anew
                 out = tmp_path / f"killed-{kill}"
-        finished = subprocess.run(self.command(tiny_model, corpus, out), capture_output=True, text=True)
+        finished = subprocess.run(self.command(tiny_model, corpus, out), capture_output=True, encoding="utf-8")
         assert finished.returncode == 0, finished.stderr
         assert contents(out) == contents(tmp_path / "whole")
 
@@ -231,13 +231,13 @@ class TestStoppedRuns:
         def no_more_than_40_kb() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))  # a shard takes 51,328 bytes
 
-        out, lines = tmp_path / "out", corpus.read_text().splitlines()
+        out, lines = tmp_path / "out", corpus.read_text(encoding="utf-8").splitlines()
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         encode_corpus(embedder, lines[:800], out, shard_size=400)
         (out / "index.json").unlink()
         before = contents(out)
         full = subprocess.run(
-            self.command(tiny_model, corpus, out), capture_output=True, text=True, preexec_fn=no_more_than_40_kb
+            self.command(tiny_model, corpus, out), capture_output=True, encoding="utf-8", preexec_fn=no_more_than_40_kb
         )
         assert full.returncode == 1
         assert (
@@ -249,7 +249,7 @@ class TestStoppedRuns:
 
     def test_torchrun(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
-        encode_corpus(embedder, corpus.read_text().splitlines(), tmp_path / "one", shard_size=400)
+        encode_corpus(embedder, corpus.read_text(encoding="utf-8").splitlines(), tmp_path / "one", shard_size=400)
         launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
         both = subprocess.run(
             [*launcher, *self.command(tiny_model, corpus, tmp_path / "two")[1:]],
@@ -403,7 +403,7 @@ class TestCommand:
 
     def test_search(self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path) -> None:
         path = tmp_path / "lines.txt"
-        path.write_text("\n".join(LINES))
+        path.write_text("\n".join(LINES), encoding="utf-8")
         arguments = ["search", LINES[40], "--corpus", str(path), "--top", "3", "--model", str(tiny_model)]
         arguments += ["--precision", "exact"]
         code, out, _ = self.run(capsys, *arguments)
@@ -414,6 +414,6 @@ class TestCommand:
         assert [result["line"] for result in json.loads(again)["results"]] == [
             int(line.split()[1]) for line in out.splitlines()
         ]
-        path.write_text("one line")
+        path.write_text("one line", encoding="utf-8")
         code, _, err = self.run(capsys, *arguments, "--vectors", str(tmp_path / "v.npy"))
         assert code == 1 and "holds 47 vectors, but" in err

@@ -145,7 +145,7 @@ def test_ids_stay_with_their_vectors(ids: list[Any], embedder: SentenceEmbedder,
     vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, 32)
     assert np.array_equal(vectors, embedder.encode([str(text) for text in texts]))
     encode_file(embedder, texts, tmp_path / "a.jsonl")
-    assert [json.loads(line)["id"] for line in (tmp_path / "a.jsonl").read_text().splitlines()] == ids
+    assert [json.loads(line)["id"] for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()] == ids
 
 
 def test_ids_of_two_kinds(embedder: SentenceEmbedder, tmp_path: Path) -> None:
@@ -209,9 +209,9 @@ def test_the_command_from_bucket_to_bucket(
 def test_a_failed_upload_leaves_what_was_there(bucket: str, tmp_path: Path) -> None:
     location = Location(f"{bucket}/kept.txt")
     with location.replacing() as temporary:
-        temporary.write_text("old")
+        temporary.write_text("old", encoding="utf-8")
     with pytest.raises(RuntimeError), location.replacing() as temporary:
-        temporary.write_text("new")
+        temporary.write_text("new", encoding="utf-8")
         raise RuntimeError
     assert location.open().read() == b"old"
     assert os.path.basename(location.path) == "kept.txt"

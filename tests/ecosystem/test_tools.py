@@ -220,7 +220,7 @@ def test_bertviz() -> None:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Loads our class and the reference's from one folder, with one tokenizer."""
     folder = tmp_path_factory.mktemp("pipelines")
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY))
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
     tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"))
 
     def load(name: str) -> tuple[Any, Any, Any]:

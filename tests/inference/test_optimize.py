@@ -393,7 +393,7 @@ def test_every_weight_is_in_memory_once(tmp_path: Path) -> None:
             str(tmp_path),
             precision,
         ]
-        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return float(subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout)
 
     assert added("fp32") < 1.15 * size
 

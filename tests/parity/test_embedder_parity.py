@@ -72,12 +72,14 @@ class TestFolders:
         ).save_pretrained(str(tmp_path))
         flags = ["cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens"]
         config = {"word_embedding_dimension": 32, **{f"pooling_mode_{flag}": True for flag in flags}}
-        (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(config))
-        modules = json.loads((tmp_path / "modules.json").read_text())
+        (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        modules = json.loads((tmp_path / "modules.json").read_text(encoding="utf-8"))
         for module in modules:
             module["type"] = f"sentence_transformers.models.{module['type'].rpartition('.')[2]}"
-        (tmp_path / "modules.json").write_text(json.dumps(modules))
-        (tmp_path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 33, "do_lower_case": False}))
+        (tmp_path / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+        (tmp_path / "sentence_bert_config.json").write_text(
+            json.dumps({"max_seq_length": 33, "do_lower_case": False}), encoding="utf-8"
+        )
         assert_same(tmp_path)
 
     @pytest.mark.parametrize("safe", [True, False])
@@ -96,9 +98,9 @@ class TestFolders:
         for name in ("1_Pooling", "2_Normalize"):
             (tmp_path / name).mkdir()
         shutil.move(tmp_path / "0_Transformer" / "1_Pooling" / "config.json", tmp_path / "1_Pooling" / "config.json")
-        modules = json.loads((tmp_path / "0_Transformer" / "modules.json").read_text())
+        modules = json.loads((tmp_path / "0_Transformer" / "modules.json").read_text(encoding="utf-8"))
         modules[0]["path"] = "0_Transformer"
-        (tmp_path / "modules.json").write_text(json.dumps(modules))
+        (tmp_path / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
         (tmp_path / "0_Transformer" / "modules.json").unlink()
         assert_same(tmp_path)
 
@@ -119,13 +121,13 @@ class TestFolders:
     def test_lower_case_said_by_the_folder_alone(self, tmp_path: Path) -> None:
         tiny_folder(tmp_path / "bert")
         settings = {"do_lower_case": False, "tokenizer_class": "BertTokenizer", "model_max_length": 64}
-        (tmp_path / "bert" / "tokenizer_config.json").write_text(json.dumps(settings))
+        (tmp_path / "bert" / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
         transformer = st_modules.Transformer(str(tmp_path / "bert"))
         sentence_transformers.SentenceTransformer(modules=[transformer, st_modules.Pooling(32)]).save_pretrained(
             str(tmp_path / "sentences")
         )
         config = {"max_seq_length": 64, "do_lower_case": True}
-        (tmp_path / "sentences" / "sentence_bert_config.json").write_text(json.dumps(config))
+        (tmp_path / "sentences" / "sentence_bert_config.json").write_text(json.dumps(config), encoding="utf-8")
         texts = ["Hello WORLD", "TREES Grow"]
         ours = SentenceEmbedder.from_pretrained(tmp_path / "sentences", precision=None).encode(texts)
         np.testing.assert_allclose(ours, theirs(tmp_path / "sentences").encode(texts), rtol=1e-5, atol=2e-6)

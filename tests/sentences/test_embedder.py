@@ -295,17 +295,17 @@ class TestFolders:
     @pytest.mark.parametrize("path", ["../elsewhere", "/etc", "a/../../b", "C:\\x"])
     def test_folders_outside(self, tmp_path: Path, path: str) -> None:
         sentence_folder(tmp_path, ("Pooling", {}))
-        modules = json.loads((tmp_path / "modules.json").read_text())
+        modules = json.loads((tmp_path / "modules.json").read_text(encoding="utf-8"))
         modules[1]["path"] = path
-        (tmp_path / "modules.json").write_text(json.dumps(modules))
+        (tmp_path / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
         with pytest.raises(ValueError, match="which is outside the model's folder"):
             SentenceEmbedder.from_pretrained(tmp_path)
 
     def test_modules_of_others_are_not_imported(self, tmp_path: Path) -> None:
         sentence_folder(tmp_path, ("Pooling", {}))
-        modules = json.loads((tmp_path / "modules.json").read_text())
+        modules = json.loads((tmp_path / "modules.json").read_text(encoding="utf-8"))
         modules[0]["type"] = "my_package.Transformer"
-        (tmp_path / "modules.json").write_text(json.dumps(modules))
+        (tmp_path / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
         with pytest.raises(ValueError, match="asks for the module 'my_package.Transformer'"):
             SentenceEmbedder.from_pretrained(tmp_path)
 
@@ -326,7 +326,9 @@ class TestFolders:
         sentence_folder(path, ("Pooling", {}), ("Dense", {}))
         torch.save({"linear.weight": torch.zeros(8, 32)}, path / "2_Dense" / "pytorch_model.bin")
         for name, known in keys.items():
-            (path / name).write_text(json.dumps(data.draw(st.dictionaries(st.sampled_from(known), values))))
+            (path / name).write_text(
+                json.dumps(data.draw(st.dictionaries(st.sampled_from(known), values))), encoding="utf-8"
+            )
         try:
             read_sentence_folder(Source(path))
         except ValueError as error:
@@ -350,7 +352,7 @@ class TestFolders:
         torch.save({"linear.weight": torch.randn(8, 31)}, tmp_path / "2_Dense" / "pytorch_model.bin")
         with pytest.raises(ValueError, match=r"2_Dense should hold the tensors \{.*\(8, 32\).*not .*\(8, 31\)"):
             SentenceEmbedder.from_pretrained(tmp_path, precision=None)
-        (tmp_path / "2_Dense" / "config.json").write_text(json.dumps({**dense, "in_features": 2**63}))
+        (tmp_path / "2_Dense" / "config.json").write_text(json.dumps({**dense, "in_features": 2**63}), encoding="utf-8")
         with pytest.raises(ValueError, match=r"2_Dense should hold the tensors \{.*\(8, 9223372036854775808\)"):
             SentenceEmbedder.from_pretrained(tmp_path, precision=None)
 
@@ -377,7 +379,7 @@ class TestTruncation:
         steps = [("Pooling", {"pooling_mode": "mean"}), ("Normalize", {}), ("Dense", {}), ("Normalize", {})]
         folder = sentence_folder(tmp_path, *steps)
         dense = {"in_features": 32, "out_features": 4, "bias": True, "activation_function": "torch.nn.Tanh"}
-        (folder / "3_Dense" / "config.json").write_text(json.dumps(dense))
+        (folder / "3_Dense" / "config.json").write_text(json.dumps(dense), encoding="utf-8")
         weights = {"linear.weight": torch.randn(4, 32), "linear.bias": torch.randn(4)}
         save_file(weights, folder / "3_Dense" / "model.safetensors")
         kinds = {

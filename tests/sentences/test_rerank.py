@@ -61,8 +61,8 @@ class TestAgainstSentenceTransformers:
     )
     def test_folders_of_older_versions(self, tmp_path: Path, field: dict[str, Any]) -> None:
         sentence_transformers = pytest.importorskip("sentence_transformers")
-        config = json.loads((classifier(tmp_path, 1) / "config.json").read_text())
-        (tmp_path / "config.json").write_text(json.dumps({**config, **field}))
+        config = json.loads((classifier(tmp_path, 1) / "config.json").read_text(encoding="utf-8"))
+        (tmp_path / "config.json").write_text(json.dumps({**config, **field}), encoding="utf-8")
         expected = sentence_transformers.CrossEncoder(str(tmp_path), device="cpu").predict(PAIRS)
         np.testing.assert_allclose(CrossEncoder.from_pretrained(tmp_path).predict(PAIRS), expected, rtol=0, atol=1e-6)
 
@@ -92,13 +92,13 @@ class TestRerank:
     def test_what_minibert_does_not_have(self, tmp_path: Path) -> None:
         folder = classifier(tmp_path, 1)
         settings = folder / "config_sentence_transformers.json"
-        settings.write_text(json.dumps({"activation_fn": "os.system"}))
+        settings.write_text(json.dumps({"activation_fn": "os.system"}), encoding="utf-8")
         with pytest.raises(ValueError, match="config_sentence_transformers.json asks for activation 'os.system'"):
             CrossEncoder.from_pretrained(folder)
-        settings.write_text(json.dumps({"default_prompt_name": "query"}))
+        settings.write_text(json.dumps({"default_prompt_name": "query"}), encoding="utf-8")
         with pytest.raises(ValueError, match="asks for a prompt before every query"):
             CrossEncoder.from_pretrained(folder)
         modules = [{"path": "", "type": f"sentence_transformers.models.{kind}"} for kind in ("Transformer", "Dense")]
-        (folder / "modules.json").write_text(json.dumps(modules))
+        (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
         with pytest.raises(ValueError, match="should list a Transformer alone"):
             CrossEncoder.from_pretrained(folder)

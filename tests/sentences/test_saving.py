@@ -111,5 +111,8 @@ class TestWriting:
         card = (tmp_path / "README.md").read_text(encoding="utf-8")
         assert "vectors of 8 numbers (cosine); pooling: mean" in card and card.startswith("---\nlibrary_name")
         assert (
-            json.loads((tmp_path / "config_sentence_transformers.json").read_text())["similarity_fn_name"] == "cosine"
+            json.loads((tmp_path / "config_sentence_transformers.json").read_text(encoding="utf-8"))[
+                "similarity_fn_name"
+            ]
+            == "cosine"
         )

@@ -112,7 +112,7 @@ class TestCorpora:
                 open_corpus(tmp_path / name)
 
     def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        (tmp_path / "lines.txt").write_text("\n".join(TEXTS) + "\n")
+        (tmp_path / "lines.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
         model = str(tiny_folder(tmp_path / "bert"))
         arguments = ["--model", model, "--file", str(tmp_path / "lines.txt")]
         assert main(["embed", *arguments, "--out-dir", str(tmp_path / "shards"), "--shard-size", "8"]) == 0

@@ -181,16 +181,16 @@ def test_the_command_writes_the_page(tmp_path: Path, minilm: str, capsys: pytest
 def test_the_command_opens_the_page(works: bool, tmp_path: Path) -> None:
     """In whatever browser the environment names; none there is said."""
     browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/opened"\n')
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/opened"\n', encoding="utf-8")
     browser.chmod(0o755)
     page = tmp_path / "나의 page.html"
     command = [sys.executable, "-m", "minibert", "view", "hi", "--model", "minibert-tiny", "--open", "-o", str(page)]
     environment = {**os.environ, "BROWSER": str(browser if works else tmp_path / "none"), "PATH": "", "DISPLAY": ""}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=120)
     assert page.exists()
     if works:
         assert run.returncode == 0, run.stderr
-        assert (tmp_path / "opened").read_text() == page.resolve().as_uri()
+        assert (tmp_path / "opened").read_text(encoding="utf-8") == page.resolve().as_uri()
     else:
         assert run.returncode == 1
         assert run.stderr == f"minibert view: no browser was found; open {page.resolve().as_uri()} in one.\n"

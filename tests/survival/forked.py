@@ -17,7 +17,7 @@ from minibert.cli import main
 
 
 def _run(arguments: list[str], log: Path) -> None:
-    with log.open("w") as sys.stdout:
+    with log.open("w", encoding="utf-8") as sys.stdout:
         sys.stderr = sys.stdout
         code = main(arguments)
     os._exit(code)

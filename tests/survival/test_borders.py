@@ -107,7 +107,7 @@ class TestHalfFilledCache:
         pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
         repository = tmp_path / "models--some--one"
         (repository / "refs").mkdir(parents=True)
-        (repository / "refs" / "main").write_text("abc")
+        (repository / "refs" / "main").write_text("abc", encoding="utf-8")
         sentence_folder(repository / "snapshots" / "abc", ("Pooling", pooling))
         return tmp_path
 

@@ -71,7 +71,7 @@ def test_a_forked_process_encodes(minilm: str, model: str, precision: str, threa
     """
     name = minilm if model == "minilm" else model
     arguments = [sys.executable, "-W", "ignore", "-c", FORK, name, precision, str(threads), when]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(arguments, capture_output=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stderr
 
 
@@ -89,7 +89,7 @@ atexit.register(lambda: print(embedder.encode(texts).shape))
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_encoding_while_python_ends(when: str) -> None:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", AT_EXIT, when], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", AT_EXIT, when], capture_output=True, encoding="utf-8")
     assert (done.stdout, done.stderr) == ("(200, 128)\n", "")
 
 

@@ -125,7 +125,9 @@ def test_two_processes_in_one_folder(tiny_model: Path, corpus: Path, tmp_path: P
     for number in range(tries):
         out, pipe = tmp_path / str(number), tmp_path / f"pipe-{number}"
         os.mkfifo(pipe)  # whichever comes first waits for its texts until the other has stopped
-        pair = [subprocess.Popen(command(tiny_model, pipe, out), stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        pair = [
+            subprocess.Popen(command(tiny_model, pipe, out), stderr=subprocess.PIPE, encoding="utf-8") for _ in range(2)
+        ]
         patience = time.monotonic() + 120
         while all(process.poll() is None for process in pair) and time.monotonic() < patience:
             time.sleep(0.01)
@@ -149,7 +151,7 @@ def test_kills_and_flipped_bits(
 ) -> None:
     """Killed at any moment, and a bit of a finished shard or of its record changed: going on mends it all."""
     torch.set_num_threads(1)  # as the forked process: two round otherwise
-    lines, draw = corpus.read_text().splitlines(), random.Random(kills)
+    lines, draw = corpus.read_text(encoding="utf-8").splitlines(), random.Random(kills)
     encode_corpus(embedder, lines, tmp_path / "whole", shard_size=100)
     for kill in range(kills):
         out, shards = tmp_path / str(kill), draw.randrange(SHARDS)

@@ -35,8 +35,8 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     model = tiny_folder(folder / "model")
     sentences = [" ".join(draw.choices(WORDS, k=draw.randrange(3, 12))) for _ in range(120)]
     corpus, rows = folder / "corpus.txt", folder / "rows.tsv"
-    corpus.write_text("\n".join(s if n % 6 else "" for n, s in enumerate(sentences)))
-    rows.write_text("text\tlabel\n" + "".join(f"{s}\t{n % 2}\n" for n, s in enumerate(sentences)))
+    corpus.write_text("\n".join(s if n % 6 else "" for n, s in enumerate(sentences)), encoding="utf-8")
+    rows.write_text("text\tlabel\n" + "".join(f"{s}\t{n % 2}\n" for n, s in enumerate(sentences)), encoding="utf-8")
     every = ["--batch-size", "4", "--steps", "40", "--save-every", "3"]
     pretrain = ["pretrain", "--model", str(model), "--corpus", str(corpus), "--max-length", "32"]
     finetune = ["finetune", "classification", "--model", str(model), "--train", str(rows), "--dev", str(rows)]
@@ -49,7 +49,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def losses(folder: Path) -> list[Any]:
-    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     return [{name: value for name, value in entry.items() if name != "tokens_per_second"} for entry in entries]
 
 
@@ -59,7 +59,7 @@ def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: 
     """Killed at any moment, most of them after a saved state: going on ends with the same weights and log."""
     whole = start([*commands[kind], "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
     whole.join()
-    assert whole.exitcode == 0, (tmp_path / "whole.txt").read_text()
+    assert whole.exitcode == 0, (tmp_path / "whole.txt").read_text(encoding="utf-8")
     for number in range(kills):
         out, log = tmp_path / str(number), tmp_path / f"{number}.txt"
         steps = random.Random(number).choice([0, *range(35)])
@@ -72,7 +72,7 @@ def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: 
         kill_when(start(arguments, log), reached, 0.1)
         resumed = start([*arguments, *(["--resume"] if (out / "state.pt").exists() else [])], log)
         resumed.join()
-        assert resumed.exitcode == 0, log.read_text()
+        assert resumed.exitcode == 0, log.read_text(encoding="utf-8")
         assert losses(out) == losses(tmp_path / "whole")
         for name, weight in weights(tmp_path / "whole").items():
             assert torch.equal(weights(out)[name], weight)
@@ -95,7 +95,9 @@ def test_a_signal_before_the_first_save(commands: dict[str, list[str]], kind: st
     run.join()
     assert run.exitcode == 130
     step = read_state(out / "state.pt")["position"]["step"]
-    assert 0 < step < 40 and f"stopped after step {step}, which is saved. Start again with --resume" in log.read_text()
+    assert 0 < step < 40 and f"stopped after step {step}, which is saved. Start again with --resume" in log.read_text(
+        encoding="utf-8"
+    )
     resumed = start([*arguments, "--output", str(out), "--resume"], log)
     resumed.join()
     assert losses(out) == losses(tmp_path / "whole")
@@ -112,7 +114,7 @@ def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: P
             process.join()
         codes = [process.exitcode for process in pair]
         assert sorted(codes, key=str) == [0, 1]  # type: ignore[arg-type]
-        lines = re.findall("minibert pretrain: .*", logs[codes.index(1)].read_text())
+        lines = re.findall("minibert pretrain: .*", logs[codes.index(1)].read_text(encoding="utf-8"))
         assert len(lines) == 1
         working = f"{out} is in use by process {pair[codes.index(0)].pid} on "
         assert working in lines[0] or "already holds a run" in lines[0] or "Another process has trained in" in lines[0]

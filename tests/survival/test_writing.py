@@ -63,7 +63,7 @@ class TestReplacing:
         write_json(tmp_path / "out.json", {"all": 1})
         assert read_json(tmp_path / "out.json") == {"all": 1}
         assert slow.wait() == 0
-        assert (tmp_path / "out.json").read_text() == "half" and os.listdir(tmp_path) == ["out.json"]
+        assert (tmp_path / "out.json").read_text(encoding="utf-8") == "half" and os.listdir(tmp_path) == ["out.json"]
 
     def test_the_next_writer_may_take_the_name_as_soon_as_it_is_free(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -73,21 +73,21 @@ class TestReplacing:
 
         def rename_and_take(source: Path, target: Path) -> None:
             rename(source, target)
-            source.write_text("of the next writer")
+            source.write_text("of the next writer", encoding="utf-8")
 
         monkeypatch.setattr(os, "replace", rename_and_take)
         with replacing(tmp_path / "out.json") as temporary:
-            temporary.write_text("{}")
-        assert read_json(tmp_path / "out.json") == {} and temporary.read_text() == "of the next writer"
+            temporary.write_text("{}", encoding="utf-8")
+        assert read_json(tmp_path / "out.json") == {} and temporary.read_text(encoding="utf-8") == "of the next writer"
 
     @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
     def test_a_file_keeps_its_permissions(self, tmp_path: Path, mode: int) -> None:
         path = tmp_path / "secret.json"
-        path.write_text("{}")
+        path.write_text("{}", encoding="utf-8")
         path.chmod(mode)
         with replacing(path) as temporary:
             assert temporary.stat().st_mode & 0o777 == 0o600  # nobody reads it before
-            temporary.write_text("{}")
+            temporary.write_text("{}", encoding="utf-8")
         assert path.stat().st_mode & 0o777 == mode
 
     def test_the_umask_is_left_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ class TestReplacing:
             assert read_json(tmp_path / "elsewhere" / "real.json") == content
 
     def test_a_full_disk_is_an_error_that_names_the_file(self, tmp_path: Path) -> None:
-        (tmp_path / "out.json").write_text("{}")
+        (tmp_path / "out.json").write_text("{}", encoding="utf-8")
         message = r"out\.json could not be written \(File too large\)\.$"
         with full_disk(1000), pytest.raises(OSError, match=message):
             write_json(tmp_path / "out.json", list(range(1000)))
@@ -113,7 +113,7 @@ class TestReplacing:
 
     def test_an_error_of_what_is_read_keeps_its_name(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError, match="no-such-input"), replacing(tmp_path / "out"):
-            (tmp_path / "no-such-input").read_text()
+            (tmp_path / "no-such-input").read_text(encoding="utf-8")
 
 
 class TestOnlyRun:
@@ -128,11 +128,13 @@ class TestOnlyRun:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         file = tmp_path / ".lock-0"
-        file.write_text("process 1 on the machine that was killed")
+        file.write_text("process 1 on the machine that was killed", encoding="utf-8")
         with file.open("rb+") as first:
             assert lock(first.fileno())  # and has not said yet who it is
             # while the second one waits, the first one does
-            monkeypatch.setattr(time, "sleep", lambda seconds: file.write_text("process 2 on this machine, no other"))
+            monkeypatch.setattr(
+                time, "sleep", lambda seconds: file.write_text("process 2 on this machine, no other", encoding="utf-8")
+            )
             with pytest.raises(OSError, match="in use by process 2 on"), only_run_in(tmp_path):
                 raise AssertionError
 

@@ -71,7 +71,7 @@ def write_vocabulary(folder: Path, words: list[str] = WORDS, **files: Any) -> Pa
 def test_golden_english(minilm: str) -> None:
     """The bert-base-uncased vocabulary: "I love Korea" padded to 7."""
     tokenizer = BertTokenizer.from_pretrained(minilm)
-    for case in json.loads(shared_data("golden", "bert-base-uncased.json").read_text())["tokenizer"]:
+    for case in json.loads(shared_data("golden", "bert-base-uncased.json").read_text(encoding="utf-8"))["tokenizer"]:
         batch = tokenizer(case["text"], padding="max_length", max_length=case["padded_to"])
         assert tokenizer.tokenize(case["text"]) == case["tokens"]
         assert batch["input_ids"] == case["input_ids"] and batch["attention_mask"] == case["attention_mask"]
@@ -79,7 +79,7 @@ def test_golden_english(minilm: str) -> None:
 
 def test_golden_korean() -> None:
     tokenizer = BertTokenizer.from_pretrained(shared_data("data", "kcbert-base"))
-    for case in json.loads(shared_data("golden", "kcbert-base.json").read_text())["tokenizer"]:
+    for case in json.loads(shared_data("golden", "kcbert-base.json").read_text(encoding="utf-8"))["tokenizer"]:
         batch = tokenizer(
             case["texts"], padding=case["padding"], max_length=case["max_length"], truncation=case["truncation"]
         )
@@ -658,17 +658,17 @@ JUNK += [[[1]], {"content": "q"}, [{"content": "q"}], "false"]
 def test_any_files_are_a_tokenizer_or_a_clear_error(data: st.DataObject, tmp_path: Path) -> None:
     """One value, however deep, of one of the files is something else; others may be missing."""
     BertTokenizer(WORDS).save_pretrained(tmp_path)
-    (tmp_path / "added_tokens.json").write_text(json.dumps({"[X]": len(WORDS)}))
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"[X]": len(WORDS)}), encoding="utf-8")
     name = data.draw(st.sampled_from(FILES))
     for other in data.draw(st.sets(st.sampled_from(FILES))) - {name}:
         (tmp_path / other).unlink()
-    content = place = {"whole": json.loads((tmp_path / name).read_text())}
+    content = place = {"whole": json.loads((tmp_path / name).read_text(encoding="utf-8"))}
     key: Any = "whole"
     while isinstance(place[key], dict | list) and place[key] and data.draw(st.integers(0, 4)):
         place = place[key]
         key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
     place[key] = data.draw(st.sampled_from(JUNK))
-    (tmp_path / name).write_text(json.dumps(content["whole"]))
+    (tmp_path / name).write_text(json.dumps(content["whole"]), encoding="utf-8")
     try:
         tokenizer = BertTokenizer.from_pretrained(tmp_path)
     except ValueError as error:
@@ -729,7 +729,7 @@ def test_files_too_large_are_not_read(tmp_path: Path, name: str) -> None:
 )
 def test_errors_name_the_file(tmp_path: Path, name: str, content: str, message: str) -> None:
     write_vocabulary(tmp_path)
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message) as caught:
         BertTokenizer.from_pretrained(tmp_path)
     assert str(tmp_path) in str(caught.value)

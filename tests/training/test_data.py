@@ -99,18 +99,20 @@ def test_tables(tmp_path: Path) -> None:
     ],
 )
 def test_broken_tables_are_refused(name: str, content: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / name)
 
 
 def test_conll(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
-    path.write_text("-DOCSTART- -X- O O\n\nSeoul NNP B-NP B-LOC\nis VBZ B-VP O\n\n\nParis NNP B-NP B-LOC\n")
+    path.write_text(
+        "-DOCSTART- -X- O O\n\nSeoul NNP B-NP B-LOC\nis VBZ B-VP O\n\n\nParis NNP B-NP B-LOC\n", encoding="utf-8"
+    )
     assert read_conll(path) == [(["Seoul", "is"], ["B-LOC", "O"]), (["Paris"], ["B-LOC"])]
-    path.write_text("New York\tB-LOC\n")
+    path.write_text("New York\tB-LOC\n", encoding="utf-8")
     assert read_conll(path) == [(["New York"], ["B-LOC"])]
-    path.write_text("Seoul B-LOC\nis\n")
+    path.write_text("Seoul B-LOC\nis\n", encoding="utf-8")
     with pytest.raises(ValueError, match="line 2: 'is' should be a word and, last, its tag"):
         read_conll(path)
 
@@ -118,9 +120,9 @@ def test_conll(tmp_path: Path) -> None:
 def test_squad(tmp_path: Path) -> None:
     path = tmp_path / "squad.json"
     entry = {"id": "1", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}]}
-    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann sat.", "qas": [entry]}]}]}))
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann sat.", "qas": [entry]}]}]}), encoding="utf-8")
     assert read_squad(path) == [{"question": "Who?", "context": "Ann sat.", "answers": ["Ann"], "starts": [0]}]
-    path.write_text('{"data": [{"paragraphs": [{}]}]}')
+    path.write_text('{"data": [{"paragraphs": [{}]}]}', encoding="utf-8")
     with pytest.raises(ValueError, match=r"squad\.json is not a SQuAD file: 'qas' is missing"):
         read_squad(path)
 
@@ -129,7 +131,7 @@ def test_an_answer_is_looked_for_where_it_should_be(tmp_path: Path) -> None:
     def rows(text: str, start: int) -> list[dict[str, Any]]:
         entry = {"question": "Who?", "answers": [{"text": text, "answer_start": start}]}
         content = {"data": [{"paragraphs": [{"context": "Ann sat. Ann ran.", "qas": [entry]}]}]}
-        (tmp_path / "squad.json").write_text(json.dumps(content))
+        (tmp_path / "squad.json").write_text(json.dumps(content), encoding="utf-8")
         return read_squad(tmp_path / "squad.json")
 
     assert rows(" Ann ", 8)[0]["starts"] == [9] and rows(" Ann ", 8)[0]["answers"] == ["Ann"]

@@ -115,7 +115,9 @@ def test_a_student_comes_to_give_the_teachers_vectors(tmp_path: Path) -> None:
     options = TrainingOptions(steps=200, batch_size=16, learning_rate=1e-2, pool=1)
     data = Mixture([sentences, Examples(PAIRS)], **LABELS)
     Trainer(model, data, TaughtPretraining(vectors), tmp_path / "run", options).run()
-    losses = [json.loads(line)["loss"] for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    losses = [
+        json.loads(line)["loss"] for line in (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
     pooled = [model.eval().bert(input_ids=torch.tensor(tokenizer(t)["input_ids"])).last_hidden_state for t in texts]
     found = torch.cat([states.mean(1) for states in pooled])

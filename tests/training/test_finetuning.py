@@ -75,7 +75,7 @@ def test_classification_from_a_table(checkpoint: str, tmp_path: Path) -> None:
     tokenizer = BertTokenizer.from_pretrained(tmp_path / "out" / "best")
     logits = best(**tokenizer(["w1 good w2", "w1 bad"], padding=True, return_tensors="pt")).logits
     assert [best.config.id2label[i] for i in logits.argmax(-1).tolist()] == ["good!", "bad!"]
-    logged = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    logged = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     assert max(entry["accuracy"] for entry in logged if "accuracy" in entry) == scores["accuracy"]
 
 
@@ -181,7 +181,7 @@ def test_wrong_columns_are_named(task: Task, message: str, checkpoint: str, tmp_
 def test_label_that_training_has_not_is_named(checkpoint: str, tmp_path: Path) -> None:
     file = write_reviews(tmp_path / "a.tsv", 20, 0)
     other = tmp_path / "b.tsv"
-    other.write_text("review\tverdict\nw1\tgreat!\n")
+    other.write_text("review\tverdict\nw1\tgreat!\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"Label 'great!' is not among those of the training data \(bad!, good!\)"):
         run(SequenceTask(text="review", label="verdict"), checkpoint, [file, other], tmp_path / "out")
 
@@ -288,14 +288,14 @@ def test_every_word_of_a_long_sentence_has_its_tag(checkpoint: str) -> None:
 
 @pytest.mark.parametrize("score", ["nan", "inf", ""])
 def test_scores_that_are_no_numbers(score: str, checkpoint: str, tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text(f"text\tlabel\nw1\t1\nw2\t{score}\n")
+    (tmp_path / "a.tsv").write_text(f"text\tlabel\nw1\t1\nw2\t{score}\n", encoding="utf-8")
     files = [tmp_path / "a.tsv"] * 2
     with pytest.raises(ValueError, match=rf"should (hold numbers|be a label), not '{score}'"):
         run(SequenceTask(regression=True), checkpoint, files, tmp_path / "out")
 
 
 def test_more_tokens_than_positions(checkpoint: str, tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "w1 " * 100 + "\t1\n")
+    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "w1 " * 100 + "\t1\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"An example has 102 tokens, but .* only 64 positions: max_length=64"):
         run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")
 
@@ -305,9 +305,9 @@ def test_the_command(checkpoint: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "minibert", "finetune", "classification", "--model", checkpoint]
     command += ["--train", str(files[0]), "--dev", str(files[1]), "--text", "review", "--label", "verdict"]
     command += ["--epochs", "1", "--output", str(tmp_path / "out"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     assert json.loads(done.stdout).keys() == {"path", "accuracy", "f1"}
     assert BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best").config.num_labels == 2
-    again = subprocess.run(command, capture_output=True, text=True)
+    again = subprocess.run(command, capture_output=True, encoding="utf-8")
     assert again.returncode == 1 and again.stderr.count("\n") == 1
     assert again.stderr.startswith("minibert finetune: ") and "already holds a run: pass --resume" in again.stderr

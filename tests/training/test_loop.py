@@ -43,7 +43,7 @@ def trainer_of(model: Any, folder: Path, options: TrainingOptions, **arguments: 
 def run(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> list[float]:
     """Trains and gives the losses of the log."""
     trainer_of(model, folder, options, **arguments).run()
-    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def assert_same_weights(first: dict[str, Tensor], second: dict[str, Tensor], tolerance: float = 0.0) -> None:
@@ -107,7 +107,9 @@ def test_a_run_without_end_is_given_one(tmp_path: Path) -> None:
         Trainer(model, Examples(classification_examples()), interrupted, tmp_path, endless).run()
     ending = replace(endless, steps=30, decay_steps=10)
     trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, ending, resume=True).run()
-    rates = [json.loads(line)["learning_rate"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    rates = [
+        json.loads(line)["learning_rate"] for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert rates[3:] == pytest.approx([0.75e-3, *[1e-3] * 16, *[1e-3 * share / 10 for share in range(10, 0, -1)]])
 
 
@@ -339,7 +341,7 @@ def test_a_run_is_not_resumed_with_other_data(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"other examples or labels: .* or pass --resume-with-other-data"):
             Trainer(model, Examples(other), losses_of, **resume, resume=True)
     Trainer(model, Examples(flipped), losses_of, **resume, resume="with other data").run()
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 4
+    assert len((tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()) == 4
 
 
 def test_a_run_is_not_resumed_with_another_model(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_documents_are_separated_by_empty_lines(tmp_path: Path) -> None:
 
 
 def test_corpus_that_is_empty_or_not_utf8_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text("\n\n")
+    (tmp_path / "empty.txt").write_text("\n\n", encoding="utf-8")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     with pytest.raises(ValueError, match="The corpus holds no text: one sentence a line"):
         list(read_documents([tmp_path / "empty.txt"]))
@@ -227,7 +227,9 @@ def test_corpus_that_is_empty_or_not_utf8_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("나는 한국을 사랑한다.\n너는 한국을 사랑하니?\n\n" * 20, encoding="utf-8")
-    (tmp_path / "config.json").write_text(json.dumps(tiny_config(max_position_embeddings=128).to_dict()))
+    (tmp_path / "config.json").write_text(
+        json.dumps(tiny_config(max_position_embeddings=128).to_dict()), encoding="utf-8"
+    )
     command = [sys.executable, "-m", "minibert", "pretrain", "--config", str(tmp_path / "config.json")]
     command += ["--corpus", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "out"), "--steps", "3"]
     command += ["--batch-size", "4", "--vocab-size", "60", "--cased", "--whole-words", "--no-next-sentence"]

@@ -60,14 +60,16 @@ def command(project: Path, output: str, *options: str, processes: int = 1) -> li
 
 def train(project: Path, output: str, *options: str, **arguments: Any) -> dict[str, torch.Tensor]:
     result = subprocess.run(
-        command(project, output, *options, **arguments), env=ENVIRONMENT, capture_output=True, text=True
+        command(project, output, *options, **arguments), env=ENVIRONMENT, capture_output=True, encoding="utf-8"
     )
     assert result.returncode == 0, result.stderr[-3000:]
     return load_file(project / output / "model.safetensors")
 
 
 def losses(project: Path, output: str) -> list[float]:
-    return [json.loads(line)["loss"] for line in (project / output / "log.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line)["loss"] for line in (project / output / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def kill_and_resume(project: Path, kills: int, steps: int) -> None:
@@ -179,12 +181,12 @@ def test_the_end_waits_for_the_last_exchange(tmp_path: Path) -> None:
     script = tmp_path / "ending.py"
     script.write_text(ENDING, encoding="utf-8")
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script))
-    result = subprocess.run(torchrun, env=ENVIRONMENT, capture_output=True, text=True)
+    result = subprocess.run(torchrun, env=ENVIRONMENT, capture_output=True, encoding="utf-8")
     assert result.returncode == 0, result.stderr[-3000:]
 
 
 def test_shards_need_several_processes(project: Path) -> None:
-    run = subprocess.run(command(project, "out", "--sharded"), env=ENVIRONMENT, capture_output=True, text=True)
+    run = subprocess.run(command(project, "out", "--sharded"), env=ENVIRONMENT, capture_output=True, encoding="utf-8")
     assert run.returncode == 1
     assert "Shards need several processes: start this with torchrun" in run.stderr
 
@@ -192,12 +194,12 @@ def test_shards_need_several_processes(project: Path) -> None:
 def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> None:
     options = ("--steps", "100000", "--save-every", "5")
     run = subprocess.Popen(
-        command(project, "out", *options, processes=2), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+        command(project, "out", *options, processes=2), env=ENVIRONMENT, stderr=subprocess.PIPE, encoding="utf-8"
     )
     log = project / "out" / "log.jsonl"
     while run.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 12):
         time.sleep(0.05)
-    workers = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()
+    workers = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, encoding="utf-8").stdout.split()
     assert len(workers) == 2
     os.kill(int(workers[1]), signal.SIGKILL)
     _, messages = run.communicate(timeout=120)
