@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, preset_file, split_source
-from minibert.compatibility.config import (
-    DERIVED,
-    RENAMED,
-    ConfigProtocol,
-    changed,
-    labels_of,
-    refuse_unsupported,
-)
-from minibert.compatibility.loading import drop_ignored_keywords
-from minibert.files import read_json, write_json
+from minibert.compatibility.config import REFUSED, ConfigProtocol, changed, labels_of, takes_other_names
+from minibert.compatibility.keywords import drop_ignored_keywords
+from minibert.files import prefix_errors, read_json, write_json
 
-_SIZES = (
-    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
-    *("max_position_embeddings", "type_vocab_size"),
-)
 _CHOICES = {
     "hidden_act": ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"),
     "attn_implementation": ("sdpa", "eager"),
     "dtype": ("float32", "float16", "bfloat16", "float64"),
     "problem_type": ("regression", "single_label_classification", "multi_label_classification"),
 }
+_SIZES = (
+    *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"),
+    *("type_vocab_size", "num_hidden_layers"),
+)
+_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
+_SWITCHES = ("tie_word_embeddings", "output_hidden_states", "output_attentions", "return_dict")
+# fields, what they should be, and whether a value is that; None will do where it is the default
+_RULES: tuple[tuple[Sequence[str], str, Callable[[Any], bool]], ...] = (
+    (_SIZES[:-1], "a whole number of 1 or more", lambda x: type(x) is int and x >= 1),
+    (_SIZES[-1:], "a whole number of 0 or more", lambda x: type(x) is int and x >= 0),
+    (_PROBABILITIES, "a probability between 0 and 1", lambda x: isinstance(x, int | float) and 0 <= x <= 1),
+    (("initializer_range", "layer_norm_eps"), "a number of 0 or more", lambda x: isinstance(x, int | float) and x >= 0),
+    (_SWITCHES, "true or false", lambda x: isinstance(x, bool)),
+    *((((name,), f"one of {', '.join(choices)}", choices.__contains__) for name, choices in _CHOICES.items())),
+)
 # kept out of config.json: how to run a model is not part of what it is
 _NOT_SAVED = ("attn_implementation", "extra")
 # a mistake or an attack, unless the caller says otherwise
 _LIMITS = {"num_hidden_layers": 1000, "num_labels": 1_000_000, "parameters": 4_000_000_000}
 
 
-@dataclass(init=False, repr=False)
+@takes_other_names
+@dataclass(kw_only=True, repr=False)
 class BertConfig(ConfigProtocol):
     """Everything that decides a model's shape and behaviour.
 
@@ -45,9 +50,10 @@ class BertConfig(ConfigProtocol):
     assigned, and is checked then; a size that changes after the model was built changes nothing in the model.
 
     Args:
+        num_labels: makes default names of so many labels, where `id2label` says none.
+        label2id: in place of `id2label`.
         limits: what is refused as a mistake unless it is raised here: `num_hidden_layers` (1,000), `num_labels`
             (1,000,000) and the number of `parameters` (4 billion).
-        values: the fields below; `num_labels` or `label2id` in place of `id2label`.
 
     Attributes:
         vocab_size: rows of the word embeddings.
@@ -102,79 +108,38 @@ class BertConfig(ConfigProtocol):
     dtype: str | None = None
     attn_implementation: str = "sdpa"
     extra: dict[str, Any] = field(default_factory=dict)
+    num_labels: InitVar[int | None] = None
+    label2id: InitVar[Mapping[str, int] | None] = None
+    limits: InitVar[Mapping[str, int] | None] = None
 
-    def __init__(self, *, limits: Mapping[str, int] | None = None, **values: Any) -> None:
-        self.check_names(values)
-        self._set({**values.pop("extra", {}), **values}, limits or {})
-
-    @classmethod
-    def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> BertConfig:
-        """The config of a file's content, whatever else the file says; `changes` are fields that replace its own."""
-        cls.check_names(changes.keys() - {"limits"})
-        config = cls.__new__(cls)
-        limits = changes.pop("limits", None) or {}
-        config._set(changed(config_dict, changes), limits)
-        return config
-
-    def _set(self, values: Mapping[str, Any], limits: Mapping[str, int]) -> None:
-        """Fields and their checks; null means "not said", except for pad_token_id: there is no padding word."""
-        given = {name: value for name, value in values.items() if name not in RENAMED}
-        for name, value in values.items():
-            if name in RENAMED and given.get(RENAMED[name]) is None:  # where both are there, the new name counts
-                given[RENAMED[name]] = value
-        refuse_unsupported(given)
-        own = vars(self)
-        own["_limits"] = {**_LIMITS, **limits}
-        self._limit("num_labels", given.get("num_labels"))
-        own["id2label"] = labels_of(given)
+    def __post_init__(
+        self, num_labels: int | None, label2id: Mapping[str, int] | None, limits: Mapping[str, int] | None
+    ) -> None:
+        """Checks; null means "not said", except for pad_token_id: there is no padding word."""
+        self._limits = {**_LIMITS, **(limits or {})}
+        self._limit("num_labels", num_labels)
+        drop_ignored_keywords(self.extra, refused=REFUSED)
+        self.extra.pop("model_type", None)
+        self.id2label = labels_of(num_labels, self.id2label, label2id)
         for f in fields(self):
-            if f.name not in ("id2label", "extra"):
-                value = given.pop(f.name, f.default)
-                own[f.name] = f.default if value is None and f.name != "pad_token_id" else value
-        own["dtype"] = None if self.dtype is None else str(self.dtype).removeprefix("torch.")
-        own["extra"] = {name: value for name, value in given.items() if name not in ("id2label", *DERIVED)}
-        self._check()
-
-    @property
-    def num_labels(self) -> int:
-        """Number of labels of a classifier, the size of `id2label`."""
-        return len(self.id2label)
-
-    @property
-    def label2id(self) -> dict[str, int]:
-        """Label names to numbers, the inverse of `id2label`."""
-        return {label: index for index, label in self.id2label.items()}
-
-    def _check(self) -> None:
-        for name in _SIZES:
-            minimum = 0 if name == "num_hidden_layers" else 1
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-                raise ValueError(f"config field {name} should be a whole number of {minimum} or more, not {value!r}.")
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and 0 <= value <= 1) and value is not None:
-                raise ValueError(f"config field {name} should be a probability between 0 and 1, not {value!r}.")
-        for name in ("initializer_range", "layer_norm_eps"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and value >= 0):
-                raise ValueError(f"config field {name} should be a number of 0 or more, not {value!r}.")
+            if getattr(self, f.name) is None and f.name != "pad_token_id":
+                setattr(self, f.name, f.default)
+        self.dtype = None if self.dtype is None else str(self.dtype).removeprefix("torch.")
+        for names, wanted, fits in _RULES:
+            for name in names:
+                value = getattr(self, name)
+                if not fits(value) and not (value is None and getattr(type(self), name) is None):
+                    raise ValueError(f"config field {name} should be {wanted}, not {value!r}.")
         pad = self.pad_token_id
         if pad is not None and not (type(pad) is int and 0 <= pad < self.vocab_size):
             raise ValueError(f"config field pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r}.")
-        for name in ("tie_word_embeddings", "output_hidden_states", "output_attentions", "return_dict"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"config field {name} should be true or false, not {getattr(self, name)!r}.")
-        for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices and not (value is None and name in ("problem_type", "dtype")):
-                raise ValueError(f"config field {name} should be one of {', '.join(choices)}, not {value!r}.")
-        rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size + self.num_labels
-        layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)
         self._limit("num_hidden_layers", self.num_hidden_layers)
+        rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size + len(self.id2label)
+        layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)
         usual = {"num_labels": 2, **{name: getattr(type(self), name) for name in _SIZES}}
         largest = max(usual, key=lambda name: getattr(self, name) / usual[name])
         self._limit("parameters", self.hidden_size * (rows + layers), f" for {largest} {getattr(self, largest):,}")
+        self._is_complete = True
 
     def _limit(self, name: str, value: Any, why: str = "") -> None:
         if isinstance(value, int) and value > self._limits[name]:
@@ -183,6 +148,15 @@ class BertConfig(ConfigProtocol):
                 f"config: {name} would be {value:,}{why}, more than {self._limits[name]:,}; pass limits={raised} if "
                 "that is meant."
             )
+
+    @classmethod
+    def from_dict(
+        cls, config_dict: Mapping[str, Any], *, limits: Mapping[str, int] | None = None, **changes: Any
+    ) -> BertConfig:
+        """The config of a file's content, whatever else the file says; `changes` are fields that replace its own."""
+        extra = changes.pop("extra", {})
+        cls.check_names(changes)
+        return cls(extra={**changed(config_dict, changes), **extra}, limits=limits)
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> BertConfig:
@@ -204,23 +178,22 @@ class BertConfig(ConfigProtocol):
             FileNotFoundError: no such checkpoint, or it holds no config.json.
             ValueError: config.json is not that of a BERT minibert covers.
         """
-        options = drop_ignored_keywords("BertConfig.from_pretrained", options)
+        options = drop_ignored_keywords(options)
         subfolder = options.pop("subfolder", "")
         source, overrides = split_source(pretrained_model_name_or_path, options)
         path = source.inside(subfolder).require("config.json")
         content = read_json(path)
-        try:
+        with prefix_errors(str(path)):
             config = cls.from_dict(content, **overrides)
-        except ValueError as error:
-            raise ValueError(f"{error} (in {path})") from None
-        vars(config)["_name_or_path"] = str(source)
+        config._name_or_path = str(source)
         return config
 
     def replace(self, **changes: Any) -> BertConfig:
         """A copy with some fields changed; `num_labels=3` gives three default label names."""
-        own = {**self.extra, **{f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}}
-        copy = type(self).from_dict(own, limits=self._limits, **changes)
-        vars(copy).update({name: mark for name, mark in vars(self).items() if name.startswith("_")})
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
+        copy = type(self).from_dict({**self.extra, **own}, limits=self._limits, **changes)
+        for name, value in self.marks().items():
+            setattr(copy, name, value)
         return copy
 
     def to_dict(self) -> dict[str, Any]:
@@ -228,7 +201,8 @@ class BertConfig(ConfigProtocol):
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_SAVED}
         own["id2label"] = {str(index): label for index, label in self.id2label.items()}
         own["label2id"] = self.label2id
-        return {**self.extra, "model_type": self.model_type, **own}
+        marks = {name: value for name, value in self.marks().items() if not name.startswith("_")}
+        return {**self.extra, **marks, "model_type": self.model_type, **own}
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Writes config.json into `folder`, which is made when it does not exist."""

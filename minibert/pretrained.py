@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import BACKBONE, model_name, read_tensors, write_tensors
-from minibert.compatibility.loading import SAVING, drop_ignored_keywords, one_device
+from minibert.compatibility.keywords import SAVING, drop_ignored_keywords, one_device, refuse_unknown
 from minibert.compatibility.model import ModelProtocol
 from minibert.config import BertConfig
 from minibert.files import prefix_errors
@@ -166,7 +166,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             subfolder: the folder of the checkpoint inside its folder or repository.
             options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`; `add_pooling_layer` where the
                 class has it; anything else is a config field, such as `num_labels=3` or `attn_implementation="eager"`.
-                The reference's other keywords are in `compatibility.loading`.
+                The reference's other keywords are in `compatibility.keywords`.
 
         Raises:
             FileNotFoundError: no such checkpoint, or a file of it is missing and cannot be had.
@@ -174,7 +174,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             TypeError: an option that is neither known nor a config field.
         """
         dtype = options.pop("torch_dtype", dtype)
-        options = drop_ignored_keywords(f"{cls.__name__}.from_pretrained", options)
+        options = drop_ignored_keywords(options)
         device = one_device(device_map) if device is None else device
         source: Source | None = None
         if pretrained_model_name_or_path is not None:
@@ -213,7 +213,6 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         save_directory: str | os.PathLike[str],
         is_main_process: bool = True,
         state_dict: dict[str, Tensor] | None = None,
-        safe_serialization: bool = True,
         **options: Any,
     ) -> None:
         """Writes config.json and model.safetensors, each atomically, as `transformers` reads them.
@@ -224,18 +223,14 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             save_directory: the folder, made when it does not exist.
             is_main_process: False writes nothing: another process does.
             state_dict: tensors to write instead of the model's own, as gathered from many processes.
-            safe_serialization: as the reference says that no pickles are wanted; False is refused.
-            options: the reference's other keywords, in `compatibility.loading`.
+            options: the reference's other keywords, in `compatibility.keywords`.
 
         Raises:
             ValueError: a keyword that asks for what there is not.
             OSError: the files cannot be written.
         """
-        function = f"{type(self).__name__}.save_pretrained"
-        if unknown := drop_ignored_keywords(function, options, SAVING):
-            raise TypeError(f"{function} has no option {min(unknown)!r}.")
-        if not safe_serialization:
-            raise ValueError(f"{function} writes safetensors only: pickles can run code when they are read.")
+        unknown = drop_ignored_keywords(options, SAVING)
+        refuse_unknown(f"{type(self).__name__}.save_pretrained", unknown, ("state_dict", *SAVING))
         if not is_main_process:
             return
         folder = Path(save_directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import json
 import pickle
 from pathlib import Path
@@ -84,10 +85,10 @@ def test_a_file_without_model_type_is_bert() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"model_type": "roberta"}, "model_type 'roberta' is not bert"),
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key' is not supported"),
-        ({"is_decoder": True}, "is_decoder=true is not supported"),
-        ({"add_cross_attention": True}, "add_cross_attention=true is not supported"),
+        ({"model_type": "roberta"}, "model_type='roberta' is not supported: minibert loads BERT"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key' is not supported"),
+        ({"is_decoder": True}, "is_decoder=True is not supported"),
+        ({"add_cross_attention": True}, "add_cross_attention=True is not supported"),
         ({"hidden_act": "glu"}, "hidden_act should be one of gelu, .*, not 'glu'"),
         ({"hidden_size": -1}, "hidden_size should be a whole number of 1 or more, not -1"),
         ({"vocab_size": "many"}, "vocab_size should be a whole number of 1 or more, not 'many'"),
@@ -145,13 +146,26 @@ def test_fields_can_be_assigned() -> None:
     assert config.note == "mine" and config.to_dict()["note"] == "mine"
 
 
+def test_tools_find_what_they_have_set() -> None:
+    """TransformerLens sets its own names on a copy and reads them from `vars`."""
+    config = copy.deepcopy(BertConfig(hidden_size=24))
+    config.d_model = config.hidden_size
+    config.num_labels = 3
+    assert vars(config)["d_model"] == vars(config)["hidden_size"] == config.replace(num_labels=2).d_model == 24
+    assert "d_model" not in config.extra and config.to_dict()["d_model"] == 24
+
+
+def test_the_constructor_shows_its_keywords() -> None:
+    assert {"hidden_size", "num_labels", "limits"} <= inspect.signature(BertConfig).parameters.keys()
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("hidden_size", "wide", "hidden_size should be a whole number of 1 or more, not 'wide'"),
         ("num_labels", 0, "id2label should number one or more labels"),
         ("return_dict", 1, "return_dict should be true or false, not 1"),
-        ("is_decoder", True, "is_decoder=true is not supported: minibert is an encoder"),
+        ("is_decoder", True, "is_decoder=True is not supported: minibert is an encoder"),
         ("num_labels", 10**9, "num_labels would be 1,000,000,000, more than 1,000,000; pass limits="),
     ],
 )
@@ -163,11 +177,11 @@ def test_what_is_assigned_is_checked(name: str, value: Any, message: str) -> Non
 
 
 def test_a_name_that_is_mistyped() -> None:
-    with pytest.raises(TypeError, match="BertConfig has no field 'hiden_size'; do you mean hidden_size?"):
+    with pytest.raises(TypeError, match="BertConfig has no field 'hiden_size'; did you mean 'hidden_size'"):
         BertConfig(hiden_size=64)
     with pytest.raises(TypeError, match="no field 'xyz'; keep what is yours in extra"):
         BertConfig().replace(xyz=1)
-    with pytest.raises(AttributeError, match="BertConfig has no field 'hiden_size'; do you mean hidden_size?"):
+    with pytest.raises(AttributeError, match="BertConfig has no field 'hiden_size'; did you mean 'hidden_size'"):
         BertConfig().hiden_size = 64
     with pytest.raises(AttributeError, match="BertConfig has no field 'quantization_config'"):
         BertConfig().quantization_config  # noqa: B018
@@ -241,7 +255,7 @@ def test_bad_files(tmp_path: Path) -> None:
         (b"\xff\xfe", "line 1 of .* is not UTF-8"),
         (b'{"hidden_size": 1' + b"0" * 5000 + b"}", "is not JSON .*4300"),
         (b"[]", "should hold a JSON object but holds a list"),
-        (b'{"model_type": "gpt2"}', "model_type 'gpt2' is not bert.*config.json"),
+        (b'{"model_type": "gpt2"}', "config.json: model_type='gpt2' is not supported"),
     ]:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=message):

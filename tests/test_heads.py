@@ -298,7 +298,7 @@ class TestAuto:
         assert type(model) is getattr(minibert, name)
         config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
         (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "roberta"}), encoding="utf-8")
-        with pytest.raises(ValueError, match="model_type 'roberta' is not bert"):
+        with pytest.raises(ValueError, match="model_type='roberta' is not supported"):
             getattr(minibert, auto).from_pretrained(tmp_path)
 
 

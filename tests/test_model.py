@@ -193,9 +193,13 @@ def test_parts_called_alone(model: BertModel) -> None:
     [
         ({"use_cache": False, "head_mask": None, "past_key_values": None, "encoder_hidden_states": None}, None, ""),
         ({"use_cache": True, "num_items_in_batch": 5, "encoder_attention_mask": None}, None, ""),
-        ({"head_mask": torch.ones(4)}, ValueError, r"head_mask is not taken, .* Trace\.switch_off_head"),
-        ({"past_key_values": ()}, ValueError, "past_key_values is for decoders"),
-        ({"encoder_hidden_states": torch.ones(1)}, ValueError, "encoder_hidden_states is for decoders"),
+        ({"head_mask": torch.ones(4)}, ValueError, r"head_mask is not supported: .* Trace\.switch_off_head"),
+        ({"past_key_values": (torch.ones(1),)}, ValueError, "past_key_values is not supported: it is for decoders"),
+        (
+            {"encoder_hidden_states": torch.ones(1)},
+            ValueError,
+            "encoder_hidden_states is not supported: it is for decoders",
+        ),
         ({"inputs_ids": 1}, TypeError, "unexpected keyword argument 'inputs_ids'"),
     ],
 )

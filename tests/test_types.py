@@ -28,6 +28,10 @@ reveal_type(optimize(BertForSequenceClassification.from_pretrained("a"))(input_i
 reveal_type(BertForQuestionAnswering.from_pretrained("a")(ids).start_logits)
 BertModel.from_pretrained("a")(input_idz=ids)
 BertForSequenceClassification.from_pretrained("a")(ids, output_hidden_state=True)
+from minibert import BertConfig
+reveal_type(BertConfig(hidden_size=64, num_labels=3, limits={"num_labels": 9}).num_labels)
+BertConfig(hiden_size=64)
+BertConfig(hidden_size="wide")
 """
 
 
@@ -41,7 +45,12 @@ def test_types(tmp_path: Path) -> None:
     assert [r.count("int") for r in revealed[:2]] == [1, 2], run.stdout  # (D,) and (N, D)
     assert "Tensor" in revealed[2] and "WordVectors" in revealed[3]
     assert "BertModelOutput" in revealed[4] and "Tensor" in revealed[5] and "Tensor" in revealed[6]
+    assert "int" in revealed[7]
     errors = "\n".join(line for line in run.stdout.splitlines() if "error: " in line)
-    for number, word in ((10, "batchsize"), (11, "encode_document"), (17, "input_idz"), (18, "output_hidden_state")):
+    expected = {
+        **{10: "batchsize", 11: "encode_document", 17: "input_idz", 18: "output_hidden_state"},
+        **{21: "hiden_size", 22: "hidden_size"},
+    }
+    for number, word in expected.items():
         assert re.search(rf"use\.py:{number}: error: .*\b{word}\b", errors), run.stdout
-    assert {int(number) for number in re.findall(r"use\.py:(\d+): error", errors)} == {10, 11, 17, 18}, run.stdout
+    assert {int(number) for number in re.findall(r"use\.py:(\d+): error", errors)} == expected.keys(), run.stdout

@@ -7,13 +7,15 @@ those can be read and are written back, but a value that asks for what minibert 
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from minibert.compatibility.keywords import Refused, refuse_unknown
 from minibert.files import read_json, write_json
 
 if TYPE_CHECKING:
@@ -23,9 +25,6 @@ Config = TypeVar("Config", bound="ConfigProtocol")
 
 RENAMED = {"torch_dtype": "dtype", "_attn_implementation": "attn_implementation", "name_or_path": "_name_or_path"}
 """Other names of a field, as older files and tools have them."""
-
-DERIVED = ("model_type", "num_labels", "label2id")
-"""What a file and the constructor may say although it follows from the fields."""
 
 UNUSED: dict[str, Any] = {
     # of encoders with a decoder beside them
@@ -59,15 +58,15 @@ UNUSED: dict[str, Any] = {
 }
 """The reference's fields that change nothing here, with their defaults."""
 
-ONLY: dict[str, tuple[Any, str]] = {
-    "model_type": ("bert", "is not bert; minibert loads BERT checkpoints only."),
-    "position_embedding_type": ("absolute", "is not supported; only absolute positions are."),
-    "is_decoder": (False, "is not supported: minibert is an encoder."),
-    "add_cross_attention": (False, "is not supported: minibert is an encoder."),
-    "is_encoder_decoder": (False, "is not supported: minibert is an encoder."),
-    "use_bfloat16": (False, "is not supported; pass dtype='bfloat16' to from_pretrained."),
-    "pruned_heads": ({}, "is not supported, nor by the reference since version 5: see Trace.switch_off_head."),
-    "per_layer_config": (None, "is not supported: all layers are of one size."),
+REFUSED: Refused = {
+    "model_type": ("bert", "minibert loads BERT checkpoints only."),
+    "position_embedding_type": ("absolute", "only absolute positions are."),
+    "is_decoder": (False, "minibert is an encoder."),
+    "add_cross_attention": (False, "minibert is an encoder."),
+    "is_encoder_decoder": (False, "minibert is an encoder."),
+    "use_bfloat16": (False, "pass dtype='bfloat16' to from_pretrained."),
+    "pruned_heads": (None, "nor is it by the reference since version 5; see Trace.switch_off_head."),
+    "per_layer_config": (None, "all layers are of one size."),
 }
 """The only value that some of them may have, and what to say of others."""
 
@@ -80,22 +79,13 @@ GENERATION = frozenset(
 )
 
 
-def refuse_unsupported(values: Mapping[str, Any]) -> None:
-    """ValueError for a value that asks for what minibert is not."""
-    for name, (only, why) in ONLY.items():
-        value = values.get(name)
-        if value and value != only:  # null and the like: not said
-            raise ValueError(f"{name}=true {why}" if value is True else f"{name} {value!r} {why}")
-
-
-def labels_of(values: Mapping[str, Any]) -> dict[int, str]:
+def labels_of(count: Any, id2label: Any, label2id: Any) -> dict[int, str]:
     """Label names by number, from whichever of the three official fields is given."""
-    count = values.get("num_labels")
     try:
-        if values.get("id2label"):
-            labels = {int(index): str(label) for index, label in values["id2label"].items()}
-        elif values.get("label2id"):
-            labels = {int(index): str(label) for label, index in values["label2id"].items()}
+        if id2label:
+            labels = {int(index): str(label) for index, label in id2label.items()}
+        elif label2id:
+            labels = {int(index): str(label) for label, index in label2id.items()}
         else:
             labels = {index: f"LABEL_{index}" for index in range(2 if count is None else count)}
     except (AttributeError, TypeError, ValueError):
@@ -119,17 +109,58 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     return {**values, **changes}
 
 
+def takes_other_names(cls: type[Config]) -> type[Config]:
+    """Lets a config's constructor take the reference's other fields and older names, too; they are kept in `extra`.
+
+    Type checkers and `inspect.signature` see the fields alone.
+    """
+    make: Callable[..., None] = cls.__init__
+    names = inspect.signature(make).parameters.keys() - {"self", "extra", "limits"}
+    cls.known = frozenset({*names, "model_type", *RENAMED, *UNUSED})
+    for name in ("num_labels", "label2id", "limits"):
+        delattr(cls, name)  # the constructor's defaults, which would hide the properties
+
+    @functools.wraps(make)
+    def init(self: Config, *, extra: Mapping[str, Any] | None = None, limits: Any = None, **values: Any) -> None:
+        cls.check_names(values)
+        values = {**(extra or {}), **values}
+        for old, new in RENAMED.items():  # where both are there, the new name counts
+            if old in values and values.get(new) is None:
+                values[new] = values[old]
+        own = {name: values[name] for name in names & values.keys()}
+        other = {name: value for name, value in values.items() if name not in own and name not in RENAMED}
+        make(self, **own, extra=other, limits=limits)
+
+    cls.__init__ = init  # type: ignore[method-assign, assignment]
+    return cls
+
+
 class ConfigProtocol:
     """The reference's `PreTrainedConfig` in all that is not a field of BERT."""
 
+    id2label: dict[int, str]
     extra: dict[str, Any]
     dtype: str | None
     return_dict: bool
     attn_implementation: str
 
+    known: ClassVar[frozenset[str]]
+    """The names of all fields, ours and the reference's, but for switches of text generation."""
+    _is_complete = False  # the constructor has yet to check what it sets
+
     model_type: ClassVar[str] = "bert"
     sub_configs: ClassVar[dict[str, type]] = {}
     keys_to_ignore_at_inference: ClassVar[list[str]] = []
+
+    @property
+    def num_labels(self) -> int:
+        """Number of labels of a classifier, the size of `id2label`."""
+        return len(self.id2label)
+
+    @property
+    def label2id(self) -> dict[str, int]:
+        """Label names to numbers, the inverse of `id2label`."""
+        return {label: index for index, label in self.id2label.items()}
 
     def replace(self: Config, **changes: Any) -> Config:
         """See `BertConfig.replace`."""
@@ -147,28 +178,24 @@ class ConfigProtocol:
     @classmethod
     def check_names(cls, names: Iterable[str]) -> None:
         """TypeError for a name that no BERT config has, with the nearest one that it has."""
-        known = {*cls._own(), *DERIVED, *RENAMED, *UNUSED}
-        for name in names:
-            if name not in known and name not in GENERATION and not name.startswith("_"):
-                nearest = difflib.get_close_matches(name, known, n=1)
-                hint = f"; do you mean {nearest[0]}?" if nearest else "; keep what is yours in extra={...}."
-                raise TypeError(f"{cls.__name__} has no field {name!r}{hint}")
+        own = [name for name in names if name not in GENERATION and not name.startswith("_")]
+        refuse_unknown(cls.__name__, own, cls.known, "keep what is yours in extra={...}.", "field")
 
-    @classmethod
-    def _own(cls) -> list[str]:
-        return [f.name for f in fields(cls)]  # type: ignore[arg-type]
+    def marks(self) -> dict[str, Any]:
+        """Attributes that are no fields: what tools have set, and names that begin with an underscore."""
+        return {name: value for name, value in vars(self).items() if name != "extra" and name not in self.known}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Assigns a field, checked as in the constructor; any other name is kept and written to config.json."""
         name = RENAMED.get(name, name)
-        if name.startswith("_") or name == "extra":  # marks of tools, which no file has
-            vars(self)[name] = value
-        elif name in UNUSED or name in DERIVED or name in self._own():
+        if name.startswith("_") or name == "extra" or not self._is_complete:
+            object.__setattr__(self, name, value)
+        elif name in self.known:
             vars(self).update(vars(self.replace(**{name: value})))
-        elif nearest := difflib.get_close_matches(name, self._own(), n=1, cutoff=0.8):
-            raise AttributeError(f"{type(self).__name__} has no field {name!r}; do you mean {nearest[0]}?")
+        elif nearest := difflib.get_close_matches(name, self.known, n=1, cutoff=0.8):
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}; did you mean {nearest[0]!r}?")
         else:
-            self.extra[name] = value
+            object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         """Fields that minibert does not use: as the file has them, or the reference's defaults."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypedDict
 
 from torch import Tensor, nn
 
+from minibert.compatibility.keywords import Refused, drop_ignored_keywords
 from minibert.compatibility.vocabulary import resized
 
 
@@ -26,25 +27,22 @@ class UnusedArguments(TypedDict, total=False):
     head_mask: None
 
 
-# which values say nothing, and what to say of others
-_UNUSED_ARGUMENTS: dict[str, str] = {
-    "use_cache": "",  # an encoder computes a text once and has nothing to keep, there and here
-    "past_key_values": "is for decoders, which add words to a text; an encoder computes every text at once.",
-    "encoder_hidden_states": "is for decoders with cross-attention; minibert is an encoder.",
-    "encoder_attention_mask": "is for decoders with cross-attention; minibert is an encoder.",
-    "head_mask": "is not taken, nor by the reference since version 5: Trace.switch_off_head switches a head off.",
-    "num_items_in_batch": "",  # the Trainer's count of labels: BERT's losses are means over the batch, there and here
+_WITHOUT_EFFECT = {
+    "use_cache": "an encoder computes a text once and has nothing to keep, there and here",
+    "num_items_in_batch": "the Trainer's count of labels: BERT's losses are means over the batch, there and here",
+}
+_REFUSED: Refused = {
+    "past_key_values": (None, "it is for decoders, which add words to a text; an encoder computes every text at once."),
+    "encoder_hidden_states": (None, "it is for decoders with cross-attention; minibert is an encoder."),
+    "encoder_attention_mask": (None, "it is for decoders with cross-attention; minibert is an encoder."),
+    "head_mask": (None, "nor is it by the reference since version 5; Trace.switch_off_head switches a head off."),
 }
 
 
 def refuse_arguments(module: Any, arguments: Mapping[str, Any]) -> None:
     """TypeError for an argument that no `forward` has, ValueError for a value that asks for what is not there."""
-    for name, value in arguments.items():
-        why = _UNUSED_ARGUMENTS.get(name)
-        if why is None:
-            raise TypeError(f"{type(module).__name__}.forward() got an unexpected keyword argument {name!r}")
-        if why and value is not None and value is not False:
-            raise ValueError(f"{name} {why}")
+    for name in drop_ignored_keywords(arguments, _WITHOUT_EFFECT, _REFUSED):
+        raise TypeError(f"{type(module).__name__}.forward() got an unexpected keyword argument {name!r}")
 
 
 class ModelProtocol:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source, split_source
+from minibert.compatibility.keywords import refuse_unknown
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.optimize import optimize
 from minibert.model import BertModel
@@ -30,7 +31,6 @@ from minibert.sentences.options import (
     Matrix,
     OutputOptions,
     Vector,
-    refuse_unknown,
     signature_of,
 )
 from minibert.sentences.pooling import Layers, resolve_layers

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from minibert.compatibility.keywords import refuse_unknown
 from minibert.sentences.rows import Vectors
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float32]]  # (D,)
@@ -98,15 +98,6 @@ class OutputOptions:
         if self.convert_to_tensor:
             return found.to(device)
         return found.numpy() if self.convert_to_numpy else list(found)
-
-
-def refuse_unknown(function: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """TypeError for an option that does not exist, naming the nearest one."""
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(dict.fromkeys(known))}."
-            raise TypeError(f"{function} has no option {name!r}; {hint}")
 
 
 def signature_of(method: Method) -> Callable[[Callable[..., Any]], Method]:

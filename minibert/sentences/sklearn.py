@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from minibert.compatibility.keywords import refuse_unknown
 from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.options import Matrix, refuse_unknown
+from minibert.sentences.options import Matrix
 
 
 class SentenceVectorizer:

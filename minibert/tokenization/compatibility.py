@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from minibert.compatibility import keywords
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.files import SPLITTING, write_vocabulary
 from minibert.tokenization.learning import learn_vocabulary
@@ -23,42 +24,24 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="TokenizerProtocol")
 
 WITHOUT_EFFECT = {
+    **keywords.WITHOUT_EFFECT,
     "use_fast": "there is one implementation",
-    "trust_remote_code": "no code of a checkpoint is ever run",
     "add_prefix_space": "words are split at white space, wherever it is",
     "tokenizer_class": "files.py has read it",
     "processor_class": "it names a class of transformers",
     "auto_map": "it names code of a checkpoint",
     "special_tokens_map_file": "special tokens are read from every file",
     "verbose": "warnings are Python's",
-    "resume_download": "downloads are resumed anyway",
 }
 """Keywords that change nothing here whatever their value, and why."""
 
-ONLY: dict[str, tuple[tuple[Any, ...], str]] = {
-    "do_basic_tokenize": ((True,), "texts are always split into words before WordPiece"),
-    "never_split": ((None, (), []), "tokens that stay whole are added: tokenizer.add_tokens(tokens)"),
-    "split_special_tokens": ((False,), "special tokens in a text stand for themselves"),
-    "force_download": ((False, None), "pass another cache_dir to get the files again"),
-    "proxies": ((None,), "set HTTPS_PROXY instead"),
-    "gguf_file": ((None,), "minibert reads vocab.txt and tokenizer.json"),
+REFUSED: keywords.Refused = {
+    **keywords.REFUSED,
+    "do_basic_tokenize": (True, "texts are always split into words before WordPiece."),
+    "never_split": (None, "tokens that stay whole are added: tokenizer.add_tokens(tokens)."),
+    "split_special_tokens": (False, "special tokens in a text stand for themselves."),
 }
-"""Keywords of which only these values ask for what there is, and what to do instead of another."""
-
-
-def without_effect(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options less those that change nothing.
-
-    Raises:
-        ValueError: a value that asks for what is not there.
-
-    >>> without_effect({"use_fast": False, "never_split": None, "do_lower_case": True})
-    {'do_lower_case': True}
-    """
-    for name, (values, instead) in ONLY.items():
-        if name in options and options[name] not in values:
-            raise ValueError(f"{name}={options[name]!r} is not supported: {instead}.")
-    return {name: value for name, value in options.items() if name not in WITHOUT_EFFECT and name not in ONLY}
+"""Keywords of which only one value asks for what there is, and what to do instead of another."""
 
 
 def encode_with_targets(

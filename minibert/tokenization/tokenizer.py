@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
+from minibert.compatibility.keywords import drop_ignored_keywords
 from minibert.files import prefix_errors
 from minibert.tokenization import files
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
-from minibert.tokenization.compatibility import TokenizerProtocol, encode_with_targets, without_effect
+from minibert.tokenization.compatibility import REFUSED, WITHOUT_EFFECT, TokenizerProtocol, encode_with_targets
 from minibert.tokenization.encoding import BatchEncoding, Encoding
 from minibert.tokenization.pipeline import Pipeline, Token
 from minibert.tokenization.rows import (
@@ -94,7 +95,7 @@ class BertTokenizer(TokenizerProtocol):
         model_input_names: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        options = without_effect(options)
+        options = drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
         added_tokens = options.pop("added_tokens_decoder", None) or added_tokens
         for name in sorted(options.keys() - set(ALL_NAMED)):
             if callable(getattr(self, name, None)):
@@ -138,7 +139,7 @@ class BertTokenizer(TokenizerProtocol):
             ValueError: files that are broken or for another kind of tokenizer.
         """
         name = pretrained_model_name_or_path
-        overrides = without_effect(options)
+        overrides = drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
         subfolder = overrides.pop("subfolder", None) or ""
         if not isinstance(name, Source) and Path(name).is_file():
             settings = files.read_file(Path(name))
@@ -257,7 +258,7 @@ class BertTokenizer(TokenizerProtocol):
         """
         if text_target is not None:
             return encode_with_targets(**locals())
-        without_effect({"split_special_tokens": split_special_tokens})
+        drop_ignored_keywords({"split_special_tokens": split_special_tokens}, WITHOUT_EFFECT, REFUSED)
         columns, batched = columns_of(text, text_pair, is_split_into_words)
         pad, strategy, max_length = limits(padding, truncation, max_length, self._model_limit())
         side = option("padding_side", padding_side or self.padding_side, SIDES)

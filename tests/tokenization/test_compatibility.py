@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minibert.files import write_json
-from minibert.tokenization.compatibility import ONLY, WITHOUT_EFFECT
+from minibert.tokenization.compatibility import REFUSED, WITHOUT_EFFECT
 from minibert.tokenization.tokenizer import BertTokenizer
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "love", "korea"]
@@ -29,10 +30,11 @@ def test_without_effect(folder: Path, name: str) -> None:
         assert BertTokenizer(WORDS, **{name: value}).encode("I") == plain.encode("I")
 
 
-@pytest.mark.parametrize(("name", "other"), [*zip(ONLY, [False, ["x"], True, True, {"http": "x"}, "a"], strict=True)])
-def test_refused_in_a_sentence(folder: Path, name: str, other: Any) -> None:
-    values, instead = ONLY[name]
-    for value in values:
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_in_a_sentence(folder: Path, name: str) -> None:
+    usual, instead = REFUSED[name]
+    other = not usual if isinstance(usual, bool) else ["x"]
+    for value in (usual, None):
         assert BertTokenizer.from_pretrained(folder, **{name: value}).encode("I") == [2, 5, 3]
     for call in (
         lambda: BertTokenizer.from_pretrained(folder, **{name: other}),
@@ -40,7 +42,7 @@ def test_refused_in_a_sentence(folder: Path, name: str, other: Any) -> None:
     ):
         with pytest.raises(ValueError) as caught:
             call()
-        assert str(caught.value) == f"{name}={other!r} is not supported: {instead}."
+        assert re.fullmatch(rf"{name}(=(True|False))? is not supported: {re.escape(instead)}", str(caught.value))
 
 
 def test_where_files_lie(folder: Path) -> None:

@@ -1,0 +1,107 @@
+"""Keywords that are not ours: without effect here, refused with what to do instead, or unknown.
+
+The tables are those of the reference's `from_pretrained` and `save_pretrained`; configs, `forward` and tokenizers have
+their own beside their classes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Container, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Refused = Mapping[str, tuple[Any, str]]
+"""Name -> the only value, beside null, that asks for what there is; and what to do instead of another."""
+
+WITHOUT_EFFECT = {
+    "trust_remote_code": "no code of a checkpoint is ever run",
+    "use_safetensors": "safetensors are read where there are any, and pickles without running code",
+    "low_cpu_mem_usage": "weights are always mapped and never held twice",
+    "offload_folder": "weights are mapped, so what is not used is not in memory",
+    "offload_state_dict": "the same",
+    "max_memory": "a BERT lies on one device",
+    "resume_download": "downloads always resume",
+    "weights_only": "pickles never run code",
+    "_fast_init": "weights that the file has are never drawn",
+    "_from_auto": "there is one architecture",
+    "adapter_kwargs": "adapters are peft's business",
+    "generation_config": "an encoder generates no text",
+}
+"""Accepted with any value, for the reason beside it."""
+
+REFUSED: Refused = {
+    "force_download": (None, "delete the repository from the Hub's cache (`hf cache`) to have it downloaded again."),
+    "proxies": (None, "set HTTPS_PROXY in the environment."),
+    "variant": (None, "only files without a variant in their names are read and written."),
+    "quantization_config": (None, "load the model and call minibert.optimize(model, precision='int8')."),
+    "load_in_8bit": (False, "load the model and call minibert.optimize(model, precision='int8')."),
+    "load_in_4bit": (False, "minibert.optimize(model, precision='int8') is the smallest there is."),
+    "from_tf": (False, "convert TensorFlow's checkpoints to safetensors first."),
+    "from_flax": (False, "convert Flax's checkpoints to safetensors first."),
+    "gguf_file": (None, "get the checkpoint as safetensors."),
+    "push_to_hub": (False, "save_pretrained(folder), then `hf upload NAME folder`."),
+    "safe_serialization": (True, "safetensors only are written: pickles can run code when they are read."),
+}
+
+SAVING = {
+    "save_function": "safetensors are written atomically by this package",
+    "max_shard_size": "a BERT is one file",
+    "save_peft_format": "adapters are peft's business",
+    "token": "nothing is uploaded",
+    "save_original_format": "official names are the model's own",
+}
+"""As `WITHOUT_EFFECT`, for saving."""
+
+
+def drop_ignored_keywords(
+    options: Mapping[str, Any], ignored: Container[str] = WITHOUT_EFFECT, refused: Refused = REFUSED
+) -> dict[str, Any]:
+    """The options that are left when those without effect are taken out.
+
+    Raises:
+        ValueError: one that asks for what there is not, with what to do instead.
+
+    >>> drop_ignored_keywords({"trust_remote_code": True, "force_download": False, "num_labels": 3})
+    {'num_labels': 3}
+    """
+    for name, (usual, instead) in refused.items():
+        value = options.get(name)
+        if value is None or value is usual:
+            continue
+        # a tensor says something, whatever it holds; an empty value beside an empty one says nothing
+        if hasattr(value, "shape") or not (value == usual or (not value and not usual)):
+            shown = f"{name}={value!r:.60}" if isinstance(value, str | int | float) else name
+            raise ValueError(f"{shown} is not supported: {instead}")
+    return {name: value for name, value in options.items() if name not in refused and name not in ignored}
+
+
+def refuse_unknown(
+    owner: str, names: Iterable[str], known: Iterable[str], advice: str = "", kind: str = "option"
+) -> None:
+    """TypeError for a name that `owner` does not have, with the nearest one that it has, or else with advice."""
+    known = list(dict.fromkeys(known))
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else advice or f"it has {', '.join(known)}."
+            raise TypeError(f"{owner} has no {kind} {name!r}; {hint}")
+
+
+def one_device(device_map: Any) -> torch.device | None:
+    """The device that a `device_map` names; "auto" is the first GPU where there is one.
+
+    Raises:
+        ValueError: several devices.
+    """
+    import torch
+
+    if isinstance(device_map, dict):
+        if len(set(device_map.values())) > 1:
+            raise ValueError(f"device_map should name one device, which a BERT fits on, not {device_map}.")
+        device_map = next(iter(device_map.values()), None)
+    if device_map in ("auto", "balanced", "balanced_low_0", "sequential"):
+        return torch.device("cuda") if torch.cuda.is_available() else None
+    return None if device_map is None else torch.device(device_map)
