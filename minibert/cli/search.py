@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     embedder = load_embedder(options)
     from minibert.corpus.formats import open_corpus
     from minibert.progress import is_watched
-    from minibert.sentences.embedder import DOCUMENT_PROMPTS
+    from minibert.sentences.encode import DOCUMENT_PROMPTS
     from minibert.sentences.search import nearest
 
     texts = list(read_lines(options.corpus))

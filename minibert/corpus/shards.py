@@ -33,7 +33,7 @@ from minibert.corpus.location import Location
 from minibert.files import check_target, only_run_in
 from minibert.progress import Progress
 from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.rows import CHUNK_TEXTS, check_texts, iter_texts
+from minibert.sentences.rows import CHUNK_TEXTS, Settings, check_texts, iter_texts
 
 
 @dataclass
@@ -85,7 +85,7 @@ def encode_file(
         check_target(path)
     texts = iter_texts(texts)
     with Progress(show_progress, total) as progress:
-        settings = embedder.chunk_options(**options)
+        settings = embedder.chunk_settings(options)
         return _write(embedder, texts, target, file_format, settings, progress)[0]
 
 
@@ -130,11 +130,11 @@ def encode_corpus(
         raise ValueError(f"shard_size should be a whole number from 1 to {sys.maxsize}, not {shard_size!r}.")
     if not 0 <= rank < world_size:
         raise ValueError(f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}.")
-    settings = embedder.chunk_options(**options)
+    settings = embedder.chunk_settings(options)
     texts = iter_texts(texts)
     target = Location(folder)
     target.make_folder()
-    about = {"file_format": file_format, "shard_size": shard_size, **settings, **_describe(embedder)}
+    about = {"file_format": file_format, "shard_size": shard_size, **_describe(embedder, settings)}
     report, lines = CorpusReport(), 0
     # object stores have no locks; there, two runs at a time do their work twice, and write the same
     alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
@@ -167,7 +167,7 @@ def _write(
     texts: Iterator[str],
     target: Location,
     file_format: str,
-    settings: dict[str, Any],
+    settings: Settings,
     progress: Progress,
 ) -> tuple[CorpusReport, dict[str, Any]]:
     """Writes a file; what was done, and the file's size and hash."""
@@ -175,7 +175,7 @@ def _write(
     with target.replacing() as temporary:
         with open_vectors(temporary, file_format, embedder.dimension) as write:
             while chunk := list(islice(texts, CHUNK_TEXTS)):
-                encoded = embedder.encode_chunk(chunk, **settings, progress=progress)
+                encoded = embedder.encode_chunk(chunk, settings, progress)
                 write(chunk, encoded.vectors)
                 report.lines += len(chunk)
                 report.tokens += encoded.tokens
@@ -189,7 +189,7 @@ def _do_shard(
     folder: Location,
     name: str,
     file_format: str,
-    settings: dict[str, Any],
+    settings: Settings,
     settings_hash: str,
     progress: Progress,
     report: CorpusReport,
@@ -278,9 +278,12 @@ def _check_manifest(folder: Location, settings: dict[str, Any]) -> None:
         )
 
 
-def _describe(embedder: SentenceEmbedder) -> dict[str, Any]:
-    """Everything about an embedder that its vectors depend on."""
+def _describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
+    """Everything that vectors depend on beside their text."""
     return {
+        "prompt": settings.prompt,
+        "overflow": settings.overflow,
+        "batch_tokens": settings.batch_tokens,
         "model": _fingerprint(embedder),
         "precision": embedder.precision,
         "pooling": embedder.pooling,

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from minibert.inference import BATCH_TOKENS
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
 from minibert.layouts import PackedLayout
@@ -19,10 +20,6 @@ from minibert.pretrained import PreTrainedModel
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 IdRows = Sequence[Sequence[int]]  # token ids or token types, a list or an array for each row
-
-# Tokens of one pass through the model: enough for the matrix products to run at full speed in every thread, few enough
-# for what lies between two of them to stay in the processor's cache
-BATCH_TOKENS = 4096
 
 
 def run_packed(

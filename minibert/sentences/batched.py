@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from minibert.sentences.options import Vector
-from minibert.sentences.rows import Rows, Vectors, joined
+from minibert.sentences.rows import Rows, Settings, Vectors, joined
 
 
 class BusyError(RuntimeError):
@@ -28,22 +28,17 @@ class BusyError(RuntimeError):
 
 
 class _Request(NamedTuple):
-    text: str
     rows: Rows
-    skip: int
+    settings: Settings
     future: Future[Vector]
-
-    @property
-    def tokens(self) -> int:
-        return sum(map(len, self.rows.ids))
 
 
 class Batched:
     """Encodes single texts of many callers together; made by `SentenceEmbedder.batched`.
 
     Args:
-        tokenize: makes the rows of a text with a prompt, and says how many tokens pooling leaves out.
-        encode: makes the vectors (N, D) of rows of that kind.
+        read: makes the rows of a text with a prompt (and `prompt_name`), and says how they are encoded.
+        encode_rows: makes the vectors (N, D) of such rows.
         max_wait_ms: how long the first text waits for others when the model has nothing to do.
         max_tokens: tokens of one batch; a longer text goes alone.
         max_pending: texts that may wait.
@@ -51,15 +46,15 @@ class Batched:
 
     def __init__(
         self,
-        tokenize: Callable[..., tuple[Rows, int]],
-        encode: Callable[[list[str], Rows, int], Vectors],
+        read: Callable[[str, str | None, str | None], tuple[Rows, Settings]],
+        encode_rows: Callable[[Rows, Settings], Vectors],
         max_wait_ms: float,
         max_tokens: int,
         max_pending: int,
     ) -> None:
         if max_wait_ms < 0 or max_tokens < 1 or max_pending < 1:
             raise ValueError("max_wait_ms should be 0 or more, max_tokens and max_pending 1 or more.")
-        self._tokenize, self._encode = tokenize, encode
+        self._read, self._encode_rows = read, encode_rows
         self._max_wait, self._max_tokens, self._max_pending = max_wait_ms / 1000, max_tokens, max_pending
         self._waiting: deque[_Request] = deque()
         self._changed = threading.Condition()
@@ -82,7 +77,7 @@ class Batched:
     ) -> list[Future[Vector]]:
         """As `submit` for several texts, all of which wait or, when there is an error, none."""
         requests = [
-            _Request(text, *self._tokenize(text, prompt, prompt_name), Future[Vector]())  # in the caller's thread
+            _Request(*self._read(text, prompt, prompt_name), Future[Vector]())  # in the caller's thread
             for text in texts
         ]
         with self._changed:
@@ -143,20 +138,19 @@ class Batched:
                 while not self._closed and self._tokens() < self._max_tokens and (left := until - time.monotonic()) > 0:
                     self._changed.wait(left)
             batch = [self._waiting.popleft()]
-            tokens = batch[0].tokens
-            while self._waiting and self._waiting[0].skip == batch[0].skip:
-                tokens += self._waiting[0].tokens
+            tokens = batch[0].rows.tokens
+            while self._waiting and self._waiting[0].settings.skip == batch[0].settings.skip:
+                tokens += self._waiting[0].rows.tokens
                 if tokens > self._max_tokens:
                     break
                 batch.append(self._waiting.popleft())
             return batch
 
     def _tokens(self) -> int:
-        return sum(request.tokens for request in self._waiting)
+        return sum(request.rows.tokens for request in self._waiting)
 
     def _answer(self, requests: list[_Request]) -> None:
         if requests:
-            rows = joined([request.rows for request in requests])
-            vectors = self._encode([request.text for request in requests], rows, requests[0].skip)
+            vectors = self._encode_rows(joined([request.rows for request in requests]), requests[0].settings)
             for request, vector in zip(requests, vectors, strict=True):
                 request.future.set_result(vector.copy())  # on its own, so that one does not keep all of the batch

@@ -4,57 +4,29 @@ from __future__ import annotations
 
 import inspect
 import os
-import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
+from typing import Any, Literal, overload
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.compatibility.keywords import refuse_unknown
-from minibert.inference.batching import BATCH_TOKENS
+from minibert.inference import BATCH_TOKENS
 from minibert.inference.optimize import optimize
 from minibert.model import BertModel
-from minibert.progress import SILENT, Progress
-from minibert.sentences.batched import Batched
 from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
-from minibert.sentences.model import SentenceModel, WordVectors, check_finite, merge_pieces
-from minibert.sentences.options import (
-    ChunkOptions,
-    EncodeOptions,
-    Matrix,
-    OutputOptions,
-    Vector,
-    signature_of,
-)
+from minibert.sentences.model import SentenceModel, WordVectors, merge_pieces
+from minibert.sentences.options import completed
 from minibert.sentences.pooling import Layers, resolve_layers
-from minibert.sentences.rows import CHUNK_TEXTS, Pair, Rows, Vectors, check_inputs, check_texts, iter_texts, rows_of
+from minibert.sentences.rows import check_texts, named_prompt, rows_of
 from minibert.sentences.saving import save_sentence_folder
 from minibert.tokenization.tokenizer import BertTokenizer
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
-
-# what models call the prompt for texts that are searched; for the text that is searched for, all say "query"
-DOCUMENT_PROMPTS = ("document", "passage", "corpus")
-
-
-class Encoded(NamedTuple):
-    """Vectors of some texts (N, D), how many tokens went through the model, and how many texts did not fit."""
-
-    vectors: Vectors
-    tokens: int
-    overlong: int
-
-
-class SentenceEmbedder(FamiliarNames, SentenceModel):
+class SentenceEmbedder(SentenceModel, FamiliarNames):
     """A BERT, its tokenizer, and how hidden states become one vector for each text.
 
     ```python
@@ -82,7 +54,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
     def __init__(
         self,
         model: BertModel,
-        tokenizer: BertTokenizer,
+        tokenizer: BertTokenizer | None = None,
         *,
         pooling: str | Sequence[str] = "mean",
         layers: Layers = "last",
@@ -93,6 +65,11 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         default_prompt_name: str | None = None,
         include_prompt: bool = True,
     ) -> None:
+        if isinstance(model, str | os.PathLike) or tokenizer is None:
+            raise TypeError(
+                "SentenceEmbedder takes a BertModel and its tokenizer; "
+                f"SentenceEmbedder.from_pretrained({'name' if isinstance(model, nn.Module) else model!r}) loads both."
+            )
         super().__init__(model, pooling, layers, layer_weights, steps)
         self.tokenizer = tokenizer
         positions = model.config.max_position_embeddings
@@ -103,7 +80,7 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         self.default_prompt_name = default_prompt_name
         self.include_prompt = include_prompt
         self.precision: str | None = None  # what `from_pretrained` made of the model
-        self._named_prompt(None)  # the default one must exist
+        named_prompt(self.prompts, default_prompt_name)  # it must exist
 
     @classmethod
     def from_pretrained(
@@ -196,187 +173,6 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         settings = {**prompts, "similarity_fn_name": self.similarity_fn_name}
         save_sentence_folder(self, Path(path), self.tokenizer, self.max_length, self.include_prompt, settings)
 
-    def batched(self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024) -> Batched:
-        """Gathers the single texts of many threads or tasks into packed batches; the options are those of `Batched`."""
-
-        def tokenize(text: str, prompt: str | None, prompt_name: str | None) -> tuple[Rows, int]:
-            settings = self.chunk_options(prompt, prompt_name)
-            rows = self._rows(check_texts([text]), settings["prompt"], "truncate")
-            self._report_cut(len(rows.overlong), 1, "truncate")
-            return rows, self._skip(settings["prompt"])
-
-        def encode(texts: list[str], rows: Rows, skip: int) -> Vectors:
-            return check_finite(self.encode_rows(rows, skip, max_tokens), texts)
-
-        return Batched(tokenize, encode, max_wait_ms, max_tokens, max_pending)
-
-    # a string is an iterable of strings, too, and the first signature that fits counts
-    @overload
-    def encode(self, texts: str, **options: Unpack[EncodeOptions]) -> Vector: ...  # type: ignore[overload-overlap]
-    @overload
-    def encode(self, texts: Iterable[str | Pair], **options: Unpack[EncodeOptions]) -> Matrix: ...
-    @overload
-    def encode(
-        self, texts: str | Iterable[str | Pair], *, convert_to_tensor: Literal[True], **options: Unpack[EncodeOptions]
-    ) -> Tensor: ...
-    @overload
-    def encode(
-        self,
-        texts: str | Iterable[str | Pair],
-        *,
-        convert_to_tensor: bool = ...,
-        convert_to_numpy: bool = ...,
-        precision: Literal["float32", "binary", "ubinary"] = ...,
-        output_value: Literal["sentence_embedding", "token_embeddings"] = ...,
-        **options: Unpack[EncodeOptions],
-    ) -> Any: ...
-
-    def encode(
-        self,
-        texts: str | Iterable[str | Pair],
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        overflow: Literal["truncate", "mean"] = "truncate",
-        batch_tokens: int = BATCH_TOKENS,
-        show_progress: bool = False,
-        **options: Any,
-    ) -> Any:
-        """Vectors of texts, in the order of the texts.
-
-        Args:
-            texts: one text, or any number of texts or of pairs of texts. Equal texts go through the model once.
-            prompt: put before every text.
-            prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
-            overflow: what to do with a text of more than `max_length` tokens. "truncate" leaves the rest out and says
-                for how many texts; "mean" cuts it into windows, each with the prompt, and takes the mean of their
-                vectors before normalisation, each window counting as many times as it has tokens.
-            batch_tokens: tokens of one pass through the model.
-            show_progress: a bar with tokens per second and the time left.
-            options: those of `minibert.sentences.options.OutputOptions`, such as `normalize_embeddings`,
-                `convert_to_tensor` and `truncate_dim`.
-
-        Returns:
-            (N, D) float32; (D,) for a single text; (0, D) for none.
-
-        Raises:
-            ValueError: something that is not a text, an impossible value of an option, or a vector that is not finite.
-            TypeError: an option that does not exist.
-        """
-        output = OutputOptions.of(options)
-        if output.device is not None:
-            self.to(output.device)
-        single = isinstance(texts, str)
-        every: list[Any] = [texts] if isinstance(texts, str) else list(texts)
-        settings = self.chunk_options(prompt, prompt_name, overflow, batch_tokens)
-        overlong = 0
-        if output.output_value == "token_embeddings":
-            rows = self._rows(check_inputs(every), settings["prompt"], "truncate")
-            overlong, found = len(rows.overlong), self.token_states(rows, batch_tokens)
-        else:
-            vectors = np.empty((len(every), self.dimension), dtype=np.float32)
-            with Progress(output.show_progress_bar or show_progress, total=len(every)) as progress:
-                for start in range(0, len(every), CHUNK_TEXTS):
-                    encoded = self.encode_chunk(every[start : start + CHUNK_TEXTS], **settings, progress=progress)
-                    vectors[start : start + CHUNK_TEXTS] = encoded.vectors
-                    overlong += encoded.overlong
-            found = output.finish(vectors, self.device)
-        self._report_cut(overlong, len(every), overflow)
-        return found[0] if single else found
-
-    @signature_of(encode)
-    def encode_query(self, texts: Any, **options: Any) -> Any:
-        """As `encode`, with the prompt that the model has for queries unless another is asked for."""
-        return self.encode(texts, **self._with_prompt(options, "query"))
-
-    @signature_of(encode)
-    def encode_document(self, texts: Any, **options: Any) -> Any:
-        """As `encode`, with the first of `DOCUMENT_PROMPTS` that the model has unless another is asked for."""
-        return self.encode(texts, **self._with_prompt(options, *DOCUMENT_PROMPTS))
-
-    def encode_stream(
-        self,
-        texts: Iterable[str],
-        *,
-        chunk_size: int = CHUNK_TEXTS,
-        progress: Progress = SILENT,
-        **options: Unpack[ChunkOptions],
-    ) -> Iterator[tuple[list[str], Vectors]]:
-        """Encodes any number of texts, never holding more than `chunk_size` of them.
-
-        Args:
-            texts: read as far as the vectors are asked for.
-            chunk_size: texts that are sorted and encoded together.
-            progress: counts them.
-            options: `prompt`, `prompt_name`, `overflow` and `batch_tokens` as in `encode`.
-
-        Yields:
-            The next texts and their vectors (chunk_size, D), in the order of the texts.
-
-        Raises:
-            ValueError: as `encode`; a single string, or a chunk size below 1.
-        """
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size should be 1 or more, not {chunk_size}.")
-        texts = iter_texts(texts)
-        settings = self.chunk_options(**options)
-        count = overlong = 0
-        while chunk := list(islice(texts, chunk_size)):
-            encoded = self.encode_chunk(chunk, **settings, progress=progress)
-            count, overlong = count + len(chunk), overlong + encoded.overlong
-            yield chunk, encoded.vectors
-        self._report_cut(overlong, count, settings["overflow"])
-
-    def chunk_options(
-        self,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        overflow: str = "truncate",
-        batch_tokens: int = BATCH_TOKENS,
-        **unknown: NoReturn,
-    ) -> dict[str, Any]:
-        """Checks the options of every way to encode, and looks the prompt up: arguments for `encode_chunk`.
-
-        Raises:
-            ValueError: an impossible value, or a prompt that is unknown or leaves no room for a text.
-            TypeError: an option that does not exist.
-        """
-        refuse_unknown("encoding in chunks", unknown, ChunkOptions.__annotations__)
-        if prompt is not None and prompt_name is not None:
-            raise ValueError("pass prompt or prompt_name, not both.")
-        if overflow not in ("truncate", "mean"):
-            raise ValueError(f'overflow should be "truncate" or "mean", not {overflow!r}.')
-        if not isinstance(batch_tokens, int) or batch_tokens < 1:
-            raise ValueError(f"batch_tokens should be a whole number of 1 or more, not {batch_tokens!r}.")
-        if prompt is None:
-            prompt = self._named_prompt(prompt_name)
-        if (head := self._head(prompt)) + 2 > self.max_length:
-            raise ValueError(f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take {head + 1}.")
-        return {"prompt": prompt, "overflow": overflow, "batch_tokens": batch_tokens}
-
-    def encode_chunk(
-        self, texts: Sequence[str | Pair], *, prompt: str, overflow: str, batch_tokens: int, progress: Progress = SILENT
-    ) -> Encoded:
-        """Encodes texts that are sorted together, and counts; what every way to encode is made of.
-
-        The result depends on the texts and the options (see `chunk_options`) alone, not on what was encoded before.
-        """
-        if not texts:
-            return Encoded(np.empty((0, self.dimension), dtype=np.float32), 0, 0)
-        copies = Counter(check_inputs(texts))  # of each text, which is encoded once
-        unique, counts = list(copies), list(copies.values())
-        rows = self._rows(unique, prompt, overflow)
-        done = rows.texts_done(counts)
-
-        def report(batch: list[int]) -> None:
-            progress.add(sum(done[row] for row in batch), sum(len(rows.ids[row]) for row in batch))
-
-        vectors = check_finite(self.encode_rows(rows, self._skip(prompt), batch_tokens, report), unique)
-        if len(unique) < len(texts):
-            place = {text: number for number, text in enumerate(unique)}
-            vectors = vectors[[place[text] for text in texts]]
-        return Encoded(vectors, sum(map(len, rows.ids)), sum(counts[number] for number in rows.overlong))
-
     @overload
     def words(  # type: ignore[overload-overlap]
         self, texts: str, *, merge: Literal["mean", "first"] = ..., batch_tokens: int = ...
@@ -402,45 +198,14 @@ class SentenceEmbedder(FamiliarNames, SentenceModel):
         """
         if merge not in ("mean", "first"):
             raise ValueError(f'merge should be "mean" or "first", not {merge!r}.')
-        every = check_texts([texts] if isinstance(texts, str) else texts)
+        every = check_texts([texts] if isinstance(texts, str) else list(texts))
         if not every:
             return []
-        rows = self._rows(every, "", "truncate")
-        self._report_cut(len(rows.overlong), len(every), "truncate", advice="words past it have no vector.")
-        encodings = self.tokenizer(every, truncation=True, max_length=self.max_length).encodings
+        settings = self.settings(completed("words", {"prompt": "", "batch_tokens": batch_tokens}))
+        rows = rows_of(self.tokenizer, every, self.max_length, settings)
+        self._report_cut(rows.overlong, len(every), "truncate", advice="words past it have no vector.")
+        encodings = self.tokenizer(list(rows.texts), truncation=True, max_length=self.max_length).encodings
         states = self.token_states(rows, batch_tokens)
-        found = [merge_pieces(*one, merge) for one in zip(every, encodings, states, strict=True)]
+        found = [merge_pieces(*one, merge) for one in zip(map(str, rows.texts), encodings, states, strict=True)]
+        found = found if rows.places is None else [found[place] for place in rows.places]
         return found[0] if isinstance(texts, str) else found
-
-    def _report_cut(
-        self, overlong: int, count: int, overflow: str, advice: str = 'overflow="mean" takes all of them in.'
-    ) -> None:
-        if overlong and overflow == "truncate":
-            warnings.warn(
-                f"{overlong} of {count} texts have more than {self.max_length} tokens and were cut there; {advice}",
-                stacklevel=3,
-            )
-
-    def _named_prompt(self, name: str | None) -> str:
-        name = name or self.default_prompt_name
-        if name is not None and name not in self.prompts:
-            raise ValueError(f"there is no prompt {name!r}; this model has {', '.join(self.prompts) or 'none'}.")
-        return "" if name is None else self.prompts[name]
-
-    def _with_prompt(self, options: dict[str, Any], *names: str) -> dict[str, Any]:
-        """The options with the first of these prompts that the model has, if they ask for none."""
-        if options.get("prompt") is None and options.get("prompt_name") is None:
-            options["prompt_name"] = next((name for name in names if name in self.prompts), None)
-        return options
-
-    def _head(self, prompt: str) -> int:
-        """Tokens that begin every window: [CLS] and the prompt's."""
-        return len(self.tokenizer(prompt, verbose=False)["input_ids"]) - 1 if prompt else 1
-
-    def _skip(self, prompt: str) -> int:
-        """Tokens at the start of every row that pooling leaves out."""
-        return 0 if self.include_prompt or not prompt else self._head(prompt)
-
-    def _rows(self, texts: Sequence[Any], prompt: str, overflow: str) -> Rows:
-        """Rows of texts or pairs that have been checked."""
-        return rows_of(self.tokenizer, texts, prompt, self.max_length, overflow, self._head(prompt))

@@ -6,31 +6,34 @@ Each is a line or two around a method of ours: sentence-transformers' names, and
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from minibert.sentences.encode import TextEncoder
 from minibert.sentences.search import pairwise_similarity, similarity
 
 if TYPE_CHECKING:
     from minibert.tokenization.encoding import BatchEncoding
-    from minibert.tokenization.tokenizer import BertTokenizer
 
 
-class FamiliarNames:
+class ModelCardData:
+    """What evaluators tell their results to; it keeps none."""
+
+    base_model: str | None = None
+
+    def set_evaluation_metrics(self, *_: Any, **__: Any) -> None:
+        """Does nothing."""
+
+
+class FamiliarNames(TextEncoder):
     """What `SentenceEmbedder` is called by code that was written for another library."""
 
-    if TYPE_CHECKING:  # what the embedder has
-        tokenizer: BertTokenizer
-        max_length: int
-        dimension: int
-        include_prompt: bool
-        encode_query: Any
-        encode_document: Any
-
     similarity_fn_name: str = "cosine"
+    model_card_data = ModelCardData()
 
     @property
     def max_seq_length(self) -> int:
@@ -57,11 +60,20 @@ class FamiliarNames:
         """Sets `include_prompt`."""
         self.include_prompt = include_prompt
 
-    def tokenize(self, texts: Sequence[str]) -> BatchEncoding:
-        """Padded rows for the model, as PyTorch tensors (batch, seq)."""
-        return self.tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
-        )
+    def preprocess(self, inputs: Sequence[Any], prompt: str | None = None) -> BatchEncoding:
+        """Padded rows of texts or pairs, as PyTorch tensors (batch, seq): what `forward` takes by name."""
+        rows = [(own, None) if isinstance(own, str) else own for own in inputs]
+        first, second = [(prompt or "") + row[0] for row in rows], [row[1] for row in rows]
+        options: dict[str, Any] = {"truncation": True, "max_length": self.max_length, "return_tensors": "pt"}
+        return self.tokenizer(first, None if None in second else second, padding=True, **options)
+
+    def tokenize(self, texts: Sequence[Any]) -> BatchEncoding:
+        """`preprocess` without a prompt."""
+        return self.preprocess(texts)
+
+    def save(self, path: str | os.PathLike[str], *_: Any, **__: Any) -> None:
+        """`save_pretrained`; names, cards and data sets of sentence-transformers are left out."""
+        self.save_pretrained(path)  # type: ignore[attr-defined]
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
         """`minibert.similarity` of every two vectors, (n, D) and (m, D) to (n, m), by `similarity_fn_name`."""
@@ -73,8 +85,7 @@ class FamiliarNames:
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """`encode_document`, as LangChain asks for it."""
-        vectors: list[list[float]] = self.encode_document(list(texts)).tolist()
-        return vectors
+        return self.encode_document(list(texts)).tolist()
 
     def embed_query(self, text: str) -> list[float]:
         """`encode_query`, as LangChain asks for it."""

@@ -118,9 +118,7 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
             found.steps.append(Normalize())
     if config := source.file("config_sentence_transformers.json"):
         content = read_json(config)
-        prompts = {name: text or "" for name, text in _get(config, content, "prompts", dict, {}).items()}
-        found.prompts = {name: _get(config, prompts, name, str, "") for name in prompts}
-        found.default_prompt_name = _get(config, content, "default_prompt_name", str, None)
+        found.prompts, found.default_prompt_name = read_prompts(config, content)
         found.truncate_dim = _get(config, content, "truncate_dim", int, None)
         found.similarity_fn_name = _get(config, content, "similarity_fn_name", str, "cosine")
     return found
@@ -135,6 +133,12 @@ def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: 
     if not fits:
         raise ValueError(f"{path}: {name} should be a {kind.__name__}, not {value!r}.")
     return value
+
+
+def read_prompts(path: Path, content: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
+    """The prompts by name, and the name of the default one."""
+    prompts = {name: text or "" for name, text in _get(path, content, "prompts", dict, {}).items()}
+    return {n: _get(path, prompts, n, str, "") for n in prompts}, _get(path, content, "default_prompt_name", str, None)
 
 
 def read_modules(path: Path) -> list[tuple[str, str]]:

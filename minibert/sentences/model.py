@@ -8,13 +8,25 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.inference.batching import run_packed
-from minibert.layouts import PackedLayout
+from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
-from minibert.sentences.pooling import POOLINGS, Dense, Layers, Truncate, combine_layers, pool, resolve_layers
-from minibert.sentences.rows import Rows, Vectors, merge_windows
+from minibert.sentences.pooling import (
+    POOLINGS,
+    Dense,
+    Layers,
+    Truncate,
+    at_least_float32,
+    combine_layers,
+    merge_windows,
+    pool,
+    pool_padded,
+    resolve_layers,
+)
+from minibert.sentences.rows import Rows, Settings, Vectors
 from minibert.tokenization.encoding import Encoding
 
 
@@ -57,7 +69,7 @@ class SentenceModel(nn.Module):
             raise ValueError('pooling="pooler" needs a model with a pooler: BertModel(config, add_pooling_layer=True).')
         depth = model.config.num_hidden_layers
         self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
-        self._keep_all = self.layers != [depth]
+        self._several = self.layers != [depth] or self.layer_weights is not None
         self.steps = nn.Sequential(*steps).to(model.device)
         hidden = model.config.hidden_size
         features = hidden * (len(self.layers) if self.layer_weights is None else 1)
@@ -81,84 +93,90 @@ class SentenceModel(nn.Module):
         return self.model.device
 
     def forward(
-        self, input_ids: Tensor, layout: PackedLayout, token_type_ids: Tensor | None = None, skip: int = 0
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        layout: PackedLayout | None = None,
+        skip: int = 0,
     ) -> Tensor:
-        """Vectors of sequences of token ids, with gradients: what training calls.
+        """Vectors of sequences of token ids, with gradients: what training and exports call.
 
         Args:
-            input_ids: (tokens,), all sequences in a row.
-            layout: where each begins and ends.
-            token_type_ids: (tokens,); None: all 0.
+            input_ids: (batch, seq), as `tokenize` gives them; or (tokens,), all sequences in a row, with a `layout`.
+            attention_mask: 1 for tokens, 0 for padding behind them, (batch, seq); None: no padding.
+            token_type_ids: like `input_ids`; None: all 0.
+            layout: where each of the sequences in a row begins and ends.
             skip: tokens at the start of every sequence that pooling leaves out, such as those of a prompt.
 
         Returns:
             (batch, dimension).
         """
-        vectors: Tensor = self.steps(self.pooled(input_ids, layout, token_type_ids, skip))
+        vectors: Tensor = self.steps(self.pooled(input_ids, attention_mask, token_type_ids, layout, skip))
         return vectors
 
     def pooled(
-        self, input_ids: Tensor, layout: PackedLayout, token_type_ids: Tensor | None = None, skip: int = 0
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        layout: PackedLayout | None = None,
+        skip: int = 0,
     ) -> Tensor:
         """Vectors as `forward` gives them, but before the steps: (batch, width)."""
-        features, pooler_output = self._features(input_ids, layout, token_type_ids)
+        features, pooler_output = self._features(input_ids, attention_mask, token_type_ids, layout)
+        if layout is None:
+            mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+            return pool_padded(features, mask, self.pooling, skip=skip, pooler_output=pooler_output)
         return pool(features, layout.lengths, self.pooling, skip=skip, pooler_output=pooler_output)
 
     def encode_rows(
-        self, rows: Rows, skip: int, batch_tokens: int, report: Callable[[list[int]], object] = lambda batch: None
+        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] = lambda batch: None
     ) -> Vectors:
-        """Vectors of texts (texts, dimension), without gradients; those of a text's windows are merged.
+        """See `TextEncoder.encode_rows`; without gradients."""
+        in_windows = len(rows.windows) < len(rows.ids)
+        vectors_of = self.pooled if in_windows else self.forward
 
-        Args:
-            rows: of all texts.
-            skip: as in `forward`.
-            batch_tokens: tokens of one pass through the model.
-            report: is told the numbers of the rows that are done.
-        """
-        found = run_packed(
-            self.model,
-            lambda ids, layout, types: self.pooled(ids, layout, types, skip).float(),
-            rows.ids,
-            rows.types,
-            [1] * len(rows.ids),
-            batch_tokens=batch_tokens,
-            report=report,
-        )
-        with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
-            pooled = torch.cat(found)
-            if len(found) > len(rows.windows):
-                pooled = merge_windows(pooled, [len(row) for row in rows.ids], rows.windows)
-            vectors: Vectors = self.steps(pooled).cpu().numpy()
-        return vectors
+        def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
+            return vectors_of(ids, None, types, layout, settings.skip).float()
+
+        batch_tokens, sizes = settings.batch_tokens, [1] * len(rows.ids)
+        found = run_packed(self.model, forward, rows.ids, rows.types, sizes, batch_tokens=batch_tokens, report=report)
+        with torch.inference_mode():
+            vectors = found[0] if len(found) == 1 else torch.cat(found)
+            if in_windows:
+                with torch.autocast(vectors.device.type, enabled=False):
+                    vectors = self.steps(merge_windows(vectors, [len(row) for row in rows.ids], rows.windows))
+            vectors = vectors[:, : settings.truncate_dim]
+            array: Vectors = (F.normalize(vectors, dim=-1) if settings.normalize else vectors).cpu().numpy()
+        if not (finite := np.isfinite(array)).all():
+            text = rows.texts[int(finite.all(axis=1).argmin())]
+            raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
+        return array if rows.places is None else array[rows.places]
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:
-        """Features of the tokens of each row, (tokens, D), without pooling and steps."""
-        return run_packed(
-            self.model, lambda *inputs: self._features(*inputs)[0], rows.ids, rows.types, batch_tokens=batch_tokens
-        )
+        """See `TextEncoder.token_states`."""
+
+        def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
+            return self._features(ids, None, types, layout)[0]
+
+        return run_packed(self.model, forward, rows.ids, rows.types, batch_tokens=batch_tokens)
 
     def _features(
-        self, input_ids: Tensor, layout: PackedLayout, token_type_ids: Tensor | None
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, layout: Layout | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Features of the tokens from the chosen layers, (tokens, D), and the pooler's output."""
+        """Features of the tokens from the chosen layers, (..., D), and the pooler's output."""
         output = self.model(
             input_ids,
-            token_type_ids=token_type_ids,
+            attention_mask,
+            token_type_ids,
             layout=layout,
-            output_hidden_states=self._keep_all,
+            output_hidden_states=self._several,
             return_dict=True,
         )
         if output.hidden_states is not None:
             return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
-        return combine_layers([output.last_hidden_state], [0], self.layer_weights), output.pooler_output
-
-
-def check_finite(vectors: Vectors, texts: Sequence[object]) -> Vectors:
-    """The vectors (N, D) of some texts; ValueError naming a text whose vector is not finite."""
-    if not (finite := np.isfinite(vectors).all(axis=1)).all():
-        text = texts[int(finite.argmin())]
-        raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
-    return vectors
+        return at_least_float32(output.last_hidden_state), output.pooler_output
 
 
 class WordVectors(NamedTuple):

@@ -7,7 +7,7 @@ batch, so that padding never enters a mean or a maximum.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -87,14 +87,15 @@ def combine_layers(
         ValueError: as in `resolve_layers`.
     """
     numbers, weights = resolve_layers(layers, len(hidden_states) - 1, weights)
-    chosen = [_at_least_float32(hidden_states[number]) for number in numbers]
+    chosen = [at_least_float32(hidden_states[number]) for number in numbers]
     if weights is not None:
         chosen = [weight * states for weight, states in zip(weights, chosen, strict=True)]
         return torch.stack(chosen).sum(dim=0)
     return chosen[0] if len(chosen) == 1 else torch.cat(chosen, dim=-1)
 
 
-def _at_least_float32(states: Tensor) -> Tensor:
+def at_least_float32(states: Tensor) -> Tensor:
+    """The states, in float32 if they had fewer bits."""
     return states if states.dtype in (torch.float32, torch.float64) else states.float()
 
 
@@ -139,21 +140,80 @@ def pool(
         states = torch.cat([part[skip:] for part in parts])
         lengths = [length - skip for length in lengths]
     counts = torch.tensor(lengths, dtype=torch.long, device=states.device)  # (batch,)
+
+    def reduce(how: str) -> Tensor:
+        if how == "first":
+            return states[counts.cumsum(0) - counts]
+        return torch.segment_reduce(states, how, lengths=counts)
+
+    return _side_by_side(pooling, reduce, counts[:, None], pooler_output)
+
+
+def pool_padded(
+    states: Tensor,
+    mask: Tensor,
+    pooling: str | Sequence[str] = "mean",
+    *,
+    skip: int = 0,
+    pooler_output: Tensor | None = None,
+) -> Tensor:
+    """`pool` for padded sequences: (batch, seq, hidden) and their mask (batch, seq) to (batch, n x hidden).
+
+    Made of operators that exports have. It adds in another order than `pool`, so the last bit may differ.
+    """
+    kept = mask[:, skip:, None] != 0  # (batch, seq, 1)
+
+    def reduce(how: str) -> Tensor:
+        if how == "max":
+            return states[:, skip:].masked_fill(~kept, -torch.inf).amax(dim=1)
+        return states[:, skip] if how == "first" else states[:, skip:].masked_fill(~kept, 0).sum(dim=1)
+
+    return _side_by_side(pooling, reduce, kept.sum(dim=1), pooler_output)
+
+
+def _side_by_side(
+    pooling: str | Sequence[str], reduce: Callable[[str], Tensor], counts: Tensor, pooler_output: Tensor | None
+) -> Tensor:
+    """The poolings of sequences side by side.
+
+    Args:
+        pooling: their names.
+        reduce: the "first", "sum" or "max" of the tokens of each sequence, (batch, hidden).
+        counts: tokens of each sequence, (batch, 1).
+        pooler_output: as in `pool`.
+    """
     vectors = []
     for name in [pooling] if isinstance(pooling, str) else pooling:
         if name == "cls":
-            vectors.append(states[counts.cumsum(0) - counts])
+            vectors.append(reduce("first"))
         elif name == "pooler" and pooler_output is not None:
-            vectors.append(_at_least_float32(pooler_output))
+            vectors.append(at_least_float32(pooler_output))
         elif name == "max":
-            vectors.append(torch.segment_reduce(states, "max", lengths=counts))
+            vectors.append(reduce("max"))
         elif name in ("mean", "mean_sqrt_len"):
-            divisor = counts if name == "mean" else counts.sqrt()
-            vectors.append(torch.segment_reduce(states, "sum", lengths=counts) / divisor[:, None])
+            vectors.append(reduce("sum") / (counts if name == "mean" else counts.sqrt()))
         else:
             needs = " (which needs pooler_output)" if name == "pooler" else ""
             raise ValueError(f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}.")
     return vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)
+
+
+def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int]) -> Tensor:
+    """Mean over the windows of each text, each counting as many times as it has tokens.
+
+    Args:
+        pooled: (windows, D).
+        lengths: tokens of each window.
+        counts: windows of each text.
+
+    Returns:
+        (texts, D).
+    """
+    weights = torch.tensor(lengths, dtype=pooled.dtype, device=pooled.device)
+    merged = []
+    for vectors, tokens in zip(torch.split(pooled, list(counts)), torch.split(weights, list(counts)), strict=True):
+        merged.append(vectors[0] if len(vectors) == 1 else tokens @ vectors / tokens.sum())
+    return torch.stack(merged)
 
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {

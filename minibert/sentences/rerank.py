@@ -6,8 +6,9 @@ Slower than comparing vectors, and better: score the hundred nearest of a search
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any, TypedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -20,9 +21,9 @@ from minibert.files import read_json
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.optimize import optimize
 from minibert.predict import classifier_logits
-from minibert.sentences.folder import read_modules
+from minibert.sentences.folder import read_modules, read_prompts
 from minibert.sentences.pooling import ACTIVATIONS, activation_name
-from minibert.sentences.rows import Pair, check_pairs
+from minibert.sentences.rows import Pair, check_pairs, named_prompt
 from minibert.tokenization.tokenizer import BertTokenizer
 
 
@@ -47,6 +48,8 @@ class CrossEncoder:
         tokenizer: its tokenizer.
         activation: what the logits go through; None: a sigmoid for one label, nothing for several.
         max_length: tokens of the longest pair; None: what the tokenizer and the positions allow.
+        prompts: texts to put before every query, by name.
+        default_prompt_name: the prompt that is used when a call names none.
     """
 
     def __init__(
@@ -55,7 +58,11 @@ class CrossEncoder:
         tokenizer: BertTokenizer,
         activation: nn.Module | None = None,
         max_length: int | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt_name: str | None = None,
     ) -> None:
+        self.prompts, self.default_prompt_name = dict(prompts or {}), default_prompt_name
+        named_prompt(self.prompts, default_prompt_name)  # it must exist
         self.model, self.tokenizer = model.eval(), tokenizer
         self.activation = activation or (nn.Sigmoid() if model.config.num_labels == 1 else nn.Identity())
         longest = tokenizer.model_max_length if max_length is None else max_length
@@ -87,28 +94,47 @@ class CrossEncoder:
         source = Source(name, **options)
         model = BertForSequenceClassification.from_pretrained(source, device=device, dtype=torch.float32)
         _refuse_modules(source)
-        activation = _activation(source, model.config)
+        path = source.file("config_sentence_transformers.json")
+        settings = {} if path is None else read_json(path)
+        prompts, default = read_prompts(path or Path(), settings)
+        activation = _activation(source, settings, model.config)
         if max_length is None and (path := source.file("sentence_bert_config.json")):
             max_length = read_json(path).get("max_seq_length")
         if precision is not None:
             model = optimize(model, precision=precision)
-        return cls(model, BertTokenizer.from_pretrained(source), activation, max_length)
+        return cls(model, BertTokenizer.from_pretrained(source), activation, max_length, prompts, default)
 
-    def predict(self, pairs: Sequence[Pair] | Pair) -> NDArray[np.float32]:
+    def predict(
+        self,
+        pairs: Sequence[Pair] | Pair,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        batch_size: int = 32,
+        show_progress_bar: bool | None = None,
+        convert_to_numpy: Literal[True] = True,
+    ) -> NDArray[np.float32]:
         """Scores of pairs of texts.
 
         Args:
             pairs: pairs, whose longer text is cut where the pair is too long; or a single one.
+            prompt: put before the first text of every pair.
+            prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
+            batch_size: has no effect, like the other options that sentence-transformers has:
+            show_progress_bar: there is none.
+            convert_to_numpy: the result is an array.
 
         Returns:
             (N,) for a model with one label, (N, labels) for several; without the first axis for a single pair.
 
         Raises:
-            ValueError: something that is not a pair of strings.
+            ValueError: something that is not a pair of strings, or an unknown prompt.
         """
+        if prompt is None:
+            prompt = named_prompt(self.prompts, prompt_name or self.default_prompt_name)
         single = bool(pairs) and isinstance(pairs[0], str)
         rows = check_pairs([pairs] if single else pairs)
-        first, second = [pair[0] for pair in rows], [pair[1] for pair in rows]
+        first, second = [prompt + pair[0] for pair in rows], [pair[1] for pair in rows]
         scores = self.activation(classifier_logits(self.model, self.tokenizer, first, second, self.max_length))
         found: NDArray[np.float32] = (scores[:, 0] if scores.shape[1] == 1 else scores).numpy()
         return found[0] if single else found
@@ -152,14 +178,9 @@ def _refuse_modules(source: Source) -> None:
             raise ValueError(f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}.")
 
 
-def _activation(source: Source, config: BertConfig) -> nn.Module | None:
+def _activation(source: Source, settings: Mapping[str, Any], config: BertConfig) -> nn.Module | None:
     """The activation that a folder names, in the places where the versions of sentence-transformers look for it."""
-    places: list[tuple[str, Any]] = []
-    if path := source.file("config_sentence_transformers.json"):
-        content = read_json(path)
-        places.append((path.name, content.get("activation_fn")))
-        if content.get("default_prompt_name"):
-            raise ValueError(f"{path} asks for a prompt before every query; minibert's cross-encoders have none.")
+    places: list[tuple[str, Any]] = [("config_sentence_transformers.json", settings.get("activation_fn"))]
     places.append(("config.json", dict(config.extra.get("sentence_transformers") or {}).get("activation_fn")))
     places.append(("config.json", config.extra.get("sbert_ce_default_activation_function")))
     name = next((pair for pair in places if pair[1] is not None), None)

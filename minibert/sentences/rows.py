@@ -1,16 +1,15 @@
-"""Texts to rows of token ids: what is too long is cut off, or read in windows whose vectors are put together again."""
+"""Texts to rows of token ids: what is too long is cut off, or read in windows whose vectors are merged again."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -23,67 +22,111 @@ CHUNK_TEXTS = 16384
 _LISTS: dict[str, Any] = {"return_attention_mask": False, "verbose": False}
 
 
+class Settings(NamedTuple):
+    """How texts become vectors: what a call of `SentenceEmbedder.encode` has settled once for all its texts.
+
+    Attributes:
+        prompt: put before every text, and before the first text of every pair.
+        overflow: "truncate" or "mean", as in `SentenceEmbedder.encode`.
+        batch_tokens: tokens of one pass through the model.
+        head: tokens that begin every row: [CLS] and the prompt's.
+        skip: how many of these pooling leaves out.
+        truncate_dim: how many numbers of each vector are kept; None: all.
+        normalize: make vectors of length 1 at the end.
+    """
+
+    prompt: str
+    overflow: str
+    batch_tokens: int
+    head: int = 1
+    skip: int = 0
+    truncate_dim: int | None = None
+    normalize: bool = False
+
+
 class Rows(NamedTuple):
     """Rows for the model.
 
     Attributes:
+        texts: texts or pairs of texts, each different from the others.
+        copies: how many times each was given.
+        places: the number among `texts` of each that was given; None: they are the same.
         ids: token ids of each row.
         types: token types of each row, None where all are 0.
         windows: how many rows each text has.
-        overlong: which texts are too long for one row.
+        overlong: how many of those that were given are too long for one row.
     """
 
+    texts: Sequence[str | Pair]
+    copies: Sequence[int]
+    places: list[int] | None
     ids: list[list[int]]
     types: list[list[int]] | None
     windows: list[int]
-    overlong: list[int]
+    overlong: int
 
-    def texts_done(self, copies: Sequence[int]) -> list[int]:
-        """How many texts count as done with each row: a text's `copies` with its first row, none with the others."""
-        return [0 if number else n for n, own in zip(copies, self.windows, strict=True) for number in range(own)]
+    @property
+    def tokens(self) -> int:
+        """Tokens of all rows."""
+        return sum(map(len, self.ids))
+
+    def texts_done(self) -> list[int]:
+        """How many texts count as done with each row: all copies of a text with its first row, none with the others."""
+        return [0 if row else n for n, own in zip(self.copies, self.windows, strict=True) for row in range(own)]
+
+
+def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
+    """The prompt of this name, "" for None; ValueError for one that is not there."""
+    if name is not None and name not in prompts:
+        raise ValueError(f"there is no prompt {name!r}; this model has {', '.join(prompts) or 'none'}.")
+    return "" if name is None else prompts[name]
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
     """Rows of single texts as those of all of them."""
-    return Rows([row for part in parts for row in part.ids], None, [len(part.ids) for part in parts], [])
+    texts, ids = [part.texts[0] for part in parts], [row for part in parts for row in part.ids]
+    return Rows(texts, [1] * len(parts), None, ids, None, [len(part.ids) for part in parts], 0)
 
 
-def rows_of(tokenizer: BertTokenizer, texts: Sequence[Any], prompt: str, limit: int, overflow: str, head: int) -> Rows:
-    """Rows of at most `limit` tokens.
+def rows_of(tokenizer: BertTokenizer, given: list[Any], limit: int, settings: Settings) -> Rows:
+    """Rows of at most `limit` tokens, [CLS] and [SEP] included.
 
     Args:
-        tokenizer: what makes them.
-        texts: texts, or pairs of texts.
-        prompt: put before every text, and before the first text of every pair.
-        limit: tokens of a row, [CLS] and [SEP] included.
-        overflow: "truncate" or "mean", as in `SentenceEmbedder.encode`.
-        head: tokens that begin every window: [CLS] and the prompt's.
+        tokenizer: splits the texts.
+        given: texts, or pairs of texts; equal ones have the same rows.
+        limit: tokens of a row.
+        settings: the prompt, and what is done with long texts.
 
     Raises:
-        ValueError: windows of pairs.
+        ValueError: something that is not a text, or windows of pairs.
     """
-    if texts and isinstance(texts[0], tuple):
-        if overflow == "mean":
+    paired = len(given) > 0 and isinstance(given[0], tuple | list)
+    counts: Counter[Any] = Counter(check_pairs(given) if paired else check_texts(given))
+    texts, copies = list(counts), list(counts.values())
+    places = None
+    if len(texts) < len(given):
+        numbers = {text: number for number, text in enumerate(texts)}
+        places = [numbers[tuple(text) if paired else text] for text in given]
+    prompt, types, windows = settings.prompt, None, [1] * len(texts)
+    if paired:
+        if settings.overflow == "mean":
             raise ValueError('overflow="mean" is for single texts; pairs can only be cut.')
-        return _rows_of_pairs(tokenizer, [(prompt + first, second) for first, second in texts], limit)
-    with_prompt = [prompt + text for text in texts] if prompt else list(texts)
-    ids: list[list[int]] = tokenizer(with_prompt, return_token_type_ids=False, **_LISTS)["input_ids"]
-    overlong = [number for number, row in enumerate(ids) if len(row) > limit]
-    if overflow == "mean":
-        windows = [split_row(row, limit, head) for row in ids]
-        return Rows(list(chain.from_iterable(windows)), None, [len(own) for own in windows], overlong)
-    for number in overlong:
-        ids[number] = truncate_row(ids[number], limit, tokenizer.truncation_side)
-    return Rows(ids, None, [1] * len(ids), overlong)
-
-
-def _rows_of_pairs(tokenizer: BertTokenizer, pairs: Sequence[Pair], limit: int) -> Rows:
-    """A row for each pair, of which the longer text is cut."""
-    first, second = (list(texts) for texts in zip(*pairs, strict=True))
-    whole = tokenizer(first, second, return_token_type_ids=False, **_LISTS)["input_ids"]
-    batch = tokenizer(first, second, truncation=True, max_length=limit, **_LISTS)
+        first, second = [prompt + pair[0] for pair in texts], [pair[1] for pair in texts]
+        whole = tokenizer(first, second, return_token_type_ids=False, **_LISTS)["input_ids"]
+        batch = tokenizer(first, second, truncation=True, max_length=limit, **_LISTS)
+        ids, types = batch["input_ids"], batch["token_type_ids"]
+    else:
+        with_prompt = [prompt + text for text in texts] if prompt else texts
+        whole = tokenizer(with_prompt, return_token_type_ids=False, **_LISTS)["input_ids"]
+        ids = whole
     overlong = [number for number, row in enumerate(whole) if len(row) > limit]
-    return Rows(batch["input_ids"], batch["token_type_ids"], [1] * len(pairs), overlong)
+    if settings.overflow == "mean":
+        parts = [split_row(row, limit, settings.head) for row in whole]
+        ids, windows = list(chain.from_iterable(parts)), [len(own) for own in parts]
+    elif not paired:
+        for number in overlong:
+            ids[number] = truncate_row(ids[number], limit, tokenizer.truncation_side)
+    return Rows(texts, copies, places, ids, types, windows, sum(copies[number] for number in overlong))
 
 
 def truncate_row(row: list[int], limit: int, side: str) -> list[int]:
@@ -99,24 +142,6 @@ def split_row(row: list[int], limit: int, head: int) -> list[list[int]]:
     return [row[:head] + row[start:-1][:size] + row[-1:] for start in range(head, len(row) - 1, size)]
 
 
-def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int]) -> Tensor:
-    """Mean over the windows of each text, each counting as many times as it has tokens.
-
-    Args:
-        pooled: (windows, D).
-        lengths: tokens of each window.
-        counts: windows of each text.
-
-    Returns:
-        (texts, D).
-    """
-    weights = torch.tensor(lengths, dtype=pooled.dtype, device=pooled.device)
-    merged = []
-    for vectors, tokens in zip(torch.split(pooled, list(counts)), torch.split(weights, list(counts)), strict=True):
-        merged.append(vectors[0] if len(vectors) == 1 else tokens @ vectors / tokens.sum())
-    return torch.stack(merged)
-
-
 def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     """Any number of texts, one at a time.
 
@@ -128,12 +153,12 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     return iter(texts)
 
 
-def check_texts(texts: Sequence[str]) -> list[str]:
-    """The texts in a list; ValueError for what is not a string."""
+def check_texts(texts: list[str]) -> list[str]:
+    """The texts; ValueError for what is not a string."""
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"texts should be strings, but number {index} is {text!r:.60}.")
-    return list(texts)
+    return texts
 
 
 def check_pairs(pairs: Sequence[object]) -> list[Pair]:
@@ -144,8 +169,3 @@ def check_pairs(pairs: Sequence[object]) -> list[Pair]:
             raise ValueError(f"pairs should be two strings each, but number {index} is {pair!r:.60}.")
         checked.append((pair[0], pair[1]))
     return checked
-
-
-def check_inputs(texts: Sequence[Any]) -> list[Any]:
-    """Pairs if the first is one, else texts."""
-    return check_pairs(texts) if texts and isinstance(texts[0], tuple | list) else check_texts(texts)

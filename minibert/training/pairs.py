@@ -59,7 +59,7 @@ class SimilarityModel(PreTrainedModel):
 
     def forward(self, input_ids: Tensor, layout: PackedLayout) -> Tensor:
         """(tokens,) to (texts, dimension)."""
-        vectors: Tensor = self.embedder(input_ids, layout)
+        vectors: Tensor = self.embedder(input_ids, layout=layout)
         return vectors
 
     def save_pretrained(self, save_directory: Path_, *_: Any, **__: Any) -> None:

@@ -17,6 +17,8 @@ from torch.utils._pytree import tree_leaves
 
 import minibert
 from minibert import BertConfig
+from minibert.sentences.model import SentenceModel
+from minibert.sentences.pooling import POOLINGS, Normalize, Truncate
 
 pytestmark = [
     pytest.mark.ecosystem,
@@ -56,6 +58,13 @@ def every_preset(**options: Any) -> Together:
     return Together([minibert.BertModel(BertConfig.from_preset(name, **sizes)) for name in PRESETS], **options).eval()
 
 
+def every_pooling(**_: Any) -> Together:
+    """An embedder's model of every pooling, with the steps after it."""
+    bert = minibert.BertModel(tiny_config(num_hidden_layers=1))
+    models = [SentenceModel(bert, name, steps=[Truncate(10), Normalize()]) for name in POOLINGS]
+    return Together([*models, SentenceModel(bert, ["max", "cls"], layers=[0, 1])]).eval()
+
+
 def batches() -> tuple[Batch, Batch]:
     """One without padding, which graphs are recorded from, and a padded one of other sizes."""
     return ragged_batch(tiny_config(), (12, 12, 12)), ragged_batch(tiny_config(), (9, 7, 2, 4))
@@ -74,7 +83,7 @@ def dynamic(batch: Batch) -> dict[str, dict[int, Any]]:
     return {key: {0: torch.export.Dim("batch", **limit), 1: torch.export.Dim("seq", **limit)} for key in batch}
 
 
-@pytest.mark.parametrize("models", [every_class, every_preset])
+@pytest.mark.parametrize("models", [every_class, every_preset, every_pooling])
 def test_jit_trace(models: Callable[..., Together]) -> None:
     model, (full, padded) = models(return_dict=False), batches()
     traced = torch.jit.trace(model, tuple(full.values()))
@@ -82,7 +91,7 @@ def test_jit_trace(models: Callable[..., Together]) -> None:
         assert_same(traced(*batch.values()), model(**batch))
 
 
-@pytest.mark.parametrize("models", [every_class, pytest.param(every_preset, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("models", [every_class, every_pooling, pytest.param(every_preset, marks=pytest.mark.slow)])
 def test_export_with_sizes_that_change(models: Callable[..., Together]) -> None:
     model, (full, padded) = models(), batches()
     program = torch.export.export(model, (), full, dynamic_shapes=dynamic(full))
@@ -133,7 +142,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("models", [every_class, pytest.param(every_preset, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("models", [every_class, every_pooling, pytest.param(every_preset, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dynamo", [True, False])
 def test_onnx(models: Callable[..., Together], dynamo: bool, tmp_path: Path, quiet: None) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -11,6 +11,7 @@ import torch
 from tiny_folder import sentence_folder
 
 from minibert import SentenceEmbedder
+from minibert.sentences.quantization import quantize
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
 TEXTS = ["Hello world!", "How tall do trees grow in Korea?", "", "x"]
@@ -40,6 +41,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"convert_to_numpy": False},
     {"precision": "binary"},
     {"precision": "ubinary"},
+    {"precision": None, "pool": None, "chunk_size": None},
+    {"precision": "float32", "chunk_size": 100},
     {"output_value": "token_embeddings"},
     {"device": "cpu"},
 ]
@@ -59,6 +62,43 @@ class TestEncode:
         for mine, other in zip(ours, theirs, strict=True):
             assert mine.shape == other.shape and mine.dtype == other.dtype
             np.testing.assert_allclose(mine, other, rtol=1e-5, atol=2e-6)
+
+    @pytest.mark.parametrize("precision", ["int8", "uint8", "binary", "ubinary"])
+    def test_fewer_bits(self, both: tuple[SentenceEmbedder, Any], precision: str) -> None:
+        """The same numbers from the same vectors; those of the models differ in the last bit, which may be the step."""
+        vectors = both[1].encode(TEXTS)
+        expected = sentence_transformers.util.quantize_embeddings(vectors, precision)
+        found = quantize(vectors, precision)
+        assert found.dtype == expected.dtype and np.array_equal(found, expected)
+        ranges = np.stack([vectors.min(axis=0), vectors.max(axis=0)])
+        if precision.endswith("int8"):
+            expected = sentence_transformers.util.quantize_embeddings(vectors[:1] * 2, precision, ranges=ranges)
+            assert np.array_equal(quantize(vectors[:1] * 2, precision, ranges), expected)
+        encoded = both[0].encode(TEXTS, precision=precision)
+        assert encoded.dtype == found.dtype and np.array_equal(encoded, quantize(both[0].encode(TEXTS), precision))
+        tensor = both[0].encode(TEXTS, precision=precision, convert_to_tensor=True)
+        assert isinstance(tensor, torch.Tensor) and np.array_equal(tensor.numpy(), encoded)
+
+    def test_everything_of_a_text(self, both: tuple[SentenceEmbedder, Any]) -> None:
+        ours, theirs = (model.encode(TEXTS, output_value=None) for model in both)
+        for mine, other in zip(ours, theirs, strict=True):
+            length = int(other["attention_mask"].sum())
+            for name in mine:
+                row = other[name] if name == "sentence_embedding" else other[name][:length]
+                np.testing.assert_allclose(mine[name], row, rtol=1e-5, atol=2e-6)
+
+    def test_preprocess(self, both: tuple[SentenceEmbedder, Any]) -> None:
+        for texts in (TEXTS, [("hello world", "trees"), ("x", "how tall?")]):
+            ours, theirs = (model.preprocess(texts, prompt="query: ") for model in both)
+            for name in ("input_ids", "attention_mask", "token_type_ids"):
+                assert torch.equal(ours[name], theirs[name])
+
+    def test_an_evaluator(self, both: tuple[SentenceEmbedder, Any], tmp_path: Path) -> None:
+        from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+
+        evaluator = EmbeddingSimilarityEvaluator(TEXTS, TEXTS[::-1], [0.1, 0.9, 0.9, 0.1])
+        ours, theirs = (evaluator(model) for model in both)
+        assert ours == pytest.approx(theirs, abs=1e-6)
 
     def test_no_texts(self, both: tuple[SentenceEmbedder, Any]) -> None:
         assert len(both[0].encode([])) == len(both[1].encode([])) == 0

@@ -46,10 +46,38 @@ class TestResults:
         assert np.array_equal(vectors, embedder.encode(TEXTS))
 
     def test_equal_texts_are_encoded_once(self, embedder: SentenceEmbedder) -> None:
-        settings = embedder.chunk_options()
-        once, twice = (embedder.encode_chunk(texts, **settings) for texts in (TEXTS[:3], TEXTS))
+        settings = embedder.chunk_settings({})
+        once, twice = (embedder.encode_chunk(texts, settings) for texts in (TEXTS[:3], TEXTS))
         assert once.tokens == twice.tokens
         assert np.array_equal(twice.vectors[3], once.vectors[0])
+
+
+class TestInputs:
+    """Texts by every name and in every box that sentence-transformers takes."""
+
+    @pytest.mark.parametrize("name", ["inputs", "sentences"])
+    def test_by_name(self, embedder: SentenceEmbedder, name: str) -> None:
+        given: Any = {name: TEXTS}
+        for encode in (embedder.encode, embedder.encode_query, embedder.encode_document):
+            assert np.array_equal(encode(**given), embedder.encode(TEXTS))
+        with pytest.raises(TypeError, match="encode needs texts"):
+            embedder.encode()
+
+    def test_arrays(self, embedder: SentenceEmbedder) -> None:
+        expected = embedder.encode(TEXTS)
+        for array in (np.array(TEXTS), np.array(TEXTS, dtype=object)):
+            assert np.array_equal(embedder.encode(array), expected)
+        assert np.array_equal(
+            embedder.encode(np.array([("a", "b"), ("x", "")])), embedder.encode([("a", "b"), ("x", "")])
+        )
+
+    def test_everything_of_a_text(self, embedder: SentenceEmbedder) -> None:
+        found = embedder.encode(TEXTS, output_value=None)
+        states = embedder.encode(TEXTS, output_value="token_embeddings")
+        for text, own, expected in zip(TEXTS, found, states, strict=True):
+            assert own["input_ids"].tolist() == embedder.tokenizer(text)["input_ids"]
+            assert torch.equal(own["token_embeddings"], expected)
+        assert np.array_equal([own["sentence_embedding"].numpy() for own in found], embedder.encode(TEXTS))
 
 
 class TestPairs:
@@ -80,7 +108,7 @@ class TestMistakes:
             ("batchsize", "encode has no option 'batchsize'; did you mean 'batch_size'"),
             ("normalise_embeddings", "did you mean 'normalize_embeddings'"),
             ("promt", "did you mean 'prompt'"),
-            ("xyz", "encode has no option 'xyz'; it has normalize_embeddings, "),
+            ("xyz", "encode has no option 'xyz'; it has prompt, prompt_name, "),
         ],
     )
     def test_nearest_name(self, embedder: SentenceEmbedder, option: str, message: str) -> None:
@@ -94,10 +122,18 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"batch_size": 0}, "batch_size should be 1 or more, not 0"),
+            ({"batch_size": 0}, "batch_size should be a whole number of 1 or more, not 0"),
             ({"truncate_dim": 0}, "truncate_dim should be a whole number of 1 or more, not 0"),
-            ({"precision": "int8"}, r"precision is that of the result, .*from_pretrained.* is that of"),
-            ({"output_value": None}, 'output_value should be "sentence_embedding" or'),
+            ({"precision": "bf16"}, r"precision is that of the result, .*from_pretrained.* is that of"),
+            ({"precision": "int8"}, "a single vector has no ranges for int8: encode many texts together"),
+            (
+                {"output_value": "logits"},
+                'output_value should be "sentence_embedding", "token_embeddings" or None, not',
+            ),
+            (
+                {"pool": {}},
+                r"pool should be None: minibert encodes in threads; encode_corpus\(processes=\)",
+            ),
         ],
     )
     def test_impossible_values(self, embedder: SentenceEmbedder, options: dict[str, Any], message: str) -> None:
@@ -136,7 +172,7 @@ class TestModule:
         embedder = SentenceEmbedder.from_pretrained(tiny_folder(tmp_path), precision=None)
         rows = embedder.tokenizer(TEXTS, return_token_type_ids=False)["input_ids"]
         ids = torch.tensor([number for row in rows for number in row])
-        vectors = embedder(ids, PackedLayout([len(row) for row in rows]))
+        vectors = embedder(ids, layout=PackedLayout([len(row) for row in rows]))
         np.testing.assert_allclose(vectors.detach().numpy(), embedder.encode(TEXTS), atol=1e-6)
         vectors.sum().backward()
         assert embedder.model.embeddings.word_embeddings.weight.grad is not None
@@ -155,6 +191,42 @@ class TestModule:
         fast.max_seq_length = 20
         assert fast.max_length == fast.get_max_seq_length() == 20
         assert fast.tokenize(["hello " * 30])["input_ids"].shape == (1, 20)
+
+    def test_saved_by_another_name(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        embedder.save(str(tmp_path), model_name="mine", create_model_card=True)
+        again = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+        assert np.array_equal(again.encode(TEXTS), embedder.encode(TEXTS))
+
+    def test_made_of_a_name(self) -> None:
+        with pytest.raises(TypeError, match=r"SentenceEmbedder\.from_pretrained\('minibert-en'\) loads both"):
+            SentenceEmbedder("minibert-en")  # type: ignore[arg-type]
+
+
+class TestPadded:
+    """An embedder called like a model, on padded rows."""
+
+    POOLINGS = ["cls", "mean", "max", "mean_sqrt_len", "pooler", ["max", "cls"]]
+
+    @pytest.mark.parametrize("pooling", POOLINGS, ids=str)
+    def test_vectors(self, tmp_path: Path, pooling: Any) -> None:
+        embedder = SentenceEmbedder.from_pretrained(
+            tiny_folder(tmp_path), pooling=pooling, layers="last", normalize=True, precision=None
+        )
+        for texts in (TEXTS, [("a", "b c d"), ("x y", "")]):
+            vectors = embedder(**embedder.preprocess(texts))
+            np.testing.assert_allclose(vectors.detach().numpy(), embedder.encode(texts), atol=1e-6)
+
+    def test_a_prompt_is_left_out(self, embedder: SentenceEmbedder) -> None:
+        batch = embedder.preprocess(TEXTS, prompt="how tall? ")
+        head = len(embedder.tokenizer("how tall?")["input_ids"]) - 1
+        embedder.include_prompt = False
+        expected = embedder.encode(TEXTS, prompt="how tall? ")
+        embedder.include_prompt = True
+        np.testing.assert_allclose(embedder(**batch, skip=head).detach().numpy(), expected, atol=1e-6)
+
+    def test_without_a_mask(self, embedder: SentenceEmbedder) -> None:
+        ids = embedder.tokenize(TEXTS[:1])["input_ids"]
+        np.testing.assert_allclose(embedder(ids).detach().numpy(), embedder.encode(TEXTS[:1]), atol=1e-6)
 
 
 class TestSimilarity:

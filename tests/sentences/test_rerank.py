@@ -66,6 +66,20 @@ class TestAgainstSentenceTransformers:
         expected = sentence_transformers.CrossEncoder(str(tmp_path), device="cpu").predict(PAIRS)
         np.testing.assert_allclose(CrossEncoder.from_pretrained(tmp_path).predict(PAIRS), expected, rtol=0, atol=1e-6)
 
+    def test_prompts(self, tmp_path: Path) -> None:
+        sentence_transformers = pytest.importorskip("sentence_transformers")
+        prompts = {"prompts": {"query": "in korea ", "x": "hello "}, "default_prompt_name": "query"}
+        folder = classifier(tmp_path / "bert", 1)
+        theirs = sentence_transformers.CrossEncoder(str(folder), device="cpu", **prompts)
+        theirs.save_pretrained(str(tmp_path / "saved"))
+        ours = CrossEncoder.from_pretrained(tmp_path / "saved", precision=None)
+        for options in ({}, {"prompt_name": "x"}, {"prompt": "tall "}, {"prompt": ""}):
+            expected = theirs.predict(PAIRS, batch_size=2, show_progress_bar=False, **options)
+            found = ours.predict(PAIRS, batch_size=2, show_progress_bar=False, **options)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+        with pytest.raises(ValueError, match="there is no prompt 'q'; this model has query, x"):
+            ours.predict(PAIRS, prompt_name="q")
+
 
 class TestRerank:
     @pytest.fixture
@@ -96,8 +110,9 @@ class TestRerank:
         with pytest.raises(ValueError, match="config_sentence_transformers.json asks for activation 'os.system'"):
             CrossEncoder.from_pretrained(folder)
         settings.write_text(json.dumps({"default_prompt_name": "query"}), encoding="utf-8")
-        with pytest.raises(ValueError, match="asks for a prompt before every query"):
+        with pytest.raises(ValueError, match="there is no prompt 'query'; this model has none"):
             CrossEncoder.from_pretrained(folder)
+        settings.write_text("{}", encoding="utf-8")
         modules = [{"path": "", "type": f"sentence_transformers.models.{kind}"} for kind in ("Transformer", "Dense")]
         (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
         with pytest.raises(ValueError, match="should list a Transformer alone"):

@@ -1,0 +1,282 @@
+"""TextEncoder: `encode` and all that is made of it, whatever it is that turns rows of token ids into vectors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from minibert.inference import BATCH_TOKENS
+from minibert.progress import SILENT, Progress
+from minibert.sentences.batched import Batched
+from minibert.sentences.options import (
+    ChunkOptions,
+    EncodeOptions,
+    Matrix,
+    ResultOptions,
+    Vector,
+    completed,
+    signature_of,
+)
+from minibert.sentences.quantization import quantize
+from minibert.sentences.rows import CHUNK_TEXTS, Pair, Rows, Settings, Vectors, iter_texts, named_prompt, rows_of
+from minibert.tokenization.tokenizer import BertTokenizer
+
+if TYPE_CHECKING:
+    import torch
+    from typing_extensions import Unpack
+
+Texts = str | Iterable[str | Pair]
+
+# what models call the prompt for texts that are searched; for the text that is searched for, all say "query"
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+
+
+class Encoded(NamedTuple):
+    """Vectors of some texts (N, D), how many tokens went through the model, and how many texts did not fit."""
+
+    vectors: Vectors
+    tokens: int
+    overlong: int
+
+
+class TextEncoder:
+    """Texts to vectors; what inherits it has the attributes below, `encode_rows` and `token_states`.
+
+    Attributes:
+        tokenizer: splits the texts.
+        dimension: D, the length of a vector.
+        max_length: tokens of the longest text, [CLS] and [SEP] included.
+        prompts: texts to put before every text, by name.
+        default_prompt_name: the prompt that is used when a call names none.
+        include_prompt: whether a prompt's tokens take part in pooling.
+    """
+
+    tokenizer: BertTokenizer
+    dimension: int
+    max_length: int
+    prompts: dict[str, str]
+    default_prompt_name: str | None
+    include_prompt: bool
+
+    def encode_rows(
+        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] = lambda batch: None
+    ) -> Vectors:
+        """Vectors (N, D) of the texts that were given, in their order.
+
+        Args:
+            rows: of all texts; those of a text's windows are merged.
+            settings: how.
+            report: is told the numbers of the rows that are done.
+
+        Raises:
+            ValueError: a vector is not finite.
+        """
+        raise NotImplementedError
+
+    def token_states(self, rows: Rows, batch_tokens: int) -> list[torch.Tensor]:
+        """Features of the tokens of each row, (tokens, D), without pooling and what follows it."""
+        raise NotImplementedError
+
+    # a string is an iterable of strings, too, and the first signature that fits counts
+    @overload
+    def encode(self, texts: str, **options: Unpack[EncodeOptions]) -> Vector: ...  # type: ignore[overload-overlap]
+    @overload
+    def encode(self, texts: Iterable[str | Pair], **options: Unpack[EncodeOptions]) -> Matrix: ...
+    @overload
+    def encode(
+        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[EncodeOptions]
+    ) -> torch.Tensor: ...
+    @overload
+    def encode(self, texts: Texts | None = ..., **options: Unpack[ResultOptions]) -> Any: ...
+
+    def encode(self, texts: Texts | None = None, **options: Any) -> Any:
+        """Vectors of texts, in the order of the texts.
+
+        Args:
+            texts: one text, or any number of texts or of pairs of texts, such as an array of them. Equal texts go
+                through the model once. sentence-transformers calls them `inputs`, and before that `sentences`.
+            options: any of these.
+
+                - prompt: put before every text.
+                - prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
+                - overflow: what to do with a text of more than `max_length` tokens. "truncate" leaves the rest out
+                  and says for how many texts; "mean" cuts it into windows, each with the prompt, and takes the mean
+                  of their vectors before normalisation, each window counting as many times as it has tokens.
+                - batch_tokens: tokens of one pass through the model.
+                - show_progress, show_progress_bar: a bar with tokens per second and the time left.
+                - truncate_dim: keep the first so many numbers of each vector.
+                - normalize_embeddings: make every vector one of length 1, after that.
+                - precision: of the numbers that are returned, as in `minibert.sentences.quantization.quantize`, with
+                  the ranges of these very vectors.
+                - convert_to_tensor: return one tensor, on the model's device.
+                - convert_to_numpy: False returns a list of tensors, one a text.
+                - output_value: "token_embeddings" for a list of tensors (tokens, D); None for a list of dicts with
+                  both, and the token ids.
+                - device: moves the model there first, and leaves it there.
+                - batch_size, chunk_size: have no effect: `batch_tokens` says what goes through the model together.
+                - pool: only None.
+
+        Returns:
+            (N, D) float32; (D,) for a single text; (0, D) for none.
+
+        Raises:
+            ValueError: something that is not a text, an impossible value of an option, or a vector that is not finite.
+            TypeError: an option that does not exist.
+        """
+        chosen = completed("encode", options)
+        given = next((own for own in (texts, chosen["inputs"], chosen["sentences"]) if own is not None), None)
+        if isinstance(given, np.ndarray):
+            given = given.tolist()
+        if given is None:
+            raise TypeError("encode needs texts.")
+        if chosen["device"] is not None:
+            self.to(chosen["device"])  # type: ignore[attr-defined]
+        single = isinstance(given, str)
+        every: list[Any] = [given] if single else list(given)
+        settings = self.settings(chosen)
+        vectors = chosen["output_value"] == "sentence_embedding"
+        found, overlong = self._vectors(every, settings, chosen) if vectors else self._states(every, settings, chosen)
+        self._report_cut(overlong, len(every), settings.overflow)
+        return found[0] if single else found
+
+    @signature_of(encode)
+    def encode_query(self, texts: Any = None, **options: Any) -> Any:
+        """As `encode`, with the prompt that the model has for queries unless another is asked for."""
+        return self.encode(texts, **self._with_prompt(options, "query"))
+
+    @signature_of(encode)
+    def encode_document(self, texts: Any = None, **options: Any) -> Any:
+        """As `encode`, with the first of `DOCUMENT_PROMPTS` that the model has unless another is asked for."""
+        return self.encode(texts, **self._with_prompt(options, *DOCUMENT_PROMPTS))
+
+    def encode_stream(
+        self,
+        texts: Iterable[str],
+        *,
+        chunk_size: int = CHUNK_TEXTS,
+        progress: Progress = SILENT,
+        **options: Unpack[ChunkOptions],
+    ) -> Iterator[tuple[list[str], Vectors]]:
+        """Encodes any number of texts, never holding more than `chunk_size` of them.
+
+        Args:
+            texts: read as far as the vectors are asked for.
+            chunk_size: texts that are sorted and encoded together.
+            progress: counts them.
+            options: `prompt`, `prompt_name`, `overflow` and `batch_tokens` as in `encode`.
+
+        Yields:
+            The next texts and their vectors (chunk_size, D), in the order of the texts.
+
+        Raises:
+            ValueError: as `encode`; a single string, or a chunk size below 1.
+        """
+        if chunk_size < 1:
+            raise ValueError(f"chunk_size should be 1 or more, not {chunk_size}.")
+        texts = iter_texts(texts)
+        settings = self.chunk_settings(options)
+        count = overlong = 0
+        while chunk := list(islice(texts, chunk_size)):
+            encoded = self.encode_chunk(chunk, settings, progress)
+            count, overlong = count + len(chunk), overlong + encoded.overlong
+            yield chunk, encoded.vectors
+        self._report_cut(overlong, count, settings.overflow)
+
+    def batched(self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024) -> Batched:
+        """Gathers the single texts of many threads or tasks into packed batches; the options are those of `Batched`."""
+
+        def read(text: str, prompt: str | None, prompt_name: str | None) -> tuple[Rows, Settings]:
+            settings = self.chunk_settings({"prompt": prompt, "prompt_name": prompt_name, "batch_tokens": max_tokens})
+            rows = rows_of(self.tokenizer, [text], self.max_length, settings)
+            self._report_cut(rows.overlong, 1, settings.overflow)
+            return rows, settings
+
+        return Batched(read, self.encode_rows, max_wait_ms, max_tokens, max_pending)
+
+    def chunk_settings(self, options: Mapping[str, Any]) -> Settings:
+        """The settings that `ChunkOptions` describe; raises as `settings`, and TypeError for another option."""
+        return self.settings(completed("encoding in chunks", options, ChunkOptions))
+
+    def settings(self, options: ResultOptions) -> Settings:
+        """What the options mean for this model: the prompt is looked up and counted here, once for all texts.
+
+        Raises:
+            ValueError: a prompt that is unknown or leaves no room for a text.
+        """
+        prompt = options["prompt"]
+        if prompt is None:
+            prompt = named_prompt(self.prompts, options["prompt_name"] or self.default_prompt_name)
+        head = len(self.tokenizer(prompt, verbose=False)["input_ids"]) - 1 if prompt else 1
+        if head + 2 > self.max_length:
+            raise ValueError(f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take {head + 1}.")
+        skip = 0 if self.include_prompt or not prompt else head
+        own = options["truncate_dim"], options["normalize_embeddings"]
+        return Settings(prompt, options["overflow"], options["batch_tokens"], head, skip, *own)
+
+    def encode_chunk(self, texts: list[Any], settings: Settings, progress: Progress = SILENT) -> Encoded:
+        """Encodes texts that are sorted together, and counts; what every way to encode is made of.
+
+        The result depends on the texts and the settings alone, not on what was encoded before.
+        """
+        if not texts:
+            return Encoded(np.empty((0, self.dimension), dtype=np.float32), 0, 0)
+        rows = rows_of(self.tokenizer, texts, self.max_length, settings)
+        done = rows.texts_done()
+
+        def report(batch: list[int]) -> None:
+            progress.add(sum(done[row] for row in batch), sum(len(rows.ids[row]) for row in batch))
+
+        return Encoded(self.encode_rows(rows, settings, report), rows.tokens, rows.overlong)
+
+    def _vectors(self, texts: list[Any], settings: Settings, options: ResultOptions) -> tuple[Any, int]:
+        """The vectors in the type that the options want, and how many texts did not fit."""
+        vectors = np.empty((len(texts), min(self.dimension, settings.truncate_dim or self.dimension)), np.float32)
+        overlong = 0
+        with Progress(options["show_progress_bar"] or options["show_progress"], len(texts)) as progress:
+            for start in range(0, len(texts), CHUNK_TEXTS):
+                encoded = self.encode_chunk(texts[start : start + CHUNK_TEXTS], settings, progress)
+                vectors[start : start + CHUNK_TEXTS] = encoded.vectors
+                overlong += encoded.overlong
+        found: Any = vectors if options["precision"] is None else quantize(vectors, options["precision"])
+        if options["convert_to_tensor"] or not options["convert_to_numpy"]:
+            import torch
+
+            tensor = torch.from_numpy(found)
+            found = tensor.to(self.device) if options["convert_to_tensor"] else list(tensor)  # type: ignore[attr-defined]
+        return found, overlong
+
+    def _states(self, texts: list[Any], settings: Settings, options: ResultOptions) -> tuple[list[Any], int]:
+        """Features of the tokens of each text, or all that there is of it, and how many texts did not fit."""
+        import torch
+
+        rows = rows_of(self.tokenizer, texts, self.max_length, settings._replace(overflow="truncate"))
+        states = self.token_states(rows, settings.batch_tokens)
+        places = range(len(texts)) if rows.places is None else rows.places
+        found: list[Any] = [states[place] for place in places]
+        if options["output_value"] is None:
+            vectors, ids = torch.from_numpy(self.encode_rows(rows, settings)), [torch.tensor(row) for row in rows.ids]
+            found = [
+                {"input_ids": ids[place], "token_embeddings": states[place], "sentence_embedding": vector}
+                for place, vector in zip(places, vectors, strict=True)
+            ]
+        return found, rows.overlong
+
+    def _report_cut(
+        self, overlong: int, count: int, overflow: str, advice: str = 'overflow="mean" takes all of them in.'
+    ) -> None:
+        if overlong and overflow == "truncate":
+            warnings.warn(
+                f"{overlong} of {count} texts have more than {self.max_length} tokens and were cut there; {advice}",
+                stacklevel=3,
+            )
+
+    def _with_prompt(self, options: dict[str, Any], *names: str) -> dict[str, Any]:
+        """The options with the first of these prompts that the model has, if they ask for none."""
+        if options.get("prompt") is None and options.get("prompt_name") is None:
+            own = next((name for name in names if name in self.prompts), None)
+            return options if own is None else {**options, "prompt_name": own}
+        return options
