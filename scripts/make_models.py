@@ -52,7 +52,7 @@ from torch import Tensor
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer, optimize
 from minibert.files import read_json, replacing, write_json
 from minibert.training.corpora import TokenCache
-from minibert.training.data import Batch, Dataset, pack
+from minibert.training.data import Batch, Epochs, pack
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import PretrainingData, pretraining_losses
@@ -198,9 +198,9 @@ class Recipe:
 
     # --- the teacher of words ----------------------------------------------------------------------------------------
 
-    def words(self, model: Model, next_sentence: bool = True, mask_probability: float = 0.2) -> list[Dataset]:
+    def words(self, model: Model, next_sentence: bool = True, mask_probability: float = 0.2) -> list[Epochs]:
         """The texts of a model; without next sentences, all of them are single ones."""
-        found: list[Dataset] = []
+        found: list[Epochs] = []
         for seed, corpus in enumerate(model.corpora, 1000 * self.seed):
             cache = self.cache(model, corpus.name)
             found.append(
@@ -212,7 +212,7 @@ class Recipe:
                     mask_probability=mask_probability,
                     portions=Portions(cache.lengths, corpus.tokens, seed),
                     seed=seed,
-                )
+                ).epoch
             )
         return found
 
@@ -255,10 +255,11 @@ class Recipe:
         )
         data = Mixture(self.words(english, next_sentence=False), ["labels"], [])
         resume = (folder / STATE_FILE).is_file()
-        trainer = Trainer(model, data, pretraining_losses, folder, options, resume=resume)
+        trainer = Trainer(
+            model, data.epoch, pretraining_losses, folder, options, tokenizer=self.tokenizer(english), resume=resume
+        )
         trainer.run()
         trainer.save_model(folder / "model")
-        self.tokenizer(english).save_pretrained(folder / "model")
 
     # --- where the models begin --------------------------------------------------------------------------------------
 
@@ -334,11 +335,11 @@ class Recipe:
             pool=1,
             save_every=20,
         )
-        data = Mixture([*self.words(model), sentences], **LABELS)
+        data = Mixture([*self.words(model), sentences.epoch], **LABELS)
         teacher = self.token_teacher() if model.language == "en" else self.word_teacher(sentences.cache)
         weights = {"pair_weight": model.pair_weight, "sentence_weight": 9.0, "token_weight": 9.0}
         losses = TaughtPretraining(vectors, token_teacher=teacher, **weights)
-        return Trainer(student, data, losses, folder, options, resume=resume)
+        return Trainer(student, data.epoch, losses, folder, options, resume=resume)
 
     def token_teacher(self) -> TokenTeacher:
         """MiniLM, its states mapped to the space: the mean of a sentence's states is where the sentence lies.

@@ -27,6 +27,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from torch import Tensor, nn
 from minibert import BertConfig, BertForPreTraining, BertModel, BertTokenizer
 from minibert.files import write_json
 from minibert.losses import IGNORED
-from minibert.training.data import Example, Examples, epoch_order, pack, split_by_tokens
+from minibert.training.data import Epochs, Example, epoch_order, pack, split_by_tokens
 from minibert.training.loop import linear_schedule
 from minibert.training.pretraining import PretrainingData, encode_documents
 
@@ -143,23 +144,17 @@ def student_from(teacher: BertModel, word_counts: np.ndarray) -> BertForPreTrain
 # --- training --------------------------------------------------------------------------------------------------------
 
 
-def stream(dataset: Any, batch_size: int, pool: int) -> Iterator[list[Example]]:
+def stream(epochs: Epochs, batch_size: int, pool: int) -> Iterator[list[Example]]:
     """Batches of one epoch after the other, without end."""
     for epoch in itertools.count():
-        examples = dataset.epoch(epoch)
+        examples = epochs(epoch)
         for batch in epoch_order([len(e["input_ids"]) for e in examples], batch_size, 0, epoch, pool):
             yield [examples[i] for i in batch]
 
 
-class Unpaired:
-    """Pre-training data without next-sentence labels, made to fit beside data with them."""
-
-    def __init__(self, data: PretrainingData) -> None:
-        self.data = data
-
-    def epoch(self, number: int) -> list[Example]:
-        """The examples of one epoch."""
-        return [{**example, "next_sentence_label": IGNORED} for example in self.data.epoch(number)]
+def without_pairs(data: PretrainingData, epoch: int) -> list[Example]:
+    """An epoch of pre-training data without next-sentence labels, made to fit beside data with them."""
+    return [{**example, "next_sentence_label": IGNORED} for example in data.epoch(epoch)]
 
 
 def batch_of(streams: Sequence[Iterator[list[Example]]]) -> dict[str, Any]:
@@ -186,7 +181,6 @@ def train(
     projection = nn.Linear(student.config.hidden_size, teacher.shape[1], bias=False)
     parameters = [*student.parameters(), *projection.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.01, fused=True)
-    schedule = linear_schedule(optimizer, steps, warmup=0.05)
     began = time.time()
     for step in range(steps):
         batch = batch_of(sentences)
@@ -196,8 +190,9 @@ def train(
         predicted = student(**batch, positions=batch["labels"] != IGNORED).loss
         (distilled + 0.2 * predicted).backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = 2e-3 * linear_schedule(step, steps, warmup=0.05)
         optimizer.step()
-        schedule.step()
         optimizer.zero_grad()
         if step % 50 == 0:
             rest = (time.time() - began) / (step + 1) * (steps - step) / 60
@@ -273,8 +268,8 @@ def main() -> None:
 
     student = student_from(teacher, word_counts)
     parts = [sentences[: len(short)], sentences[len(short) :]]
-    sentence_streams = [stream(Examples(part), 96, pool=4) for part in parts]
-    text_streams = [stream(paired, 24, pool=50), stream(Unpaired(unpaired), 48, pool=50)]
+    sentence_streams = [stream(partial(lambda part, _: part, part), 96, pool=4) for part in parts]
+    text_streams = [stream(paired.epoch, 24, pool=50), stream(partial(without_pairs, unpaired), 48, pool=50)]
     train(student, sentence_streams, vectors, text_streams, options.steps)
 
     save(student, tokenizer, options.output)

@@ -59,7 +59,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--max-length", type=int, default=128, metavar="N", help="limit of tokens an example (default: %(default)s)"
     )
-    add_training_options(parser, leave_out={"packed"})
+    add_training_options(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
     )
     add_training_options(
         parser,
-        leave_out={"epochs", "packed", "evaluate_every", "patience"},
+        leave_out=("epochs", "evaluate_every", "patience"),
         steps=10_000,
         batch_size=256,
         learning_rate=1e-4,
@@ -83,12 +83,13 @@ def run(options: argparse.Namespace) -> None:
         whole_words=options.whole_words,
         seed=options.seed,
     )
-    trainer = Trainer(model, data, pretraining_losses, options.output, how, resume=options.resume)
+    trainer = Trainer(
+        model, data.epoch, pretraining_losses, options.output, how, tokenizer=tokenizer, resume=options.resume
+    )
     trainer.run()
     trainer.save_model(options.output)
-    if trainer.processes.rank > 0:
+    if not trainer.is_first:
         return
-    tokenizer.save_pretrained(options.output)
     if options.json:
         return print_json({"path": options.output, "steps": trainer.step})
     print(f"The model is in {options.output}.")

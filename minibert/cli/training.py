@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from minibert.training.options import TrainingOptions
@@ -11,7 +12,7 @@ from minibert.training.options import TrainingOptions
 _TYPES = {"int": int, "int | None": int, "float": float}
 
 
-def add_training_options(parser: argparse.ArgumentParser, leave_out: set[str], **defaults: Any) -> None:
+def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[str] = (), **defaults: Any) -> None:
     """An option for each field: its name, its type, its description.
 
     Args:

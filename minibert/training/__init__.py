@@ -4,10 +4,11 @@
     vocab.py        a WordPiece vocabulary from text
     pretraining.py  documents -> sentence pairs -> masked tokens
     corpora.py      documents as memory-mapped ids, several corpora with a weight each
-    distillation.py losses that a teacher takes part in
     finetuning.py   tables, CoNLL and SQuAD files -> a fine-tuned model
     processes.py    the processes of a run, and what each of them holds of the model
-    loop.py         the loop: optimiser, schedule, log, state
+    loop.py         the loop: optimiser, schedule, when to measure and to save
+    journal.py      what a run says of itself: log, bar, TensorBoard
+    state.py        what a run leaves in its folder, and whether it is undamaged
     speedups.py     operators that are faster on a CPU than torch's own, while a step lasts
     metrics.py      accuracy, F1, correlations, entity F1, exact match
 

@@ -12,9 +12,9 @@ import io
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,8 @@ from minibert.losses import IGNORED
 Example = dict[str, Any]
 Batch = dict[str, Any]
 """Keyword arguments of a model's forward."""
+Epochs = Callable[[int], Sequence[Example]]
+"""Gives the examples of an epoch by its number, the same ones whenever it is called."""
 T = TypeVar("T")
 
 
@@ -70,6 +72,21 @@ def read_table(
         if len(row) < len(names) or (len(row) > len(names) and columns is None):
             raise ValueError(f"{path}: row {number} has {len(row)} columns, not {len(names)} ({', '.join(names)}).")
     return _not_empty(path, [dict(zip(names, row, strict=False)) for row in rows])
+
+
+def read_rows(
+    path: str | os.PathLike[str],
+    needed: Iterable[str],
+    columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+) -> list[dict[str, Any]]:
+    """Rows of a table that all have the columns that are needed; see `read_table`."""
+    rows = read_table(path, columns, delimiter)
+    for column in needed:
+        if missing := next((number for number, row in enumerate(rows, 1) if column not in row), None):
+            known = ", ".join(rows[missing - 1])
+            raise ValueError(f"{path} has no column {column!r} in row {missing}; its columns are {known}.")
+    return rows
 
 
 def _not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
@@ -138,24 +155,6 @@ def _answer_place(context: str, text: str, start: int) -> int | None:
     text = text.strip()
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
     return min(places, key=lambda place: abs(place - start), default=None)
-
-
-class Dataset(Protocol):
-    """What the loop trains on."""
-
-    def epoch(self, number: int) -> Sequence[Example]:
-        """The examples of an epoch, the same ones whenever they are asked for."""
-
-
-class Examples:
-    """A dataset whose examples are the same in every epoch."""
-
-    def __init__(self, examples: Sequence[Example]) -> None:
-        self.examples = examples
-
-    def epoch(self, number: int) -> Sequence[Example]:
-        """The examples."""
-        return self.examples
 
 
 def length(example: Example) -> int:

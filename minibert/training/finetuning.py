@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
@@ -36,10 +37,9 @@ from minibert.training import metrics
 from minibert.training.data import (
     Batch,
     Example,
-    Examples,
     read_conll,
+    read_rows,
     read_squad,
-    read_table,
     text_lengths,
 )
 from minibert.training.loop import Trainer
@@ -58,7 +58,7 @@ class Task(Protocol):
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """The training options that the task decides, such as whether its model can do without padding."""
+        """The training options that the task decides."""
 
     def read(self, path: Path_, dev: bool = False) -> list[Any]:
         """The rows of a file to learn from, or to measure with."""
@@ -123,19 +123,17 @@ def finetune(
     if (longest := max(max(text_lengths(example)) for example in [*examples, *dev_examples])) > positions:
         places = f"{checkpoint} only {positions} positions: max_length={positions}"
         raise ValueError(f"An example has {longest} tokens, but {places}.")
-    trainer = Trainer(
+    Trainer(
         model,
-        Examples(examples),
+        lambda _: examples,
         task.losses,
         folder,
         options,
+        tokenizer=tokenizer,
         resume=resume,
         evaluate=lambda: task.scores(model, dev_rows, dev_examples),
         metric=task.metric,
-    )
-    if trainer.processes.rank == 0:
-        tokenizer.save_pretrained(Path(folder) / "best")
-    trainer.run()
+    ).run()
     best = task.load(Path(folder) / "best", train_rows)[0].to(model.device)
     with torch.no_grad():
         return task.scores(best, dev_rows, dev_examples)
@@ -145,7 +143,7 @@ class HeadTask:
     """What the tasks of this module share: the class of their model, and how it is loaded."""
 
     model_class: ClassVar[type[PreTrainedModel]]
-    fixed: ClassVar[dict[str, Any]] = {"packed": True}
+    fixed: ClassVar[dict[str, Any]] = {}
 
     def config(self, rows: Sequence[Any]) -> dict[str, Any]:
         """What the training rows decide about the model: its labels and its problem type."""
@@ -186,11 +184,7 @@ class SequenceTask(HeadTask):
 
     def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
         """Rows of a tsv, csv or jsonl file."""
-        rows = read_table(path, self.columns, self.delimiter)
-        for column in filter(None, (self.text, self.pair, self.label)):
-            if missing := next((number for number, row in enumerate(rows, 1) if column not in row), None):
-                known = ", ".join(rows[missing - 1])
-                raise ValueError(f"{path} has no column {column!r} in row {missing}; its columns are {known}.")
+        rows = read_rows(path, filter(None, (self.text, self.pair, self.label)), self.columns, self.delimiter)
         for number, row in enumerate(rows, 1):
             label = row[self.label]
             if not isinstance(label, (str, int, float)) or not str(label).strip():
@@ -317,7 +311,6 @@ class AnswerTask(HeadTask):
     longest_answer: int = 30
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForQuestionAnswering
-    fixed: ClassVar[dict[str, Any]] = {"packed": False}
     metric: ClassVar[str] = "f1"
 
     def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
@@ -369,16 +362,18 @@ class AnswerTask(HeadTask):
         return examples
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Cross entropy of the start and of the end, half of each.
-
-        Padding takes no part: how much there is of it depends on how the batch was cut.
-        """
-        output = model(**_inputs(batch))
-        padding = batch["attention_mask"] == 0
-        lowest = torch.finfo(output.start_logits.dtype).min
+        """Cross entropy of the start and of the end, half of each, over the tokens of each window."""
+        logits = span_logits(model(**_inputs(batch)))
+        if "layout" not in batch:
+            logits = logits[batch["attention_mask"].bool()]
+        lengths = batch["layout"].lengths if "layout" in batch else batch["attention_mask"].sum(-1).tolist()
+        lowest = torch.finfo(logits.dtype).min
+        windows = pad_sequence(
+            list(torch.split(logits, lengths)), batch_first=True, padding_value=lowest
+        )  # (batch, seq, 2)
         start, end = (
-            span_loss(logits.masked_fill(padding, lowest), batch[name], "sum")
-            for logits, name in ((output.start_logits, "start_positions"), (output.end_logits, "end_positions"))
+            span_loss(windows[..., number], batch[name], "sum")
+            for number, name in enumerate(("start_positions", "end_positions"))
         )
         return {"start_positions": (start + end) / 2}
 

@@ -8,16 +8,14 @@ loss is a sum over labels divided by the labels of the whole batch, so the resul
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import signal
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,11 +25,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from minibert.extras import need
-from minibert.files import only_run_in, replacing
+from minibert.files import only_run_in
 from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
-from minibert.progress import Progress, is_watched
-from minibert.training.data import Batch, Dataset, Example, epoch_order, length, pack, pad, split_by_tokens
+from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.training.data import Batch, Epochs, Example, epoch_order, length, pack, pad, split_by_tokens
+from minibert.training.journal import Journal, Record
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import Parallel, Processes
 from minibert.training.speedups import faster_operators
@@ -40,16 +39,20 @@ from minibert.training.state import (
     POSITION,
     STATE_FILE,
     check_new,
-    check_parts,
+    check_room,
+    cut_log,
     first_line,
-    keep_previous,
-    logged_step,
     read_state,
     stamp,
+    write_state,
 )
 
 Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 """For a batch the summed loss of each kind of label, by the label's name in the examples."""
+
+
+LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
+"""What the log calls the losses of pre-training, one beside the other."""
 
 
 def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
@@ -62,17 +65,14 @@ def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.Ad
     return torch.optim.AdamW(groups, lr=options.learning_rate, fused=True)
 
 
-def linear_schedule(
-    optimizer: torch.optim.Optimizer, steps: int, warmup: float, decay_steps: int | None = None
-) -> torch.optim.lr_scheduler.LambdaLR:
-    """The learning rate goes up for `warmup` of the steps, and down to 0 in the last `decay_steps` (None: the rest)."""
-    rising = int(steps * warmup)
+def linear_schedule(step: int, steps: int, warmup: float, decay_steps: int | None = None) -> float:
+    """The share of the highest learning rate in a step, counted from 0.
+
+    It rises for `warmup` of the steps, and falls to 0 in the last `decay_steps` (None: in all others).
+    """
+    rising = round(steps * warmup)
     falling = max(1, steps - rising if decay_steps is None else min(decay_steps, steps - rising))
-
-    def share(step: int) -> float:
-        return step / max(1, rising) if step < rising else min(1.0, max(0.0, (steps - step) / falling))
-
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+    return step / max(1, rising) if step < rising else min(1.0, max(0.0, (steps - step) / falling))
 
 
 class Trainer:
@@ -80,38 +80,44 @@ class Trainer:
 
     Args:
         model: trained in place; moved to this process's device.
-        dataset: gives the examples of each epoch.
+        epochs: gives the examples of an epoch by its number, the same ones whenever it is called.
         objective: the summed losses of a batch.
-        folder: where the state, the log and the best model go.
-        options: how to train.
+        folder: where the states, the log and the best model go.
+        options: how to train. A run that is resumed may have others, but those that decide the order of its data.
+        tokenizer: saved with every model.
         resume: go on from the state in `folder`; "with other data": whatever its ids and labels.
         evaluate: measures the model in eval mode; every process calls it, and the scores go into the log.
-        metric: the score that is best when highest; the model that has the best is kept in `folder/best`.
+        metric: the score that is best when highest (a loss: lowest); the best model is kept in `folder/best`.
+        callback: called with each record of the log, such as `mlflow.log_metrics` would be.
 
     Raises:
         FileNotFoundError: `resume` without a saved state.
         ValueError: no examples, a folder that already holds a run when `resume` is not asked for, or one whose run
-            had other data or options when it is.
+            had other data or another order of it when it is.
         ImportError: a log for TensorBoard is asked for, which is not installed.
     """
 
     def __init__(
         self,
         model: PreTrainedModel,
-        dataset: Dataset,
+        epochs: Epochs,
         objective: Objective,
         folder: str | os.PathLike[str],
         options: TrainingOptions,
         *,
+        tokenizer: BertTokenizer | None = None,
         resume: bool | Literal["with other data"] = False,
         evaluate: Callable[[], dict[str, float]] | None = None,
         metric: str | None = None,
+        callback: Callable[[Record], object] | None = None,
     ) -> None:
         if options.tensorboard:  # now, before anything is written
             need("tensorboard", "tensorboard", "A log for TensorBoard")
         self.processes = Processes.join()
-        self.model, self.dataset, self.objective, self.options = model, dataset, objective, options
-        self.folder, self.evaluate, self.metric = Path(folder), evaluate, metric
+        self.is_first = self.processes.rank == 0
+        self.model, self.epochs, self.objective, self.options = model, epochs, objective, options
+        self.folder, self.tokenizer, self.evaluate = Path(folder), tokenizer, evaluate
+        self.metric, self.callback = metric, callback
         self.model.to(self.processes.device).train()
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
         self.best, self.evaluations_since_best = -math.inf, 0
@@ -119,7 +125,7 @@ class Trainer:
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
         self._about = {
-            **{name: getattr(options, name) for name in _FIXED_ON_RESUME},
+            **{f.name: getattr(options, f.name) for f in fields(options) if f.metadata["data_order"]},
             "examples": [len(self._examples), sum(map(length, self._examples))],
             "labels": list(model.config.id2label.values()),
             **{name: getattr(model.config, name) for name in _SIZES},
@@ -127,13 +133,12 @@ class Trainer:
         }
         self._parallel = Parallel(model, self.processes, options.sharded)
         self.optimizer = make_optimizer(model, options)
-        self.schedule = linear_schedule(self.optimizer, self.steps, options.warmup, options.decay_steps)
         self._found = stamp(self.folder)
         if resume:
             self._resume(resume == "with other data")
         else:
             check_new(self.folder)
-            if self.processes.rank > 0:  # every process draws its own dropout
+            if not self.is_first:  # every process draws its own dropout
                 torch.manual_seed(torch.initial_seed() + self.processes.rank)
 
     def run(self) -> dict[str, float]:
@@ -149,15 +154,18 @@ class Trainer:
         if self.processes.size > 1:  # torchrun ends the others when one has died
             signal.signal(signal.SIGTERM, self._stopped)
         self.folder.mkdir(parents=True, exist_ok=True)
-        with only_run_in(self.folder) if self.processes.rank == 0 else nullcontext():
-            if self.processes.rank == 0 and stamp(self.folder) != self._found:
-                raise ValueError(f"Another process has trained in {self.folder} meanwhile: pass --resume to go on.")
-            self._clean()
+        with only_run_in(self.folder) if self.is_first else nullcontext():
+            if self.is_first:
+                if stamp(self.folder) != self._found:
+                    raise ValueError(f"Another process has trained in {self.folder} meanwhile: pass --resume to go on.")
+                # every weight in float32, with two moments (AdamW)
+                check_room(self.folder, 12 * self.model.num_parameters(), keep=2)
+                cut_log(self.folder / LOG_FILE, self.step)
             if self.step == 0:
                 self._save()
             try:
-                with self._stopping():
-                    scores = self._run()
+                with self._stopping(), self._journal() if self.is_first else nullcontext() as journal:
+                    scores = self._run(journal)
             except RuntimeError as error:
                 if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
                     message = f"Process {self.processes.rank}: another process of this run has ended."
@@ -167,24 +175,26 @@ class Trainer:
                 self._save()
             return scores
 
-    def _run(self) -> dict[str, float]:
+    def _journal(self) -> Journal:
+        log, options = self.folder / LOG_FILE, self.options
+        return Journal(log, self.steps, self.step, tensorboard=options.tensorboard, callback=self.callback)
+
+    def _run(self, journal: Journal | None) -> dict[str, float]:
         scores: dict[str, float] = {}
-        with Progress(self.processes.rank == 0 and is_watched(), self.steps, "steps", self.step) as progress:
-            while self.step < self.steps and not 0 < self.options.patience <= self.evaluations_since_best:
-                entry = self._one_step(self._next_batch())
-                self._log(entry)
-                progress.add(1, entry["tokens"], loss=f"{entry['loss']:.4f}")
-                if not math.isfinite(entry["loss"]):
-                    advice = f"lower the learning rate. {self._resume_hint()}"
-                    raise ValueError(f"The loss is {entry['loss']} after step {self.step}: {advice}")
-                due = self._epoch_is_over()
-                if self.evaluate and self._evaluation_is_due():
-                    scores, due = self._evaluate(self.evaluate), True
-                if self._told_to_stop:
-                    self._save()
-                    raise KeyboardInterrupt(f"stopped after step {self.step}, which is saved. {self._resume_hint()}")
-                if self.step % self.options.save_every == 0 if self.options.save_every else due:
-                    self._save()
+        while self.step < self.steps and not 0 < self.options.patience <= self.evaluations_since_best:
+            record = self._one_step(self._next_batch())
+            if journal:
+                journal.step(record)
+            due = self._epoch_is_over()
+            if self.evaluate and self._evaluation_is_due():
+                scores, due = self._evaluate(self.evaluate), True
+                if journal:
+                    journal.scores({"step": self.step, "epoch": self.epoch, **scores})
+            if self._told_to_stop:
+                self._save()
+                raise KeyboardInterrupt(f"stopped after step {self.step}, which is saved. {self._resume_hint()}")
+            if self.step % self.options.save_every == 0 if self.options.save_every else due:
+                self._save()
         return scores
 
     @contextmanager
@@ -212,56 +222,76 @@ class Trainer:
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
-    def _one_step(self, batch: Sequence[Example]) -> dict[str, Any]:
+    def _one_step(self, batch: Sequence[Example]) -> Record:
         began = time.perf_counter()
         rank, size = self.processes.rank, self.processes.size
-        learning_rate = self.schedule.get_last_lr()[0]
+        rate = self.options.learning_rate * linear_schedule(
+            self.step, self.steps, self.options.warmup, self.options.decay_steps
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         ordered = sorted(batch, key=length)
         # a process for which no example is left computes the first one without counting it, because all must take part
         mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)
         parts = [(part, weight) for part in split_by_tokens(mine, self.options.tokens_per_forward)]
         if self.options.sharded:  # each forward asks the others for weights, so all make as many as the one with most
             parts += [(ordered[:1], 0.0)] * (max(self.processes.gather(len(parts))) - len(parts))
-        loss = torch.zeros((), device=self.processes.device)
+        totals: dict[str, Tensor] = {}
         for number, (part, weight) in enumerate(parts):
             with self._parallel.exchanging(number == len(parts) - 1), self._operators():
-                share = self._loss(part, batch) * weight
-                (share * size).backward()  # type: ignore[no-untyped-call]  # the exchange takes the mean over processes
-            loss += share.detach()
-        norm = self._parallel.clip_gradients(self.options.max_grad_norm)
-        self.optimizer.step()
-        self.schedule.step()
-        self.optimizer.zero_grad()
+                shares = {name: share * weight for name, share in self._losses(part, batch).items()}
+                whole = torch.stack(list(shares.values())).sum() * size  # the exchange takes the mean over processes
+                whole.backward()  # type: ignore[no-untyped-call]
+            totals = {name: totals.get(name, 0) + share.detach() for name, share in shares.items()}
+        summed = torch.stack(list(totals.values()))
         if size > 1:
-            dist.all_reduce(loss)
+            dist.all_reduce(summed)
+        norm, loss = self._parallel.clip_gradients(self.options.max_grad_norm), summed.sum().item()
+        self._check_finite(loss, norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
         self.step += 1
         tokens, seconds = sum(map(length, batch)), time.perf_counter() - began
+        apart = dict(zip((LOSS_NAMES.get(name, f"{name}_loss") for name in totals), summed.tolist(), strict=True))
         return {
             "step": self.step,
             "epoch": self.epoch,
-            "loss": loss.item(),
-            "learning_rate": learning_rate,
+            "loss": loss,
+            **(apart if len(apart) > 1 else {}),
+            "learning_rate": rate,
             "gradient_norm": norm,
             "tokens": tokens,
             "tokens_per_second": round(tokens / seconds),
         }
 
+    def _check_finite(self, loss: float, norm: float) -> None:
+        """ValueError for a loss or a gradient that is no number, before it gets into the weights."""
+        if math.isfinite(loss) and math.isfinite(norm):
+            return
+        what = f"The loss is {loss}" if not math.isfinite(loss) else f"The gradient's norm is {norm}"
+        examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
+        raise ValueError(
+            f"{what} in step {self.step + 1} (epoch {self.epoch}, batch {self.batch_in_epoch}: examples {examples}, "
+            f"...): lower the learning rate, and look at these examples. {self._resume_hint()}"
+        )
+
     def _operators(self) -> AbstractContextManager[None]:
         return nullcontext() if self.options.exact else faster_operators(self.processes.device)
 
-    def _loss(self, part: Sequence[Example], batch: Sequence[Example]) -> Tensor:
-        """The share of `part` in the mean loss of `batch`."""
-        inputs = pack(part) if self.options.packed else pad(part, self.model.config.pad_token_id or 0)
+    def _losses(self, part: Sequence[Example], batch: Sequence[Example]) -> dict[str, Tensor]:
+        """The share of `part` in the mean losses of `batch`."""
+        padded = self.options.exact and "lengths" not in part[0]  # as a plain loop does
+        inputs = pad(part, self.model.config.pad_token_id or 0) if padded else pack(part)
         device = self.processes.device
         inputs = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in inputs.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=self.options.bf16):
             sums = self.objective(self._parallel.forward, inputs)
-        return torch.stack([summed / max(1, count_labels(batch, name)) for name, summed in sums.items()]).sum()
+        return {name: summed / max(1, count_labels(batch, name)) for name, summed in sums.items()}
 
     # --- where we are in the data ------------------------------------------------------------------------------------
 
     def _open_epoch(self) -> None:
-        self._examples = self.dataset.epoch(self.epoch)
+        self._examples = self.epochs(self.epoch)
         if not self._examples:
             raise ValueError("There are no examples to train on.")
         lengths = [length(example) for example in self._examples]
@@ -288,23 +318,10 @@ class Trainer:
     def _save(self) -> None:
         """Writes everything that the next step depends on, atomically."""
         random = self.processes.gather(_random_state(self.processes.device))
-        weights = self._parallel.state(self.optimizer)
-        if self.processes.rank == 0:
-            state = {
-                **weights,
-                "about": self._about,
-                "schedule": self.schedule.state_dict(),
-                "random": random,
-                "position": {name: getattr(self, name) for name in POSITION},
-            }
-            try:
-                with replacing(self.folder / STATE_FILE) as temporary:
-                    torch.save(state, temporary)
-                    check_parts(temporary)  # the state before is kept until the new one is there and whole
-                    keep_previous(self.folder)
-            except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:  # a full disk is each of these
-                message = f"{self.folder / STATE_FILE} cannot be written; is the disk full? The state before is whole."
-                raise OSError(message) from error
+        state = self._parallel.state(self.optimizer)
+        if self.is_first:
+            position = {name: getattr(self, name) for name in POSITION}
+            write_state(self.folder, {**state, "about": self._about, "random": random, "position": position}, keep=2)
         self._saved_step = self.step
 
     def _resume(self, with_other_data: bool) -> None:
@@ -314,8 +331,6 @@ class Trainer:
         state = read_state(path)
         for name, now in self._about.items():
             before = state["about"].get(name, now)
-            if name == "warmup" and state["position"]["step"] >= self.steps * max(before, now):
-                continue  # it is over by either count: a run that is extended has another share of more steps
             if before != now and name in ("examples", "data"):
                 if with_other_data:
                     continue
@@ -327,7 +342,6 @@ class Trainer:
                 raise ValueError(f"{path} is of a run with {name} {before}, not {now}: resume with the same.")
         try:
             self._parallel.load(state, self.optimizer)
-            self.schedule.load_state_dict(state["schedule"])
             for name, value in state["position"].items():
                 setattr(self, name, value)
             self._saved_step = self.step
@@ -343,70 +357,27 @@ class Trainer:
         with torch.no_grad():
             scores = evaluate()
         self.model.train()
-        self._log({"step": self.step, "epoch": self.epoch, **scores})
         if self.metric is not None:
             self.evaluations_since_best += 1
-            if scores[self.metric] > self.best or self.best == -math.inf:  # the first, even if it is not a number
-                self.best, self.evaluations_since_best = max(self.best, scores[self.metric]), 0
+            score = scores[self.metric] * (-1 if self.metric.endswith("loss") else 1)
+            if score > self.best or self.best == -math.inf:  # the first, even if it is not a number
+                self.best, self.evaluations_since_best = max(self.best, score), 0
                 self.save_model(self.folder / "best")
         return scores
 
     def save_model(self, folder: str | os.PathLike[str]) -> None:
-        """Saves the model as it is now, as `save_pretrained` does; every process of the run calls this."""
+        """Saves the model as it is now, and its tokenizer; every process of the run calls this."""
         model = self._parallel.whole()
-        if self.processes.rank == 0:
+        if self.is_first:
             model.save_pretrained(folder)
-
-    def _log(self, entry: dict[str, Any]) -> None:
-        if self.processes.rank > 0:
-            return
-        try:
-            with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
-        except OSError as error:
-            raise OSError(
-                f"{self.folder / LOG_FILE} cannot be written ({error.strerror}). {self._resume_hint()}"
-            ) from error
-        if self.options.tensorboard:
-            writer = _tensorboard(str(self.folder))
-            for name, value in entry.items():
-                writer.add_scalar(name, value, entry["step"])
-
-    def _clean(self) -> None:
-        """Removes what was logged after the state was saved, as those steps are repeated, and a half-written line."""
-        path = self.folder / LOG_FILE
-        if self.processes.rank > 0:
-            return
-        if not path.is_file():
-            return
-        lines = path.read_bytes().splitlines()
-        steps = [logged_step(line) for line in lines]
-        if None in steps[:-1]:  # the last line may be half-written
-            number = steps.index(None) + 1
-            raise ValueError(f"{path}, line {number} is damaged: repair or delete it, then start with --resume again.")
-        kept = [line for line, step in zip(lines, steps, strict=True) if step is not None and step <= self.step]
-        with replacing(path) as temporary:
-            temporary.write_bytes(b"".join(line + b"\n" for line in kept))
+            if self.tokenizer is not None:
+                self.tokenizer.save_pretrained(folder)
 
     def _resume_hint(self) -> str:
         return f"Start again with --resume to go on from step {self._saved_step} ({self.folder / STATE_FILE})."
 
     def _stopped(self, *_: Any) -> None:
         raise SystemExit(f"Process {self.processes.rank}: told to stop at step {self.step}. {self._resume_hint()}")
-
-
-# what a run cannot change half-way: the order of the data, and what every step does
-_FIXED_ON_RESUME = (
-    "batch_size",
-    "learning_rate",
-    "warmup",
-    "weight_decay",
-    "max_grad_norm",
-    "packed",
-    "exact",
-    "seed",
-    "pool",
-)
 
 
 # a state of a model of other sizes is named by them
@@ -437,10 +408,3 @@ def _set_random_state(device: torch.device, state: Tensor) -> None:
         torch.cuda.set_rng_state(state, device)
     else:
         torch.set_rng_state(state)
-
-
-@cache
-def _tensorboard(folder: str) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(folder)

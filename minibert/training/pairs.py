@@ -33,7 +33,7 @@ from minibert.sentences.rows import Vectors
 from minibert.sentences.search import similarity
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
-from minibert.training.data import Batch, Example, read_table
+from minibert.training.data import Batch, Example, read_rows
 
 Path_ = str | os.PathLike[str]
 
@@ -110,7 +110,7 @@ class SimilarityTask:
     @property
     def fixed(self) -> dict[str, Any]:
         """In-batch negatives are those of the whole batch, and not chosen by their length."""
-        return {"packed": True} if self.score else {"packed": True, "tokens_per_forward": None, "pool": 1}
+        return {} if self.score else {"tokens_per_forward": None, "pool": 1}
 
     def load(self, checkpoint: Path_ | Source, rows: Sequence[Any]) -> tuple[SimilarityModel, BertTokenizer]:
         """An embedder's folder, or any BERT's."""
@@ -121,15 +121,12 @@ class SimilarityTask:
 
     def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
         """Rows of a tsv, csv or jsonl file."""
-        rows = read_table(path, self.columns, self.delimiter)
         score = self.dev_score if dev and self.dev_score else self.score
         texts = [self.anchor, self.positive, *([] if dev and self.dev_score else self.negatives)]
+        rows = read_rows(path, texts if score is None else [*texts, score], self.columns, self.delimiter)
         for number, row in enumerate(rows, 1):
-            for column in texts if score is None else [*texts, score]:
-                if column not in row:
-                    known = ", ".join(row)
-                    raise ValueError(f"{path} has no column {column!r} in row {number}; its columns are {known}.")
-                if column != score and not (isinstance(row[column], str) and row[column].strip()):
+            for column in texts:
+                if not (isinstance(row[column], str) and row[column].strip()):
                     raise ValueError(f"{path}, row {number}: {column} should be a text, not {row[column]!r}.")
             if score is not None:
                 row[score] = self._score(row[score], f"{path}, row {number}: {score}")

@@ -5,31 +5,70 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import zipfile
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from minibert.files import replacing
+
 STATE_FILE = "state.pt"
 PREVIOUS_STATE_FILE = "state-previous.pt"
 LOG_FILE = "log.jsonl"
-# where in the data a state was saved, and how good the model was until then
+# the place in the data at which a state was saved, and how good the model was until then
 POSITION = ("step", "epoch", "batch_in_epoch", "best", "evaluations_since_best")
 
 
 def check_new(folder: str | os.PathLike[str]) -> None:
     """ValueError when there is a run in the folder already."""
-    if Path(folder, STATE_FILE).exists():
+    if Path(folder, STATE_FILE).exists() or Path(folder, LOG_FILE).exists():
         raise ValueError(f"{folder} already holds a run: pass --resume to go on, or choose another folder.")
 
 
-def keep_previous(folder: Path) -> None:
-    """Gives the state a second name, under which it stays when the next one takes its place."""
-    with suppress(OSError):  # there is none yet, or the file system has no hard links
-        (folder / PREVIOUS_STATE_FILE).unlink(missing_ok=True)
-        os.link(folder / STATE_FILE, folder / PREVIOUS_STATE_FILE)
+def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
+    """Writes a state atomically; the states before it move on by one name, and the last `keep` of all are kept.
+
+    Raises:
+        OSError: it could not be written whole; the state before stays what it was.
+    """
+    path = folder / STATE_FILE
+    try:
+        with replacing(path) as temporary:
+            torch.save(state, temporary)
+            check_parts(temporary)  # the state before is kept until the new one is there and whole
+            for newer, older in reversed(list(pairwise(state_files(folder, keep)))):
+                with suppress(OSError):  # there are fewer yet, or the file system has no hard links
+                    older.unlink(missing_ok=True)
+                    os.link(newer, older)
+    except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:  # a full disk is each of these
+        raise OSError(f"{path} cannot be written; is the disk full? The state before is whole.") from error
+
+
+def state_files(folder: Path, count: int) -> list[Path]:
+    """Where the last states lie, the newest first."""
+    names = [STATE_FILE, PREVIOUS_STATE_FILE, *(f"state-previous-{number}.pt" for number in range(2, count))]
+    return [folder / name for name in names[:count]]
+
+
+def remove_states(folder: Path, keep: int) -> None:
+    """Removes the states of a run that has ended, all but the last `keep`."""
+    for path in state_files(folder, keep + 100)[keep:]:
+        path.unlink(missing_ok=True)
+
+
+def check_room(folder: Path, state_bytes: int, keep: int) -> None:
+    """OSError when the disk has no room for the states of a run and the one that is being written."""
+    there = sum(path.stat().st_size for path in folder.glob("state*.pt"))
+    needed, free = (keep + 1) * state_bytes - there, shutil.disk_usage(folder).free
+    if needed > free:
+        raise OSError(
+            f"The states of this run need {needed >> 20:,} MB in {folder}, where {free >> 20:,} MB are free: make "
+            "room, or give another folder."
+        )
 
 
 def check_parts(path: Path) -> None:
@@ -55,7 +94,7 @@ def read_state(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
         position = state["position"]
         places = [position[name] for name in ("step", "epoch", "batch_in_epoch", "evaluations_since_best")]
-        whole = {"model", "about", "schedule", "random"} <= state.keys() and set(position) == set(POSITION)
+        whole = {"model", "about", "random"} <= state.keys() and set(position) == set(POSITION)
         whole = whole and isinstance(state["about"], dict)
         if whole and isinstance(position["best"], float) and all(type(x) is int and x >= 0 for x in places):
             return dict(state)
@@ -77,7 +116,25 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:100]
 
 
-def logged_step(line: bytes) -> int | None:
+def cut_log(path: Path, step: int) -> None:
+    """Removes what was logged after a step, as later steps are repeated, and a half-written line.
+
+    Raises:
+        ValueError: another line than the last one is damaged.
+    """
+    if not path.is_file():
+        return
+    lines = path.read_bytes().splitlines()
+    steps = [_logged_step(line) for line in lines]
+    if None in steps[:-1]:  # the last line may be half-written
+        number = steps.index(None) + 1
+        raise ValueError(f"{path}, line {number} is damaged: repair or delete it, then start with --resume again.")
+    kept = [line for line, logged in zip(lines, steps, strict=True) if logged is not None and logged <= step]
+    with replacing(path) as temporary:
+        temporary.write_bytes(b"".join(line + b"\n" for line in kept))
+
+
+def _logged_step(line: bytes) -> int | None:
     """The step that a line of the log tells of; None for a damaged line."""
     try:
         step = json.loads(line)["step"]

@@ -20,7 +20,7 @@ from bench.timing import DATA, row
 from minibert import BertForPreTraining, BertForSequenceClassification, BertTokenizer
 from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.inference.kernels import has_instructions
-from minibert.training.data import Example, Examples, pad
+from minibert.training.data import Example, pad
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer, make_optimizer
 from minibert.training.options import TrainingOptions
@@ -104,7 +104,7 @@ def compare(
         trainers = {}
         for name in precisions:
             chosen = TrainingOptions(**{**vars(options), "bf16": name == "bf16"})
-            trainers[name] = Trainer(copy.deepcopy(ours), Examples(examples), losses, Path(folder, name), chosen)
+            trainers[name] = Trainer(copy.deepcopy(ours), lambda _: examples, losses, Path(folder, name), chosen)
 
         def update(name: str) -> None:
             if name == "transformers":

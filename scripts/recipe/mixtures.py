@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minibert.losses import IGNORED
-from minibert.training.data import Dataset, Example
+from minibert.training.data import Epochs, Example
 
 
 class Portions:
@@ -54,12 +54,12 @@ class Mixture:
         labels: names of labels for each example.
     """
 
-    def __init__(self, datasets: Sequence[Dataset], token_labels: Sequence[str], labels: Sequence[str]) -> None:
+    def __init__(self, datasets: Sequence[Epochs], token_labels: Sequence[str], labels: Sequence[str]) -> None:
         self.datasets, self.token_labels, self.labels = datasets, token_labels, labels
 
     def epoch(self, number: int) -> Sequence[Example]:
         """The examples of one epoch."""
-        return [self._complete(example) for dataset in self.datasets for example in dataset.epoch(number)]
+        return [self._complete(example) for epochs in self.datasets for example in epochs(number)]
 
     def _complete(self, example: Example) -> Example:
         ids = example["input_ids"]

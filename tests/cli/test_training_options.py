@@ -31,6 +31,5 @@ def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> Non
         build_parser().parse_args(["finetune", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
     for field in dataclasses.fields(TrainingOptions):
-        if field.name != "packed":  # the task decides
-            assert f"--{field.name.replace('_', '-')} " in shown
+        assert f"--{field.name.replace('_', '-')} " in shown
     assert "evaluations without a better score before training stops early" in shown and "(default: 5e-05)" in shown

@@ -22,11 +22,10 @@ from safetensors.torch import load_file
 from tiny_folder import tiny_folder
 
 from minibert import BertForSequenceClassification, BertModel, BertTokenizer
-from minibert.training.data import Examples
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
-from minibert.training.state import read_state
+from minibert.training.state import cut_log, read_state
 
 # errors that are meant for people
 CLEAR = (ValueError, TypeError, FileNotFoundError)
@@ -155,7 +154,7 @@ def trainer(folder: Path, steps: int, resume: bool = False) -> Trainer:
     examples = [{"input_ids": torch.arange(5, 12).numpy(), "labels": n % 2} for n in range(8)]
     model = BertForSequenceClassification(tiny_config(num_hidden_layers=1))
     options = TrainingOptions(steps=steps, batch_size=4)
-    return Trainer(model, Examples(examples), SequenceTask().losses, folder, options, resume=resume)
+    return Trainer(model, lambda _: examples, SequenceTask().losses, folder, options, resume=resume)
 
 
 def load_model(folder: Path) -> None:
@@ -171,7 +170,7 @@ def load_state(folder: Path) -> None:
 
 
 def load_run(folder: Path) -> None:
-    trainer(folder, steps=3, resume=True)._clean()
+    cut_log(folder / "log.jsonl", trainer(folder, steps=3, resume=True).step)
 
 
 Change = Callable[[bytes, random.Random], bytes]

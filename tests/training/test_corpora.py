@@ -11,7 +11,7 @@ from recipe.mixtures import Mixture, Portions
 from minibert import BertTokenizer
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
-from minibert.training.data import Examples, pack
+from minibert.training.data import pack
 from minibert.training.pretraining import PretrainingData, encode_documents
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "dog", "ran", "##s"]
@@ -106,7 +106,7 @@ def test_an_epoch_within_one_long_document_still_makes_pairs(tokenizer: BertToke
 def test_a_mixture_asks_each_example_what_its_corpus_asks() -> None:
     words = {"input_ids": np.array([2, 6, 3]), "labels": np.array([IGNORED, 6, IGNORED])}
     pairs = {"input_ids": np.array([2, 3]), "token_type_ids": np.array([0, 1]), "next_sentence_label": 1}
-    mixture = Mixture([Examples([words]), Examples([pairs, pairs])], ["labels"], ["next_sentence_label", "sentence"])
+    mixture = Mixture([lambda _: [words], lambda _: [pairs, pairs]], ["labels"], ["next_sentence_label", "sentence"])
     batch = pack(list(mixture.epoch(0)))
     assert batch["labels"].tolist() == [IGNORED, 6, *[IGNORED] * 5]
     assert batch["token_type_ids"].tolist() == [0, 0, 0, 0, 1, 0, 1]

@@ -16,7 +16,7 @@ from recipe.mixtures import Mixture
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
-from minibert.training.data import Examples, pack
+from minibert.training.data import pack
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import pretraining_losses
@@ -52,7 +52,7 @@ def test_the_sentence_loss_is_its_formula() -> None:
 def test_without_teachers_the_losses_are_those_of_pretraining() -> None:
     torch.manual_seed(0)
     model = BertForPreTraining(tiny_config()).eval()
-    batch = pack(list(Mixture([Examples(PAIRS)], **LABELS).epoch(0)))
+    batch = pack(list(Mixture([lambda _: PAIRS], **LABELS).epoch(0)))
     found = TaughtPretraining(np.zeros((1, 1)), pair_weight=3.0)(model, batch)
     plain = pretraining_losses(model, {name: value for name, value in batch.items() if name != SENTENCE})
     torch.testing.assert_close(found["labels"], plain["labels"])
@@ -64,7 +64,7 @@ def test_a_sentence_is_the_mean_of_its_states_and_words_learn_from_their_teacher
     torch.manual_seed(0)
     model, teacher = BertForPreTraining(tiny_config()).eval(), BertForMaskedLM(tiny_config()).eval()
     vectors = RNG.normal(size=(6, tiny_config().hidden_size)).astype(np.float16)
-    batch = pack(list(Mixture([Examples(PAIRS), Examples(SENTENCES)], **LABELS).epoch(0)))
+    batch = pack(list(Mixture([lambda _: PAIRS, lambda _: SENTENCES], **LABELS).epoch(0)))
     found = TaughtPretraining(vectors, teacher, soft_share=0.25)(model, batch)
 
     states = [model.bert(input_ids=torch.from_numpy(e["input_ids"])[None]).last_hidden_state.mean(1) for e in SENTENCES]
@@ -84,7 +84,7 @@ def test_the_states_of_a_sentence_learn_from_the_teachers_states() -> None:
     model, teacher = BertForPreTraining(tiny_config()).eval(), BertModel(tiny_config(hidden_size=48)).eval()
     weight, bias = torch.randn(32, 48), torch.randn(32)
     vectors = RNG.normal(size=(6, 32)).astype(np.float32)
-    batch = pack(list(Mixture([Examples(PAIRS), Examples(SENTENCES)], **LABELS).epoch(0)))
+    batch = pack(list(Mixture([lambda _: PAIRS, lambda _: SENTENCES], **LABELS).epoch(0)))
     without = TaughtPretraining(vectors)(model, batch)
     found = TaughtPretraining(vectors, token_teacher=TokenTeacher(teacher, weight, bias), token_weight=3.0)(
         model, batch
@@ -113,8 +113,8 @@ def test_a_student_comes_to_give_the_teachers_vectors(tmp_path: Path) -> None:
 
     model = BertForPreTraining(tiny_config().replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
     options = TrainingOptions(steps=200, batch_size=16, learning_rate=1e-2, pool=1)
-    data = Mixture([sentences, Examples(PAIRS)], **LABELS)
-    Trainer(model, data, TaughtPretraining(vectors), tmp_path / "run", options).run()
+    data = Mixture([sentences.epoch, lambda _: PAIRS], **LABELS)
+    Trainer(model, data.epoch, TaughtPretraining(vectors), tmp_path / "run", options).run()
     losses = [
         json.loads(line)["loss"] for line in (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
     ]
