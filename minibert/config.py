@@ -129,10 +129,12 @@ class BertConfig(ConfigProtocol):
             for name in names:
                 value = getattr(self, name)
                 if not fits(value) and not (value is None and getattr(type(self), name) is None):
-                    raise ValueError(f"config field {name} should be {wanted}, not {value!r}.")
+                    raise ValueError(f"config field {name} should be {wanted}, not {value!r:.80}.")
         pad = self.pad_token_id
         if pad is not None and not (type(pad) is int and 0 <= pad < self.vocab_size):
-            raise ValueError(f"config field pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r}.")
+            raise ValueError(
+                f"config field pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r:.80}."
+            )
         self._limit("num_hidden_layers", self.num_hidden_layers)
         rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size + len(self.id2label)
         layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)

@@ -31,6 +31,9 @@ from minibert.outputs import ModelOutput
 # what one BERT class has and another rightly leaves out
 HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
 
+# more new numbers than this, in a model of over ten times what the file holds, are a mistake or an attack
+MAX_NEW = 50_000_000
+
 WORD_EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 
 Model = TypeVar("Model", bound="PreTrainedModel")
@@ -93,19 +96,19 @@ class LoadReport:
         lost = [name for name in self.missing if not HEADS.match(name)]
         if new_head:
             sentences.append(
-                f"{model_name}: {_listed(new_head)} not in {self.source}, newly initialised: train before you use what "
+                f"{model_name}: {_are(new_head)} not in {self.source}, newly initialised: train before you use what "
                 "depends on it."
             )
         if lost:
             sentences.append(
-                f"{model_name}: {_listed(lost)} not in {self.source} although every BERT has it; newly initialised, so "
+                f"{model_name}: {_are(lost)} not in {self.source} although every BERT has it; newly initialised, so "
                 "the results are not those of the trained model. Is the checkpoint complete?"
             )
         if self.mismatched:
             shapes = [f"{name} (file {ours}, model {theirs})" for name, ours, theirs in self.mismatched]
-            sentences.append(f"{model_name}: {_listed(shapes)} of another shape in {self.source}, newly initialised.")
+            sentences.append(f"{model_name}: {_are(shapes)} of another shape in {self.source}, newly initialised.")
         if self.unexpected:
-            sentences.append(f"{model_name}: {_listed(self.unexpected)} in {self.source} but in no BERT; not loaded.")
+            sentences.append(f"{model_name}: {_are(self.unexpected)} in {self.source} but in no BERT; not loaded.")
         for name, other in self.untied:
             sentences.append(
                 f"{model_name}: {name} differs from {other} in {self.source}, although its config ties them; each is "
@@ -114,9 +117,13 @@ class LoadReport:
         return sentences
 
 
-def _listed(names: list[str], max_names: int = 6) -> str:
+def _listed(names: list[str], between: str = ", ", max_names: int = 6) -> str:
     rest = f" and {len(names) - max_names} more" if len(names) > max_names else ""
-    return ", ".join(names[:max_names]) + rest + (" is" if len(names) == 1 else " are")
+    return between.join(names[:max_names]) + rest
+
+
+def _are(names: list[str]) -> str:
+    return _listed(names) + (" is" if len(names) == 1 else " are")
 
 
 class PreTrainedModel(ModelProtocol, nn.Module):
@@ -367,11 +374,9 @@ def assign(
             f"{source} holds no tensor of a BERT ({len(tensors)} tensors, such as {min(tensors, default='')!r})."
         )
     if report.mismatched and not ignore_mismatched_sizes:
-        details = "; ".join(
-            f"{n} is {ours} in the file but {theirs} in the model" for n, ours, theirs in report.mismatched
-        )
+        details = [f"{n} is {ours} in the file but {theirs} in the model" for n, ours, theirs in report.mismatched]
         raise ValueError(
-            f"{source} does not fit its config: {details}. Correct the config (num_labels?), or pass "
+            f"{source} does not fit its config: {_listed(details, '; ')}. Correct the config (num_labels?), or pass "
             "ignore_mismatched_sizes=True to start these from random."
         )
     for alias, name in model.tied_weights().items():
@@ -386,6 +391,10 @@ def assign(
     mismatched = {name for name, _, _ in report.mismatched}
     new = [name for name in expected if name not in found and name not in aliases]
     report.missing = [name for name in new if name not in mismatched]
+    absent = sum(expected[name].numel() for name in new)
+    if absent > max(MAX_NEW, 10 * sum(tensor.numel() for tensor in found.values())):
+        sizes = " and ".join(f"{name} {getattr(model.config, name):,}" for name in ("num_hidden_layers", "num_labels"))
+        raise ValueError(f"{source} lacks {absent:,} of the numbers that its config asks for with {sizes}: correct it.")
     for name in new:
         found[name] = torch.empty(expected[name].shape, dtype=dtype, device="cpu")
     for prefix, module in model.named_modules():

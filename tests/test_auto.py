@@ -38,6 +38,13 @@ def test_no_pooler_is_drawn_for_a_checkpoint_without_one(tmp_path: Path) -> None
     assert model.base_model.pooler is None
 
 
+def test_more_than_a_file_can_mean(tmp_path: Path) -> None:
+    """Before the memory is spent."""
+    BertModel(tiny_config(hidden_size=64)).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"lacks 65,000,000 of the numbers .* num_labels 1,000,000: correct it"):
+        minibert.BertForSequenceClassification.from_pretrained(tmp_path, num_labels=1_000_000)
+
+
 def test_a_source_has_its_options_already() -> None:
     source = Source("minibert-tiny")
     assert Source.of(source) is source

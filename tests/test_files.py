@@ -21,7 +21,9 @@ def test_a_folder(tmp_path: Path) -> None:
         source.require("config.json", "model.bin")
 
 
-@pytest.mark.parametrize("name", ["", "no such folder", "/no/such/folder", "./nothing", "a/b/c", "-\0-"])
+@pytest.mark.parametrize(
+    "name", ["", "no such folder", "/no/such/folder", "./nothing", "a/b/c", "-\0-", "~nobody", "x" * 5000]
+)
 def test_a_name_that_is_nothing(name: str) -> None:
     with pytest.raises(FileNotFoundError, match="cannot be a Hub id"):
         Source(name).file("config.json")

@@ -223,6 +223,11 @@ def test_the_reference_s_arguments(
         ({"input_ids": torch.ones(1, 3)}, "input_ids should be a tensor of whole numbers .*float32"),
         ({"input_ids": torch.ones(1, 3).bool()}, "input_ids should be a tensor of whole numbers .*bool"),
         ({"input_ids": [[1, 2]]}, r"input_ids should be a tensor of whole numbers \(torch.long\), not list"),
+        ({"inputs_embeds": [[0.0] * 32]}, r"inputs_embeds should be torch.float32 of shape .*, not list"),
+        (
+            {"inputs_embeds": torch.ones(1, 3, 32).double()},
+            r"inputs_embeds should be torch.float32 .*, not torch.float64",
+        ),
         (
             {"input_ids": torch.ones(1, 3).long().numpy()},
             "input_ids should be a tensor .* not ndarray",

@@ -91,7 +91,7 @@ class Source:
             "token": token,
         }
         for folder in (os.path.expanduser(self.name), os.path.join(BUNDLED_MODELS, self.name)):
-            if self.name and os.path.isdir(folder):  # False, too, for what can be no name, such as a very long one
+            if self.name and os.path.isdir(folder):
                 self.folder = Path(folder)
                 return
         if not _HUB_NAME.fullmatch(self.name) or self.name.startswith("."):
@@ -141,7 +141,7 @@ class Source:
             ValueError: something else is in place of the file: a Git LFS pointer, or a web page.
         """
         path = self._from_hub(filename) if self.folder is None else self.folder / filename
-        if path is None or not path.is_file():
+        if path is None or not os.path.isfile(path):  # False, too, for what can be no name, such as a very long one
             return None
         _refuse_placeholder(path)
         return path

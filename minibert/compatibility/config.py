@@ -93,9 +93,9 @@ def labels_of(count: Any, id2label: Any, label2id: Any) -> dict[int, str]:
             "config fields id2label, label2id, num_labels should be names and numbers of labels."
         ) from None
     if not labels or sorted(labels) != list(range(len(labels))):
-        raise ValueError(f"config field id2label should number one or more labels from 0, not {sorted(labels)}.")
+        raise ValueError(f"config field id2label should number one or more labels from 0, not {sorted(labels)!s:.80}.")
     if count is not None and count != len(labels):
-        raise ValueError(f"num_labels is {count}, but id2label names {len(labels)} labels.")
+        raise ValueError(f"num_labels is {count!r:.80}, but id2label names {len(labels)} labels.")
     return dict(sorted(labels.items()))
 
 

@@ -21,7 +21,7 @@ from conftest import tiny_config
 from safetensors.torch import load_file
 from tiny_folder import tiny_folder
 
-from minibert import BertForSequenceClassification, BertModel, BertTokenizer
+from minibert import BertForSequenceClassification, BertModel, BertTokenizer, SentenceEmbedder
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
@@ -146,6 +146,7 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(folder / "tar.bin", "w") as tar:
         tar.add(folder / "legacy.bin", "pickle")
     BertTokenizer.from_pretrained(folder / "model").save_pretrained(folder / "tokenizer")
+    SentenceEmbedder.from_pretrained(folder / "model", precision=None).save_pretrained(folder / "sentences")
     trainer(folder / "run", steps=3).run()
     return folder
 
@@ -165,6 +166,10 @@ def load_tokenizer(folder: Path) -> None:
     BertTokenizer.from_pretrained(folder)(["hello world", "x"], padding=True)
 
 
+def load_sentences(folder: Path) -> None:
+    SentenceEmbedder.from_pretrained(folder, precision=None)
+
+
 def load_state(folder: Path) -> None:
     read_state(folder / "state.pt")
 
@@ -180,6 +185,7 @@ CASES: dict[str, tuple[str, str, Change, Callable[[Path], None], int]] = {
     "bin, zip": ("zip.bin", "pytorch_model.bin", zip_changed, load_model, 3000),
     "bin, legacy": ("legacy.bin", "pytorch_model.bin", bytes_changed, load_model, 2000),
     "bin, tar": ("tar.bin", "pytorch_model.bin", bytes_changed, load_model, 1000),
+    "modules": ("sentences/modules.json", "modules.json", json_changed, load_sentences, 1000),
     "vocab": ("model/vocab.txt", "vocab.txt", lines_changed, load_tokenizer, 1000),
     "tokenizer_config": ("model/tokenizer_config.json", "tokenizer_config.json", json_changed, load_tokenizer, 2000),
     "tokenizer": ("tokenizer/tokenizer.json", "tokenizer.json", json_changed, load_tokenizer, 1000),
@@ -192,10 +198,10 @@ CASES: dict[str, tuple[str, str, Change, Callable[[Path], None], int]] = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.usefixtures("one_thread")
 def test_damaged_files(seeds: Path, tmp_path: Path, case: str, share: int) -> None:
-    """20,000 loads in all."""
+    """21,000 loads in all."""
     seed, name, change, load, count = CASES[case]
     folder = tmp_path / "folder"
-    shutil.copytree(seeds / ("run" if name in ("state.pt", "log.jsonl") else "model"), folder)
+    shutil.copytree(seeds / {"run": "run", "sentences": "sentences"}.get(seed.split("/")[0], "model"), folder)
     if name.endswith(".bin"):
         (folder / "model.safetensors").unlink()
     data, unclear, slow = (seeds / seed).read_bytes(), [], []
