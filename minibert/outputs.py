@@ -1,4 +1,4 @@
-"""Outputs of the models: named tensors that can also be indexed and unpacked."""
+"""What the models return: named tensors that can also be indexed and unpacked."""
 
 from __future__ import annotations
 

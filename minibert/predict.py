@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from minibert.config import BertConfig
 from minibert.heads import (
     BertForMaskedLM,
     BertForPreTraining,
@@ -26,10 +27,10 @@ from minibert.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from minibert.inference.batching import run_packed
+from minibert.inference.batching import IdRows, run_packed
 from minibert.layouts import PackedLayout
 from minibert.pretrained import PreTrainedModel
-from minibert.tokenization.encoding import BatchEncoding, Encoding
+from minibert.tokenization.encoding import Encoding
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Texts = str | Sequence[str]
@@ -55,15 +56,17 @@ def classify(
     rows, second = _as_list(texts), None if pairs is None else _as_list(pairs)
     results = []
     for logits in classifier_logits(model, tokenizer, rows, second, _limit(model, tokenizer)):
-        if config.problem_type == "multi_label_classification":
-            scores = logits.sigmoid()
-        elif config.problem_type == "regression" or config.num_labels == 1:
-            scores = logits
-        else:
-            scores = logits.softmax(-1)
-        labels = [{"label": config.id2label[number], "score": score} for number, score in enumerate(scores.tolist())]
+        scores = class_scores(config, logits).tolist()
+        labels = [{"label": config.id2label[number], "score": score} for number, score in enumerate(scores)]
         results.append(sorted(labels, key=lambda label: -float(label["score"])))
     return results[0] if isinstance(texts, str) else results
+
+
+def class_scores(config: BertConfig, logits: Tensor) -> Tensor:
+    """Scores of a classifier's logits, both (..., labels), as `classify` explains them."""
+    if config.problem_type == "multi_label_classification":
+        return logits.sigmoid()
+    return logits if config.problem_type == "regression" or config.num_labels == 1 else logits.softmax(-1)
 
 
 def classifier_logits(
@@ -76,7 +79,13 @@ def classifier_logits(
     """Logits of texts, or of pairs of texts, cut to `max_length` tokens: (N, labels) float32."""
     second = None if pairs is None else list(pairs)
     batch = tokenizer(list(texts), second, truncation=True, max_length=max_length)
-    found = _logits(model, batch, lambda ids, **inputs: model(ids, **inputs).logits, [1] * len(texts))
+    return logits_of_rows(model, batch["input_ids"], batch["token_type_ids"])
+
+
+def logits_of_rows(model: BertForSequenceClassification, ids: IdRows, types: IdRows | None = None) -> Tensor:
+    """Logits of rows of token ids and token types: (N, labels) float32."""
+    batch = {"input_ids": ids, "token_type_ids": types}
+    found = _logits(model, batch, lambda ids, **inputs: model(ids, **inputs).logits, [1] * len(ids))
     return torch.cat(found) if found else torch.empty(0, model.config.num_labels)
 
 
@@ -341,7 +350,7 @@ def best_span(logits: Tensor, context: Tensor, longest: int) -> tuple[float, int
 
 
 def _logits(
-    model: PreTrainedModel, batch: BatchEncoding, score: Callable[..., Tensor], sizes: Sequence[int] | None = None
+    model: PreTrainedModel, batch: Mapping[str, Any], score: Callable[..., Tensor], sizes: Sequence[int] | None = None
 ) -> list[Tensor]:
     """`run_packed` on a batch of lists, whatever the config says: logits of each row, (size, classes) float32, CPU.
 

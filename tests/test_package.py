@@ -44,6 +44,7 @@ ROOMS = [
     "predict",
     "sentences",
     "corpus",
+    "serving",
     "training",
     "study",
     "cli",
@@ -51,7 +52,11 @@ ROOMS = [
 ]
 REFERENCES = {"transformers", "tokenizers", "sentence_transformers", "onnxruntime", "openvino"}
 # where a reference is the point: comparing with it, and training a vocabulary with it
-ALLOWED = {"study/verify.py": {"transformers"}, "tokenization/learning.py": {"tokenizers"}}
+ALLOWED = {
+    "study/verify.py": {"transformers"},
+    "tokenization/learning.py": {"tokenizers"},
+    "serving/export.py": {"onnxruntime"},
+}
 
 
 def imports(path: Path) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from conftest import tiny_config
 
-from minibert import BertModel
+from minibert import BertForSequenceClassification, BertModel
 
 WORDS = ["hello", "world", "query", "how", "do", "tall", "trees", "grow", "in", "korea"]
 VOCABULARY = [
@@ -35,6 +35,19 @@ def tiny_folder(folder: Path, **config: Any) -> Path:
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
     settings = {"do_lower_case": True, "tokenizer_class": "BertTokenizer", "model_max_length": 64}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return folder
+
+
+def classifier_folder(folder: Path, labels: int, **config: Any) -> Path:
+    """A folder of a sequence classifier, as one finds them on the Hub."""
+    tiny_folder(folder)
+    torch.manual_seed(3)
+    sizes = {"vocab_size": len(VOCABULARY), "id2label": {n: f"LABEL_{n}" for n in range(labels)}}
+    model = BertForSequenceClassification(tiny_config(**sizes, **config))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    model.save_pretrained(folder)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Checks of an old pytorch_model.bin, before `torch.load` sees it."""
+"""What an old pytorch_model.bin may hold: checks before `torch.load` sees it."""
 
 from __future__ import annotations
 

@@ -20,16 +20,31 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import minibert
-from minibert.cli import convert, embed, fill_mask, finetune, info, pretrain, search, tokenize, verify, view
+from minibert.cli import (
+    convert,
+    embed,
+    export,
+    fill_mask,
+    finetune,
+    info,
+    pretrain,
+    search,
+    serve,
+    tokenize,
+    verify,
+    view,
+)
 from minibert.cli.common import EXPECTED_ERRORS, Parser, UsageError, show_warning
 
 _NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
-COMMANDS = (embed, search, tokenize, fill_mask, info, convert, view, verify, pretrain, finetune)
+COMMANDS = (embed, search, serve, export, tokenize, fill_mask, info, convert, view, verify, pretrain, finetune)
 # one for each, in `minibert` alone and at the end of its --help; a test parses them
 EXAMPLES = {
     "embed": '"I love Korea" "Paris is in France"',
     "search": '"Where is Paris?" --corpus lines.txt',
+    "serve": "minibert-en --port 8000",
+    "export": "minibert-en out/minibert-en-onnx",
     "tokenize": '"I love Korea"',
     "fill-mask": '"Paris is the [MASK] of France."',
     "info": "bert-base-uncased",

@@ -1,4 +1,4 @@
-"""The interface that tools expect of an output: a mapping, and a pytree that can be taken apart and put together."""
+"""What tools expect of a model's output: a mapping and a pytree that they can take apart and put together again."""
 
 from __future__ import annotations
 

@@ -76,10 +76,11 @@ class Batched:
         self, texts: Sequence[str], *, prompt: str | None = None, prompt_name: str | None = None
     ) -> list[Future[Vector]]:
         """As `submit` for several texts, all of which wait or, when there is an error, none."""
-        requests = [
-            _Request(*self._read(text, prompt, prompt_name), Future[Vector]())  # in the caller's thread
-            for text in texts
-        ]
+        return self.submit_rows([self._read(text, prompt, prompt_name) for text in texts])  # in the caller's thread
+
+    def submit_rows(self, texts: Sequence[tuple[Rows, Settings]]) -> list[Future[Vector]]:
+        """As `submit_all`, for texts whose rows have been made."""
+        requests = [_Request(rows, settings, Future[Vector]()) for rows, settings in texts]
         with self._changed:
             if self._closed:
                 raise RuntimeError("this Batched is closed: call embedder.batched() for another one.")

@@ -124,6 +124,12 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
     return found
 
 
+def is_embedder(source: Source) -> bool:
+    """Whether a folder says how it makes vectors; a BERT alone and a cross-encoder do not."""
+    path = source.file("modules.json")
+    return path is not None and "Pooling" in dict(read_modules(path))
+
+
 def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
     """A value of a file, or the default where it is absent or null; ValueError when it is of another kind."""
     value = config.get(name)

@@ -124,7 +124,7 @@ class SentenceModel(nn.Module):
         skip: int = 0,
     ) -> Tensor:
         """Vectors as `forward` gives them, but before the steps: (batch, width)."""
-        features, pooler_output = self._features(input_ids, attention_mask, token_type_ids, layout)
+        features, pooler_output = self.features(input_ids, attention_mask, token_type_ids, layout)
         if layout is None:
             mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
             return pool_padded(features, mask, self.pooling, skip=skip, pooler_output=pooler_output)
@@ -158,11 +158,11 @@ class SentenceModel(nn.Module):
         """See `TextEncoder.token_states`."""
 
         def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
-            return self._features(ids, None, types, layout)[0]
+            return self.features(ids, None, types, layout)[0]
 
         return run_packed(self.model, forward, rows.ids, rows.types, batch_tokens=batch_tokens)
 
-    def _features(
+    def features(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, layout: Layout | None
     ) -> tuple[Tensor, Tensor | None]:
         """Features of the tokens from the chosen layers, (..., D), and the pooler's output."""

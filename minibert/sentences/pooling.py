@@ -166,7 +166,10 @@ def pool_padded(
     def reduce(how: str) -> Tensor:
         if how == "max":
             return states[:, skip:].masked_fill(~kept, -torch.inf).amax(dim=1)
-        return states[:, skip] if how == "first" else states[:, skip:].masked_fill(~kept, 0).sum(dim=1)
+        if how == "first":  # of those that are kept, wherever they begin
+            first = kept.long().argmax(dim=1, keepdim=True).expand(-1, 1, states.size(-1))
+            return states[:, skip:].gather(1, first)[:, 0]
+        return states[:, skip:].masked_fill(~kept, 0).sum(dim=1)
 
     return _side_by_side(pooling, reduce, kept.sum(dim=1), pooler_output)
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from minibert.checkpoints.source import Source
-from minibert.compatibility.langchain import count_as
 from minibert.config import BertConfig
 from minibert.files import read_json
 from minibert.heads import BertForSequenceClassification
@@ -72,11 +71,12 @@ class CrossEncoder:
     @classmethod
     def from_pretrained(
         cls,
-        name: str | os.PathLike[str],
+        name: str | os.PathLike[str] | Source,
         *,
         precision: str | None = "fp32",
         max_length: int | None = None,
         device: torch.device | str | None = None,
+        mmap: bool = True,
         **options: Any,
     ) -> CrossEncoder:
         """Loads a cross-encoder's folder with the activation that it names, as sentence-transformers does.
@@ -86,14 +86,15 @@ class CrossEncoder:
             precision: as in `minibert.optimize`; None runs the model unchanged.
             max_length: as in the class; None: what the folder says.
             device: where to run; None: the CPU.
+            mmap: as in `BertModel.from_pretrained`.
             options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.checkpoints.source.Source`.
 
         Raises:
             FileNotFoundError: no such checkpoint, or a file of it is missing.
             ValueError: a damaged file, or an activation or module that minibert does not have, named.
         """
-        source = Source(name, **options)
-        model = BertForSequenceClassification.from_pretrained(source, device=device, dtype=torch.float32)
+        source = Source.of(name, **options)
+        model = BertForSequenceClassification.from_pretrained(source, device=device, dtype=torch.float32, mmap=mmap)
         _refuse_modules(source)
         path = source.file("config_sentence_transformers.json")
         settings = {} if path is None else read_json(path)
@@ -140,11 +141,6 @@ class CrossEncoder:
         found: NDArray[np.float32] = (scores[:, 0] if scores.shape[1] == 1 else scores).numpy()
         return found[0] if single else found
 
-    def score(self, text_pairs: Sequence[Pair]) -> list[float]:
-        """`predict`, as LangChain asks for it."""
-        scores: list[float] = self.predict(text_pairs).tolist()
-        return scores
-
     def rank(self, query: str, documents: Sequence[str], top_k: int | None = None) -> list[Ranked]:
         """Documents by how well they answer a query, best first; ties in the order of the documents.
 
@@ -163,9 +159,6 @@ class CrossEncoder:
         scores = self.predict([(query, document) for document in documents])
         best = np.argsort(-scores, kind="stable")[:top_k].tolist()
         return [Ranked(corpus_id=i, score=float(scores[i]), text=documents[i]) for i in best]
-
-
-count_as("langchain_core.cross_encoders", "BaseCrossEncoder", CrossEncoder)
 
 
 def rerank(

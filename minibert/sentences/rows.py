@@ -85,7 +85,9 @@ def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
 def joined(parts: Sequence[Rows]) -> Rows:
     """Rows of single texts as those of all of them."""
     texts, ids = [part.texts[0] for part in parts], [row for part in parts for row in part.ids]
-    return Rows(texts, [1] * len(parts), None, ids, None, [len(part.ids) for part in parts], 0)
+    types = [row for part in parts for row in part.types or [[0] * len(row) for row in part.ids]]
+    paired = any(part.types for part in parts)
+    return Rows(texts, [1] * len(parts), None, ids, types if paired else None, [len(part.ids) for part in parts], 0)
 
 
 def rows_of(tokenizer: BertTokenizer, given: list[Any], limit: int, settings: Settings) -> Rows:

@@ -1,20 +1,15 @@
-"""Sentence vectors inside the tools that store, search and serve them."""
+"""Sentence vectors inside the tools that store and search them."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CHECKOUT, tiny_config
 from tiny_folder import WORDS, sentence_folder
 
-from minibert import BertForSequenceClassification, SentenceEmbedder, nearest
-from minibert.sentences.rerank import CrossEncoder
+from minibert import SentenceEmbedder, nearest
 from minibert.sentences.sklearn import SentenceVectorizer
 
 pytestmark = pytest.mark.ecosystem
@@ -57,34 +52,6 @@ def test_langchain_awaited(embedder: SentenceEmbedder) -> None:
     stores = pytest.importorskip("langchain_core.vectorstores")
     store = stores.InMemoryVectorStore(embedder)
     assert asyncio.run(_search(store, "hello world")) == expected(embedder, "hello world", 5)
-
-
-def test_it_counts_as_langchains_embeddings(embedder: SentenceEmbedder) -> None:
-    """Where LangChain checks the type; and no import of ours brings it in."""
-    pytest.importorskip("langchain_core")
-    program = (
-        "import sys; from minibert import SentenceEmbedder; from minibert.sentences.rerank import CrossEncoder\n"
-        "assert not [name for name in sys.modules if name.startswith('langchain')]\n"
-        "from langchain_core.embeddings import Embeddings; from langchain_core.cross_encoders import BaseCrossEncoder\n"
-        "assert issubclass(SentenceEmbedder, Embeddings) and issubclass(CrossEncoder, BaseCrossEncoder)\n"
-        "assert not [finder for finder in sys.meta_path if 'minibert' in type(finder).__module__]"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-    from langchain_core.cross_encoders import BaseCrossEncoder
-    from langchain_core.embeddings import Embeddings
-    from pydantic import BaseModel, ConfigDict
-
-    class Checked(BaseModel):
-        model_config = ConfigDict(arbitrary_types_allowed=True)
-        embeddings: Embeddings
-        reranker: BaseCrossEncoder
-
-    config = tiny_config(vocab_size=len(embedder.tokenizer), num_labels=1)
-    reranker = CrossEncoder(BertForSequenceClassification(config), embedder.tokenizer)
-    checked = Checked(embeddings=embedder, reranker=reranker)
-    assert checked.embeddings is embedder
-    assert checked.reranker.score([("hello", "world")]) == reranker.predict([("hello", "world")]).tolist()
 
 
 def test_faiss(embedder: SentenceEmbedder) -> None:
@@ -148,38 +115,3 @@ class TestScikitLearn:
         assert repr(again).startswith("SentenceVectorizer(model=")
         with pytest.raises(TypeError, match="SentenceVectorizer has no option 'truncate'; did you mean 'truncate_dim'"):
             vectorizer.set_params(truncate=1)
-
-
-class TestFastApi:
-    @pytest.fixture
-    def client(self, embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch) -> Any:
-        pytest.importorskip("fastapi")
-        from fastapi.testclient import TestClient
-
-        monkeypatch.syspath_prepend(str(CHECKOUT / "scripts"))
-        sys.modules.pop("serve", None)
-        from serve import create_app
-
-        with TestClient(create_app(embedder, max_pending=8)) as client:
-            yield client
-
-    def test_vectors(self, client: Any, embedder: SentenceEmbedder) -> None:
-        def ask(text: str) -> list[float]:
-            answer = client.post("/embed", json={"texts": [text], "prompt_name": "query"})
-            assert answer.status_code == 200, answer.text
-            vector: list[float] = answer.json()["vectors"][0]
-            return vector
-
-        with ThreadPoolExecutor(4) as threads:
-            np.testing.assert_allclose(list(threads.map(ask, TEXTS[:8])), embedder.encode_query(TEXTS[:8]), atol=1e-6)
-
-    def test_health_and_limits(self, client: Any) -> None:
-        health = client.get("/health")
-        assert health.status_code == 200 and health.json()["dimension"] == 32
-        for texts in (["x"] * 257, ["x" * 20_001], [3]):
-            assert client.post("/embed", json={"texts": texts}).status_code == 422
-        wrong = client.post("/embed", json={"texts": ["x"], "prompt_name": "q"})
-        assert wrong.status_code == 422 and "there is no prompt 'q'" in wrong.json()["detail"]
-        busy = client.post("/embed", json={"texts": ["x"] * 9})
-        assert busy.status_code == 503 and busy.headers["retry-after"] == "1"
-        assert client.post("/embed", json={"texts": []}).json() == {"vectors": []}

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_config
-from tiny_folder import VOCABULARY, tiny_folder
+from tiny_folder import classifier_folder
 
 from minibert import BertForSequenceClassification, BertTokenizer, CrossEncoder, rerank
 
@@ -19,25 +18,12 @@ DOCUMENTS = ["trees grow in korea.", "hello world", "", "hello world", "tall tre
 PAIRS = [(QUERY, document) for document in DOCUMENTS]
 
 
-def classifier(folder: Path, labels: int, **config: Any) -> Path:
-    """A folder of a sequence classifier, as one finds them on the Hub."""
-    tiny_folder(folder)
-    torch.manual_seed(3)
-    sizes = {"vocab_size": len(VOCABULARY), "id2label": {n: f"LABEL_{n}" for n in range(labels)}}
-    model = BertForSequenceClassification(tiny_config(**sizes, **config))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
-    model.save_pretrained(folder)
-    return folder
-
-
 class TestAgainstSentenceTransformers:
     @pytest.mark.parametrize("labels", [1, 3])
     @pytest.mark.parametrize("activation", [None, torch.nn.Identity(), torch.nn.Tanh(), torch.nn.Sigmoid()])
     def test_folders_that_it_saves(self, tmp_path: Path, labels: int, activation: Any) -> None:
         sentence_transformers = pytest.importorskip("sentence_transformers")
-        folder = str(classifier(tmp_path / "bert", labels))
+        folder = str(classifier_folder(tmp_path / "bert", labels))
         theirs = sentence_transformers.CrossEncoder(folder, activation_fn=activation, device="cpu")
         theirs.save_pretrained(str(tmp_path / "saved"))
         expected = theirs.predict(PAIRS)
@@ -61,7 +47,7 @@ class TestAgainstSentenceTransformers:
     )
     def test_folders_of_older_versions(self, tmp_path: Path, field: dict[str, Any]) -> None:
         sentence_transformers = pytest.importorskip("sentence_transformers")
-        config = json.loads((classifier(tmp_path, 1) / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((classifier_folder(tmp_path, 1) / "config.json").read_text(encoding="utf-8"))
         (tmp_path / "config.json").write_text(json.dumps({**config, **field}), encoding="utf-8")
         expected = sentence_transformers.CrossEncoder(str(tmp_path), device="cpu").predict(PAIRS)
         np.testing.assert_allclose(CrossEncoder.from_pretrained(tmp_path).predict(PAIRS), expected, rtol=0, atol=1e-6)
@@ -69,7 +55,7 @@ class TestAgainstSentenceTransformers:
     def test_prompts(self, tmp_path: Path) -> None:
         sentence_transformers = pytest.importorskip("sentence_transformers")
         prompts = {"prompts": {"query": "in korea ", "x": "hello "}, "default_prompt_name": "query"}
-        folder = classifier(tmp_path / "bert", 1)
+        folder = classifier_folder(tmp_path / "bert", 1)
         theirs = sentence_transformers.CrossEncoder(str(folder), device="cpu", **prompts)
         theirs.save_pretrained(str(tmp_path / "saved"))
         ours = CrossEncoder.from_pretrained(tmp_path / "saved", precision=None)
@@ -84,7 +70,7 @@ class TestAgainstSentenceTransformers:
 class TestRerank:
     @pytest.fixture
     def parts(self, tmp_path: Path) -> tuple[BertForSequenceClassification, BertTokenizer]:
-        classifier(tmp_path, 1)
+        classifier_folder(tmp_path, 1)
         return BertForSequenceClassification.from_pretrained(tmp_path), BertTokenizer.from_pretrained(tmp_path)
 
     def test_order(self, parts: tuple[BertForSequenceClassification, BertTokenizer]) -> None:
@@ -101,10 +87,10 @@ class TestRerank:
         with pytest.raises(ValueError, match="pairs should be two strings each, but number 0 is .* None"):
             rerank(*parts, QUERY, [None])  # type: ignore[list-item]
         with pytest.raises(ValueError, match="ranking needs a model with one label; this one has 2"):
-            CrossEncoder.from_pretrained(classifier(tmp_path / "two", 2)).rank(QUERY, DOCUMENTS)
+            CrossEncoder.from_pretrained(classifier_folder(tmp_path / "two", 2)).rank(QUERY, DOCUMENTS)
 
     def test_what_minibert_does_not_have(self, tmp_path: Path) -> None:
-        folder = classifier(tmp_path, 1)
+        folder = classifier_folder(tmp_path, 1)
         settings = folder / "config_sentence_transformers.json"
         settings.write_text(json.dumps({"activation_fn": "os.system"}), encoding="utf-8")
         with pytest.raises(ValueError, match="config_sentence_transformers.json asks for activation 'os.system'"):

@@ -1,0 +1,33 @@
+"""`minibert export`: a model as an ONNX graph, which runs without torch."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from minibert.cli.common import UsageError, add_command, print_json, source_of
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    summary = "Write a model as an ONNX graph with its tokenizer, for --backend onnx and for ONNX Runtime anywhere."
+    parser = add_command(commands, "export", run, summary)
+    parser.add_argument("name", metavar="MODEL", help="folder, bundled model or Hub id")
+    parser.add_argument("folder", metavar="OUT", help="where to write; it should not exist yet")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "int8"])
+    parser.add_argument("--heads", action="store_true", help="the heads of a model that also makes vectors")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    if not options.folder:
+        raise UsageError("the folder to write has no name.")
+    source = source_of(options)
+    from minibert.serving.export import export
+
+    done = export(source, options.folder, options.precision, options.heads)
+    if options.json:
+        return print_json({"folder": options.folder, "precision": options.precision, **done._asdict()})
+    print(f"{done.kind} written to {options.folder}; held against torch, its numbers differ by at most")
+    print(f"{done.difference:.1e} of the largest one, and the smallest cosine is {done.cosine:.6f}.")
+    return None

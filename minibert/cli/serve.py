@@ -1,0 +1,82 @@
+"""`minibert serve`: models behind HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from minibert.checkpoints.source import Source
+from minibert.cli.common import UsageError, add_command
+from minibert.extras import need
+
+KEY = "MINIBERT_API_KEY"
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    summary = "Serve models over HTTP, for clients of OpenAI's API and of text-embeddings-inference."
+    parser = add_command(commands, "serve", run, summary)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="or NAME=MODEL; several, to be asked for by name")
+    parser.add_argument("--backend", default="torch", choices=["torch", "onnx"])
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
+    parser.add_argument("--host", default="127.0.0.1", help=f"(default: %(default)s; a key is taken from {KEY})")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one (default: %(default)s)")
+    parser.add_argument("--max-wait-ms", type=float, default=2.0, help="of a text for others (default: %(default)s)")
+    parser.add_argument("--max-waiting", type=int, default=4096, help="texts in the queue (default: %(default)s)")
+    parser.add_argument("--max-body", type=int, default=4_000_000, help="bytes of a request (default: %(default)s)")
+    parser.add_argument("--max-texts", type=int, default=2048, help="of a request (default: %(default)s)")
+    parser.add_argument("--max-tokens", type=int, default=500_000, help="of a request (default: %(default)s)")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds of a request (default: %(default)s)")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        need(module, "serve", "minibert serve")
+    import uvicorn
+
+    from minibert.inference import BATCH_TOKENS
+    from minibert.serving.app import create_app
+    from minibert.serving.gate import Limits, logger
+    from minibert.serving.models import load
+
+    named = [_named(model) for model in options.models or [options.model]]
+    if len(dict(named)) < len(named):
+        raise UsageError("two models have the same name: give one another, as NAME=MODEL.")
+    limits = Limits(options.max_body, options.max_texts, options.max_tokens, options.timeout)
+    queue = {"max_wait_ms": options.max_wait_ms, "max_tokens": BATCH_TOKENS, "max_pending": options.max_waiting}
+    key = os.environ.get(KEY) or None
+    if key is None and options.host not in ("127.0.0.1", "::1", "localhost"):
+        warnings.warn(f"whoever reaches {options.host} may use this service: {KEY} sets a key.", stacklevel=1)
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    logger.setLevel(logging.INFO)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    with socket.create_server((options.host, options.port), family=family, backlog=2048) as server:
+        models = []
+        for name, model in named:
+            source = Source(model, revision=options.revision, local_files_only=options.offline)
+            precision = None if options.precision == "exact" else options.precision
+            models.append(served := load(name, source, backend=options.backend, precision=precision, **queue))
+            served.batched.encode("ready?")  # what the first text takes longer is over before anybody asks
+            logger.info("%s is served as %s (%s)", model, name, served.kind)
+        logger.info("http://%s:%d", options.host, server.getsockname()[1])
+        app = create_app(models, limits, key=key, json_log=options.json)
+        # uvicorn raises the signal once more when all is answered; it has done its work then
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=int(options.timeout)
+        )
+        uvicorn.Server(config).run(sockets=[server])
+
+
+def _named(model: str) -> tuple[str, str]:
+    """Name and model of "name=model"; a model alone is named by its folder, or by itself."""
+    name, _, model = model.rpartition("=")
+    return name or (Path(model).resolve().name if os.path.isdir(model) else model), model

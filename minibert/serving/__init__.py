@@ -1,0 +1,1 @@
+"""A model away from Python's notebooks: exported to ONNX (`export`), and behind HTTP (`app`)."""

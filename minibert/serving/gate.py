@@ -1,0 +1,171 @@
+"""What every request passes before FastAPI sees it: the key, its size, its time; then a log line and the metrics.
+
+The extra [serve] brings what is imported here and in `app`; whoever imports them asks for it first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from pydantic_core import to_json
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from minibert.serving.models import Served
+
+logger = logging.getLogger("minibert.serve")
+
+_KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may ask for.
+
+    Attributes:
+        body: bytes of its body.
+        texts: texts of it, or pairs of a query and a document.
+        tokens: tokens of all of them, when each has been cut to what the model takes.
+        seconds: until it has come whole, and from then until it is answered.
+    """
+
+    body: int = 4_000_000
+    texts: int = 2048
+    tokens: int = 500_000
+    seconds: float = 60.0
+
+
+class Metrics:
+    """What `GET /metrics` shows, under the names that Prometheus collects."""
+
+    def __init__(self, models: Mapping[str, Served]) -> None:
+        self.registry = own = CollectorRegistry()
+        ProcessCollector(registry=own)  # resident memory, open files, processor time
+        self.seconds = Histogram("minibert_request_seconds", "Time to the answer", ["path", "status"], registry=own)
+        self.texts = Counter("minibert_texts", "Texts that were computed", ["model"], registry=own)
+        self.tokens = Counter("minibert_tokens", "Their tokens", ["model"], registry=own)
+        waiting = Gauge("minibert_waiting_texts", "Texts that wait", ["model"], registry=own)
+        batches = Histogram("minibert_batch_texts", "Texts of a batch", ["model"], buckets=BATCH_SIZES, registry=own)
+        for name, model in models.items():
+            waiting.labels(name).set_function(partial(getattr, model.batched, "pending"))
+            model.observe_batch = batches.labels(name).observe
+
+
+def problem(path: str, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An error as the clients of a path expect it: OpenAI's below /v1, else those of text-embeddings-inference."""
+    kind = _KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
+    error = {"message": message, "type": kind, "param": None, "code": None}
+    content = {"error": error} if path.startswith("/v1/") else {"error": message, "error_type": kind}
+    return Response(to_json(content), status, dict(headers or {}), "application/json")
+
+
+class Gate:
+    """Middleware around all but `/health`.
+
+    Args:
+        app: what answers.
+        limits: of bytes and seconds.
+        key: what clients send as `Authorization: Bearer KEY`; None: nothing.
+        metrics: what counts.
+        json_log: log lines are JSON.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, key: str | None, metrics: Metrics, json_log: bool) -> None:
+        self.app, self.limits, self.metrics, self.json_log = app, limits, metrics, json_log
+        self._authorization = None if key is None else f"Bearer {key}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if scope["type"] != "http" or scope["path"].startswith("/health/"):
+            return await self.app(scope, receive, send)
+        start, status = time.perf_counter(), 0
+        told: dict[str, Any] = {}
+        scope["minibert"] = told  # where routes put what the log should say
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            refusal = await self._answer(scope, receive, sending)
+            if refusal is not None and not status:
+                await refusal(scope, receive, sending)
+        finally:
+            seconds = time.perf_counter() - start
+            # of the paths those that exist, for any may be asked for; 499: the client has gone (nginx has it so)
+            path = scope["path"] if any(route.path == scope["path"] for route in scope["app"].routes) else ""
+            line = {"status": status or 499, "method": scope["method"], "path": path}
+            self.metrics.seconds.labels(line["path"], line["status"]).observe(seconds)
+            self._log({**line, "ms": round(1000 * seconds, 1), **told})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+        """Lets the app answer, or returns why not; None also when the client has gone."""
+        path, sent = scope["path"], dict(scope["headers"]).get(b"authorization", b"")
+        known = self._authorization is None or hmac.compare_digest(self._authorization, sent)
+        try:  # all of the body in any case, for a client that is still sending hears no answer
+            size, body = await asyncio.wait_for(self._read(receive, known), self.limits.seconds)
+        except asyncio.TimeoutError:
+            return problem(path, 408, "the request did not come whole in time.", {"Connection": "close"})
+        if not known:
+            return problem(path, 401, "send the key as Authorization: Bearer KEY.", {"WWW-Authenticate": "Bearer"})
+        if size > self.limits.body:
+            return problem(path, 413, f"a request has at most {self.limits.body} bytes.")
+        gone = asyncio.create_task(_disconnect(receive))
+        answering = asyncio.ensure_future(self.app(scope, _replay(body, gone), send))
+        await asyncio.wait({gone, answering}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if answering.done():
+                answering.result()
+            elif not gone.done():
+                return problem(path, 503, "this took too long: send less at once, or later.", {"Retry-After": "1"})
+        except Exception:
+            logger.exception("a request failed")
+            return problem(path, 500, "this could not be computed; the service's log says why.")
+        finally:
+            gone.cancel()
+            answering.cancel()  # which takes its texts out of the queue
+        return None
+
+    async def _read(self, receive: Receive, keep: bool) -> tuple[int, bytes]:
+        """How many bytes came, and the body as far as it is not too large."""
+        size, parts = 0, []
+        while (message := await receive())["type"] == "http.request":
+            size += len(message.get("body", b""))
+            if keep and size <= self.limits.body:
+                parts.append(message.get("body", b""))
+            if not message.get("more_body"):
+                break
+        return size, b"".join(parts)
+
+    def _log(self, line: dict[str, Any]) -> None:
+        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **line}
+        logger.info(json.dumps(line) if self.json_log else " ".join(f"{name}={value}" for name, value in line.items()))
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _replay(body: bytes, gone: asyncio.Task[None]) -> Receive:
+    """A `receive` that hands on what has been read."""
+    messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> Message:
+        if (message := next(messages, None)) is not None:
+            return message
+        await asyncio.shield(gone)
+        return {"type": "http.disconnect"}
+
+    return receive

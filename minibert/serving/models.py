@@ -1,0 +1,183 @@
+"""What a service serves: models by name, each with one queue for the texts of all requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from minibert.checkpoints.source import Source
+from minibert.inference import BATCH_TOKENS
+from minibert.sentences.batched import Batched
+from minibert.sentences.folder import is_embedder
+from minibert.sentences.rows import Pair, Rows, Settings, Vectors, named_prompt, rows_of, truncate_row
+from minibert.tokenization.tokenizer import BertTokenizer
+
+Input = str | Pair | list[int]
+Request = tuple[Rows, Settings]  # the row of one text
+
+# a request with more characters is tokenised in a thread of its own, while others are answered
+MAX_CHARACTERS_AT_ONCE = 5000
+
+
+class InputError(ValueError):
+    """What was sent cannot be answered; the sentence says why, and repeats nothing of it."""
+
+
+class Served:
+    """A model with its queue.
+
+    Args:
+        name: by which requests ask for it.
+        kind: "embedding", "reranker" or "classifier".
+        tokenizer: splits the texts.
+        max_length: tokens of the longest text.
+        settings_of: how texts with the prompt of a name (None: the default one) are encoded; ValueError for a name
+            that the model does not have.
+        encode_rows: vectors or logits (N, D) of rows; called in one thread.
+        about: what `GET /v1/models` says of it.
+        activation: of a classifier: logits (N, labels) to scores.
+        queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        tokenizer: BertTokenizer,
+        max_length: int,
+        settings_of: Callable[[str | None], Settings],
+        encode_rows: Callable[[Rows, Settings], Vectors],
+        about: dict[str, Any],
+        activation: Callable[[Vectors], Vectors] = lambda logits: logits,
+        **queue: Any,
+    ) -> None:
+        self.name, self.kind, self.about, self.activation = name, kind, about, activation
+        self.max_length, self._tokenizer, self._settings_of = max_length, tokenizer, cache(settings_of)
+        self.observe_batch: Callable[[float], object] = lambda texts: None
+        self._encode_rows = encode_rows
+        self.batched = Batched(self._read, self._encode, **queue)
+
+    async def read(self, inputs: Sequence[Input], prompt_name: str | None = None) -> list[Request]:
+        """Rows of texts, pairs of texts, or token ids.
+
+        Raises:
+            InputError: a text that is none, or a prompt or token id that the model does not have.
+        """
+
+        def read() -> list[Request]:
+            return [self._read(own, None, prompt_name) for own in inputs]
+
+        size = sum(len(own) if isinstance(own, str | list) else len(own[0]) + len(own[1]) for own in inputs)
+        return read() if size < MAX_CHARACTERS_AT_ONCE else await asyncio.to_thread(read)
+
+    async def run(self, requests: Sequence[Request]) -> Vectors:
+        """Vectors or logits (N, D), computed together with those of other requests.
+
+        Raises:
+            BusyError: too many texts are waiting.
+            RuntimeError: it has been closed.
+        """
+        futures = self.batched.submit_rows(requests)
+        try:  # once the first has come, most of the others have, too
+            values = [one.result() if one.done() else await asyncio.wrap_future(one) for one in futures]
+            return np.stack(values)
+        except BaseException:  # also when whoever asked has gone
+            for future in futures:
+                future.cancel()
+            raise
+
+    def _encode(self, rows: Rows, settings: Settings) -> Vectors:
+        self.observe_batch(len(rows.ids))
+        return self._encode_rows(rows, settings)
+
+    def _read(self, given: Input, prompt: str | None, prompt_name: str | None) -> Request:
+        """The row of a text; token ids get [CLS] and [SEP], unless they have them."""
+        try:
+            settings = self._settings_of(prompt_name)
+        except ValueError:
+            raise InputError("this model has no such prompt; GET /v1/models lists those that it has.") from None
+        if not isinstance(given, list):
+            try:
+                return rows_of(self._tokenizer, [given], self.max_length, settings), settings
+            except ValueError:
+                raise InputError(
+                    "a text holds a lone surrogate (half of a character, left by a wrong decoding)."
+                ) from None
+        if not all(0 <= token < len(self._tokenizer) for token in given):
+            raise InputError(f"token ids of this model lie between 0 and {len(self._tokenizer) - 1}.")
+        begin, end = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
+        ids = given if given[:1] == [begin] else [begin, *given, end]
+        row = truncate_row(ids, self.max_length, "right") if len(ids) > self.max_length else ids
+        return Rows(["token ids"], [1], None, [row], None, [1], len(ids) > self.max_length), settings
+
+
+def load(name: str, source: Source, *, backend: str = "torch", precision: str | None = "fp32", **queue: Any) -> Served:
+    """A model as its folder says: an embedder, a reranker (a classifier with one label) or a classifier.
+
+    Args:
+        name: under which it is served.
+        source: where it lies. Nothing of it is memory-mapped: the folder may change while the service runs.
+        backend: "torch" or "onnx".
+        precision: as in `minibert.optimize`; None runs the model unchanged.
+        queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
+
+    Raises:
+        FileNotFoundError: no such checkpoint, or a file of it is missing.
+        ValueError: a damaged file, or a model that is none of the three.
+    """
+    if backend == "torch" and not is_embedder(source) and (served := _load_classifier(name, source, precision, queue)):
+        return served
+    from minibert.sentences.embedder import SentenceEmbedder
+
+    embedder = SentenceEmbedder.from_pretrained(source, precision=precision, mmap=False)
+    pooling = ",".join(embedder.pooling)
+    prompts = {"prompts": list(embedder.prompts), "default_prompt_name": embedder.default_prompt_name}
+    about = {"dimension": embedder.dimension, "pooling": pooling, "precision": precision, **prompts}
+
+    def settings_of(prompt_name: str | None) -> Settings:
+        return embedder.chunk_settings({"prompt_name": prompt_name})
+
+    own = embedder.tokenizer, embedder.max_length, settings_of, embedder.encode_rows
+    return Served(name, "embedding", *own, about, **queue)
+
+
+def _load_classifier(name: str, source: Source, precision: str | None, queue: dict[str, Any]) -> Served | None:
+    """A sequence classifier; None for a BERT with another head of its pre-training, which is still an embedder."""
+    import torch
+
+    from minibert.auto import class_for_tensors
+    from minibert.checkpoints.tensors import read_tensors
+    from minibert.files import read_json
+    from minibert.predict import class_scores, logits_of_rows
+    from minibert.sentences.rerank import CrossEncoder
+
+    kind = class_for_tensors(read_tensors(source), read_json(source.require("config.json")).get("architectures"))
+    if kind.__name__ in ("BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForNextSentencePrediction"):
+        return None
+    if kind.__name__ != "BertForSequenceClassification":
+        raise ValueError(f"{source} is a {kind.__name__}; served are embedders, rerankers and sequence classifiers.")
+    encoder = CrossEncoder.from_pretrained(source, precision=precision, mmap=False)
+    model, config = encoder.model, encoder.model.config
+    is_reranker = config.num_labels == 1
+
+    def activation(logits: Vectors) -> Vectors:
+        found = torch.from_numpy(logits)
+        scores: Vectors = (encoder.activation(found) if is_reranker else class_scores(config, found)).numpy()
+        return scores
+
+    def encode_rows(rows: Rows, settings: Settings) -> Vectors:
+        logits: Vectors = logits_of_rows(model, rows.ids, rows.types).numpy()
+        return logits
+
+    about = {"labels": [config.id2label[number] for number in range(config.num_labels)], "precision": precision}
+
+    def settings_of(prompt_name: str | None) -> Settings:
+        prompt = named_prompt(encoder.prompts, prompt_name or encoder.default_prompt_name)
+        return Settings(prompt, "truncate", BATCH_TOKENS)
+
+    own = encoder.tokenizer, encoder.max_length, settings_of, encode_rows, about, activation
+    return Served(name, "reranker" if is_reranker else "classifier", *own, **queue)

@@ -1,0 +1,450 @@
+"""The service as its clients see it: a server on this machine, asked by the packages that people have."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_folder import WORDS, classifier_folder, sentence_folder
+
+from minibert import BertForSequenceClassification, BertTokenizer, CrossEncoder, SentenceEmbedder, classify
+from minibert.checkpoints.source import Source
+from minibert.sentences.rows import Rows, Settings, Vectors
+
+pytest.importorskip("fastapi")
+pytest.importorskip("prometheus_client")
+uvicorn = pytest.importorskip("uvicorn")
+httpx = pytest.importorskip("httpx")
+
+from minibert.serving.app import create_app  # noqa: E402
+from minibert.serving.gate import Limits  # noqa: E402
+from minibert.serving.models import Served, load  # noqa: E402
+
+pytestmark = pytest.mark.ecosystem
+TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS[:3]]
+LONG = "tall trees " * 60
+KEY = "a key of this test"
+QUEUE = {"max_wait_ms": 1.0, "max_tokens": 512, "max_pending": 300}
+SECRET = "xyzzyq"  # in every malformed request, and in no answer
+
+
+class Folders:
+    """An embedder, a reranker and a classifier, each tiny."""
+
+    def __init__(self, root: Path) -> None:
+        prompts = {"prompts": {"query": "query: "}}
+        steps = ("Pooling", {"pooling_mode": "mean"}), ("Normalize", {})
+        self.embedder = sentence_folder(root / "embedder", *steps, config_sentence_transformers=prompts)
+        self.reranker = classifier_folder(root / "reranker", 1)
+        self.classifier = classifier_folder(root / "classifier", 3)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return Folders(tmp_path_factory.mktemp("models"))
+
+
+@contextmanager
+def serving(models: list[Served], limits: Limits | None = None, key: str | None = None) -> Iterator[str]:
+    """The address of a server in a thread."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        config = uvicorn.Config(create_app(models, limits, key=key), log_config=None, access_log=False)
+        running = uvicorn.Server(config)
+        thread = threading.Thread(target=running.run, args=([server],))
+        thread.start()
+        while not running.started:
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            running.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def url(folders: Folders) -> Iterator[str]:
+    names = ("embedder", "reranker", "classifier")
+    models = [load(name, Source(getattr(folders, name)), precision=None, **QUEUE) for name in names]
+    with serving(models, Limits(body=100_000, texts=200, tokens=3000, seconds=20), KEY) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def client(url: str) -> Iterator[Any]:
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def embedder(folders: Folders) -> SentenceEmbedder:
+    return SentenceEmbedder.from_pretrained(folders.embedder, precision=None)
+
+
+def same(received: Any, expected: Any) -> None:
+    np.testing.assert_allclose(np.asarray(received), expected, rtol=0, atol=1e-6)
+
+
+class TestOpenAI:
+    @pytest.fixture
+    def openai(self, url: str) -> Any:
+        return pytest.importorskip("openai").OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
+
+    def test_embeddings(self, openai: Any, embedder: SentenceEmbedder) -> None:
+        found = openai.embeddings.create(model="embedder", input=TEXTS)  # as base64, which this client asks for
+        same([one.embedding for one in found.data], embedder.encode(TEXTS))
+        assert [one.index for one in found.data] == list(range(len(TEXTS)))
+        ids = embedder.tokenizer(TEXTS)["input_ids"]
+        assert found.usage.prompt_tokens == found.usage.total_tokens == sum(map(len, ids))
+        floats = openai.embeddings.create(model="embedder", input=TEXTS[0], encoding_format="float", dimensions=8)
+        same(floats.data[0].embedding, embedder.encode(TEXTS[0], truncate_dim=8, normalize_embeddings=True))
+        whole = openai.embeddings.create(model="embedder", input=ids[:2])
+        inner = openai.embeddings.create(model="embedder", input=[row[1:-1] for row in ids[:2]])
+        for rows in (whole, inner):
+            same([one.embedding for one in rows.data], embedder.encode(TEXTS[:2]))
+
+    def test_prompts_and_cut_texts(self, openai: Any, embedder: SentenceEmbedder) -> None:
+        query = openai.embeddings.create(model="embedder", input=TEXTS[0], extra_body={"prompt_name": "query"})
+        same(query.data[0].embedding, embedder.encode_query(TEXTS[0]))
+        assert openai.embeddings.create(model="embedder", input=[TEXTS[0], LONG]).truncated == [1]
+        ids = openai.embeddings.create(model="embedder", input=[[7], [7] * 100])
+        assert ids.truncated == [1] and ids.usage.prompt_tokens == 3 + 64
+
+    def test_models(self, openai: Any) -> None:
+        assert [model.id for model in openai.models.list()] == ["embedder", "reranker", "classifier"]
+        assert openai.models.retrieve("embedder").dimension == 32
+
+    def test_errors_are_its_own(self, openai: Any) -> None:
+        errors = pytest.importorskip("openai")
+        with pytest.raises(errors.NotFoundError, match="no such embedding model"):
+            openai.embeddings.create(model="text-embedding-3-small", input="x")
+        with pytest.raises(errors.NotFoundError):
+            openai.models.retrieve("reranker/else")
+        with pytest.raises(errors.AuthenticationError, match="Bearer KEY"):
+            openai.with_options(api_key="another").embeddings.create(model="embedder", input="x")
+        with pytest.raises(errors.UnprocessableEntityError, match="at most 200 texts"):
+            openai.embeddings.create(model="embedder", input=["x"] * 201)
+        with pytest.raises(errors.UnprocessableEntityError, match="at most 3000 tokens"):
+            openai.embeddings.create(model="embedder", input=[LONG] * 60)
+        with pytest.raises(errors.UnprocessableEntityError, match="dimensions is at most 32"):
+            openai.embeddings.create(model="embedder", input="x", dimensions=33)
+
+    def test_langchain(self, url: str, embedder: SentenceEmbedder) -> None:
+        library = pytest.importorskip("langchain_openai")
+        theirs = library.OpenAIEmbeddings(
+            model="embedder", base_url=f"{url}/v1", api_key=KEY, check_embedding_ctx_length=False
+        )
+        same(theirs.embed_documents(TEXTS), embedder.encode(TEXTS))
+        same(theirs.embed_query(TEXTS[0]), embedder.encode(TEXTS[0]))
+
+
+class TestHuggingFace:
+    @pytest.fixture(autouse=True)
+    def online(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Tests run in the Hub's offline mode, in which its client asks nobody, this machine neither."""
+        from huggingface_hub import constants
+
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+
+    def test_inference_client(self, url: str, embedder: SentenceEmbedder) -> None:
+        from huggingface_hub import InferenceClient
+        from huggingface_hub.errors import HfHubHTTPError
+
+        theirs = InferenceClient(model=url, token=KEY)
+        same(theirs.feature_extraction(TEXTS[0])[0], embedder.encode(TEXTS[0]))
+        same(
+            theirs.feature_extraction(TEXTS[0], prompt_name="query", normalize=True)[0], embedder.encode_query(TEXTS[0])
+        )
+        with pytest.raises(HfHubHTTPError, match="422"):
+            theirs.feature_extraction(TEXTS[0], prompt_name="another")
+
+    def test_text_classification(self, folders: Folders) -> None:
+        from huggingface_hub import InferenceClient
+
+        model = BertForSequenceClassification.from_pretrained(folders.classifier)
+        expected = classify(model, BertTokenizer.from_pretrained(folders.classifier), TEXTS[0])
+        with serving([load("classifier", Source(folders.classifier), precision=None, **QUEUE)]) as address:
+            found = InferenceClient(model=address).text_classification(TEXTS[0])
+        assert [one.label for one in found] == [one["label"] for one in expected]
+        same([one.score for one in found], [one["score"] for one in expected])
+
+    def test_embed(self, client: Any, embedder: SentenceEmbedder) -> None:
+        answer = client.post("/embed", json={"inputs": [TEXTS[0], LONG]})
+        assert answer.headers["x-truncated"] == "1"
+        with pytest.warns(UserWarning, match="1 of 2 texts"):
+            same(answer.json(), embedder.encode([TEXTS[0], LONG]))
+        refused = client.post("/embed", json={"inputs": LONG, "truncate": False})
+        assert refused.status_code == 422 and refused.json()["error_type"] == "invalid_request_error"
+
+    def test_info(self, client: Any) -> None:
+        info = client.get("/info").json()
+        assert (info["model_id"], info["max_input_length"]) == ("embedder", 64)
+        assert info["model_type"] == {"embedding": {"pooling": "mean"}}
+
+
+class TestRerankersAndClassifiers:
+    DOCUMENTS = ["trees grow in korea", "hello world", LONG, "tall trees"]
+
+    def test_rerank(self, client: Any, folders: Folders) -> None:
+        expected = CrossEncoder.from_pretrained(folders.reranker, precision=None).rank("tall trees", self.DOCUMENTS)
+        documents = [self.DOCUMENTS[0], {"text": self.DOCUMENTS[1]}, *self.DOCUMENTS[2:]]
+        body = {"query": "tall trees", "documents": documents, "top_n": 3, "return_documents": True}
+        answer = client.post("/v1/rerank", json=body).json()
+        found = answer["results"]
+        assert [one["index"] for one in found] == [one["corpus_id"] for one in expected[:3]]
+        assert found[0]["document"]["text"] == expected[0]["text"]
+        assert answer["truncated"] == [2]
+        same([one["relevance_score"] for one in found], [one["score"] for one in expected[:3]])
+        theirs = client.post(
+            "/rerank", json={"query": "tall trees", "texts": self.DOCUMENTS, "raw_scores": True}
+        ).json()
+        assert [one["index"] for one in theirs] == [one["corpus_id"] for one in expected]
+        same([1 / (1 + np.exp(-one["score"])) for one in theirs], [one["score"] for one in expected])
+
+    def test_classify(self, client: Any, folders: Folders) -> None:
+        model = BertForSequenceClassification.from_pretrained(folders.classifier)
+        tokenizer = BertTokenizer.from_pretrained(folders.classifier)
+        expected = classify(model, tokenizer, TEXTS[:4])
+        data = client.post("/v1/classify", json={"input": TEXTS[:4]}).json()["data"]
+        assert [one["label"] for one in data] == [labels[0]["label"] for labels in expected]
+        same([max(one["probs"]) for one in data], [labels[0]["score"] for labels in expected])
+        predicted = client.post("/predict", json={"inputs": [[text] for text in TEXTS[:4]]}).json()
+        for one, other in zip(predicted, expected, strict=True):
+            assert [label["label"] for label in one] == [label["label"] for label in other]
+        pair = client.post("/predict", json={"inputs": TEXTS[:2]}).json()
+        (labels,) = classify(model, tokenizer, TEXTS[:1], TEXTS[1:2])
+        same([label["score"] for label in pair], [label["score"] for label in labels])
+
+
+DEEP = "[" * 100_000
+MALFORMED: list[tuple[str, Any]] = [
+    # path and body: an object is sent as JSON, a string as it stands
+    ("/v1/embeddings", body)
+    for body in (
+        *("", "{", "nothing", '{"input": ', '"xyzzyq"', "[]", "null", "[1, 2]", '{"input": "xyzzyq"', DEEP),
+        *(
+            '{"input": "xyzzyq\\ud800"}',
+            '{"input": ["x", "\\udfff xyzzyq"]}',
+            '{"input": NaN}',
+            '{"input": [Infinity]}',
+        ),
+        *('{"input": [1e999]}', '{"input": ' + "9" * 5000 + "}", "\x00\x01xyzzyq", '{"input": "\\x"}'),
+        *({}, {"input": None}, {"input": []}, {"input": [[]]}, {"input": {"xyzzyq": 1}}, {"input": 3}),
+        *({"input": [True]}, {"input": [-1]}, {"input": [10**30]}, {"input": [1.5]}, {"input": [[1], "xyzzyq"]}),
+        *({"input": ["x", None]}, {"input": "x", "dimensions": 0}, {"input": "x", "dimensions": "xyzzyq"}),
+        *({"input": "x", "encoding_format": "xyzzyq"}, {"input": "x", "prompt_name": "xyzzyq"}),
+        *({"input": "x", "dimensions": 10**30}, {"input": "x", "model": ["xyzzyq"]}),
+    )
+]
+MALFORMED += [
+    ("/v1/rerank", {"query": "xyzzyq"}),
+    ("/v1/rerank", {"query": "x", "documents": [{"xyzzyq": 1}]}),
+    ("/v1/rerank", '{"query": "xyzzyq\\ud800", "documents": ["x"]}'),
+    ("/v1/rerank", {"query": "x", "documents": ["x"], "top_n": -1}),
+    ("/v1/classify", {"input": [["xyzzyq"]]}),
+    ("/predict", {"inputs": ["x", "y", "xyzzyq"]}),
+    ("/predict", {"inputs": []}),
+    ("/embed", {"inputs": "xyzzyq", "truncation_direction": "Left"}),
+    ("/embed", {"texts": ["xyzzyq"]}),
+    ("/rerank", {"query": "x", "texts": [None, "xyzzyq"]}),
+    ("/", {"inputs": [["xyzzyq", 3]]}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), MALFORMED)
+def test_malformed_requests(path: str, body: Any, client: Any) -> None:
+    """Unprocessable, each in a sentence that repeats nothing of it; and the next request is answered."""
+    content = body.encode("utf-8") if isinstance(body, str) else json.dumps(body).encode()
+    answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422, answer.text
+    assert SECRET not in answer.text and len(answer.text) < 600
+    error = answer.json()["error"]
+    assert (error["message"] if path.startswith("/v1") else error).endswith(".")
+
+
+class TestLimits:
+    def test_the_key(self, client: Any) -> None:
+        for headers in ({"Authorization": ""}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {KEY}x"}):
+            for path in ("/v1/models", "/metrics", "/info", "/openapi.json", "/nothing"):
+                assert client.get(path, headers=headers).status_code == 401
+            assert client.get("/health/live", headers=headers).json() == {"status": "live"}
+        assert client.get("/docs").status_code == 404  # the page would come from other computers
+
+    @pytest.mark.parametrize("path", ["/v1/embeddings", "/embed", "/nothing"])
+    def test_large_bodies(self, path: str, client: Any) -> None:
+        def parts() -> Iterator[bytes]:
+            for _ in range(600):
+                yield b"x" * 100_000
+
+        headers = {"Content-Type": "application/json"}
+        assert client.post(path, content=parts(), headers=headers).status_code == 413  # in chunks
+        answer = client.post(path, content=b"x" * 60_000_000, headers=headers)
+        assert answer.status_code == 413 and "at most 100000 bytes" in answer.text
+
+    def test_methods_and_paths(self, client: Any) -> None:
+        assert client.get("/v1/embeddings").status_code == 405
+        assert client.post("/v1/nothing", json={}).json()["error"]["type"] == "not_found_error"
+        kinds = client.post("/v1/embeddings", content=b'{"input": "x"}', headers={"Content-Type": "text/plain"})
+        assert kinds.status_code == 422 and "application/json" in kinds.text
+
+
+class Stopped:
+    """A model whose batches wait until `go`; its vectors are the number of tokens."""
+
+    def __init__(self, folder: Path, **queue: Any) -> None:
+        self.go, self.began = threading.Event(), threading.Event()
+        tokenizer = BertTokenizer.from_pretrained(folder)
+        settings = Settings("", "truncate", 512)
+        about = {"dimension": 1, "pooling": "", "precision": None}
+        options = {**QUEUE, **queue}
+        self.model = Served(
+            "stopped", "embedding", tokenizer, 64, lambda name: settings, self._encode, about, **options
+        )
+
+    def _encode(self, rows: Rows, settings: Settings) -> Vectors:
+        self.began.set()
+        assert self.go.wait(30)
+        return np.array([[len(row)] for row in rows.ids], dtype=np.float32)
+
+
+class TestBusy:
+    @pytest.fixture
+    def stopped(self, folders: Folders) -> Iterator[Stopped]:
+        stopped = Stopped(folders.embedder, max_pending=8)
+        yield stopped
+        stopped.go.set()
+
+    def test_a_full_queue_and_health(self, stopped: Stopped) -> None:
+        errors = pytest.importorskip("openai")
+        with serving([stopped.model]) as url, ThreadPoolExecutor(4) as threads:
+            openai = errors.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0)
+            first = threads.submit(openai.embeddings.create, model="stopped", input="hello")
+            assert stopped.began.wait(10)
+            second = threads.submit(openai.embeddings.create, model="stopped", input=["hello"] * 8)
+            while stopped.model.batched.pending < 8:
+                time.sleep(0.01)
+            with pytest.raises(errors.RateLimitError) as refused:
+                openai.embeddings.create(model="stopped", input="hello")
+            assert refused.value.response.headers["retry-after"] == "1"
+            start = time.perf_counter()
+            assert httpx.get(f"{url}/health/live").status_code == 200
+            assert httpx.get(f"{url}/health/ready").json() == {"status": "ready", "waiting": {"stopped": 8}}
+            assert 'minibert_waiting_texts{model="stopped"} 8.0' in httpx.get(f"{url}/metrics").text
+            assert time.perf_counter() - start < 5
+            stopped.go.set()
+            assert first.result().data[0].embedding == [3.0]
+            assert len(second.result().data) == 8
+
+    def test_who_goes_leaves_no_work_behind(self, stopped: Stopped) -> None:
+        with serving([stopped.model]) as url, ThreadPoolExecutor(1) as threads:
+            first = threads.submit(httpx.post, f"{url}/embed", json={"inputs": "hello"}, timeout=30)
+            assert stopped.began.wait(10)
+            with pytest.raises(httpx.TimeoutException):
+                httpx.post(f"{url}/embed", json={"inputs": ["hello"] * 7}, timeout=0.5)
+            futures = [request.future for request in list(stopped.model.batched._waiting)]
+            while not all(future.cancelled() for future in futures):
+                time.sleep(0.01)
+            stopped.go.set()
+            assert first.result().json() == [[3.0]]
+
+    def test_what_takes_too_long(self, stopped: Stopped) -> None:
+        with serving([stopped.model], Limits(seconds=0.3)) as url:
+            answer = httpx.post(f"{url}/embed", json={"inputs": "hello"}, timeout=30)
+            assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
+            host, port = url.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port))) as slow:  # it says that more will come
+                slow.sendall(b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+                slow.settimeout(10)
+                assert slow.recv(99).startswith(b"HTTP/1.1 408")
+            stopped.go.set()
+
+
+def test_many_clients(url: str, client: Any, embedder: SentenceEmbedder) -> None:
+    """Every answer is that of its own question, and the metrics count them."""
+
+    def count(name: str) -> float:
+        lines = client.get("/metrics").text.splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+    def ask(text: str) -> list[float]:
+        answer: list[float] = client.post("/embed", json={"inputs": text}).raise_for_status().json()[0]
+        return answer
+
+    before = count('minibert_texts_total{model="embedder"}')
+    with ThreadPoolExecutor(16) as threads:
+        vectors = list(threads.map(ask, TEXTS * 4))
+    same(vectors, embedder.encode(TEXTS * 4))
+    assert count('minibert_texts_total{model="embedder"}') - before == 4 * len(TEXTS)
+    assert count("process_resident_memory_bytes") > 1e6
+    assert count('minibert_batch_texts_count{model="embedder"}') < count('minibert_texts_total{model="embedder"}')
+
+
+class TestCommand:
+    @contextmanager
+    def started(self, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+        """A process and its address."""
+        command = [sys.executable, "-m", "minibert", "serve", *arguments, "--port", "0"]
+        environment = {**os.environ, "MINIBERT_API_KEY": KEY}
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        ) as run:
+            assert run.stdout is not None
+            lines = []
+            for line in run.stdout:
+                lines.append(line)
+                if line.startswith("http://"):
+                    break
+            assert lines and lines[-1].startswith("http://"), "".join(lines)
+            try:
+                yield run, lines[-1].strip()
+            finally:
+                run.kill()
+
+    def test_sigterm_while_busy(self, folders: Folders, embedder: SentenceEmbedder) -> None:
+        """What has been accepted is answered; the log has a line for it; the exit code says that all is well."""
+        with self.started(f"tiny={folders.embedder}", str(folders.classifier), "--json", "--precision", "exact") as (
+            run,
+            url,
+        ):
+            texts = [" ".join(TEXTS[n : n + 5]) for n in range(20)] * 10
+            headers = {"Authorization": f"Bearer {KEY}"}
+
+            def ask(number: int) -> Any:
+                return httpx.post(f"{url}/embed", json={"inputs": texts, "model": "tiny"}, headers=headers, timeout=60)
+
+            with ThreadPoolExecutor(8) as threads:
+                answers = [threads.submit(ask, number) for number in range(8)]
+                while 'path="/embed"' not in httpx.get(f"{url}/metrics", headers=headers).text:
+                    time.sleep(0.01)  # until the first has been answered, and others are being read or computed
+                run.send_signal(signal.SIGTERM)
+                found = []
+                for answer in answers:
+                    try:
+                        found.append(answer.result())
+                    except httpx.TransportError:  # it came too late to be accepted
+                        pass
+            assert run.wait(30) == 0
+            lines = [json.loads(line) for line in run.stdout.read().splitlines()]  # type: ignore[union-attr]
+        done = [line for line in lines if line["path"] == "/embed"]
+        assert [answer.status_code for answer in found] == [200] * len(done) and len(found) >= 1
+        assert {line["status"] for line in done} == {200} and {line["texts"] for line in done} == {200}
+        same(found[-1].json(), embedder.encode(texts))
+
+    def test_a_port_that_is_taken(self, folders: Folders) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            command = [sys.executable, "-m", "minibert", "serve", str(folders.embedder)]
+            port = str(server.getsockname()[1])
+            run = subprocess.run([*command, "--port", port], capture_output=True, text=True)
+        assert run.returncode == 1 and "in use" in run.stderr and run.stderr.count("\n") == 1

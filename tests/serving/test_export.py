@@ -1,0 +1,129 @@
+"""Exported graphs: the numbers of torch for any batch, and a folder that is there whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+from tiny_folder import VOCABULARY, classifier_folder, sentence_folder
+
+from minibert import BertForMaskedLM, BertForTokenClassification, BertTokenizer, SentenceEmbedder
+from minibert.auto import load_with_heads
+from minibert.checkpoints.source import Source
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime")
+
+from minibert.cli import main  # noqa: E402
+from minibert.sentences.onnx import open_session  # noqa: E402
+from minibert.serving import export as exporting  # noqa: E402
+
+pytestmark = pytest.mark.ecosystem
+TEXTS = ["tall trees grow in korea", "hello", "", "how do tall trees grow in korea? " * 5]
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A folder with two poolings and prompts that take no part in them, and its export."""
+    root = tmp_path_factory.mktemp("models")
+    pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True, "include_prompt": False}
+    prompts = {"prompts": {"query": "query: "}}
+    folder = sentence_folder(
+        root / "folder", ("Pooling", pooling), ("Normalize", {}), config_sentence_transformers=prompts
+    )
+    assert main(["export", str(folder), str(root / "exported")]) == 0
+    return folder, root / "exported"
+
+
+def padded(tokenizer: BertTokenizer, texts: list[str], **options: Any) -> dict[str, np.ndarray]:
+    return dict(tokenizer(texts, padding=True, truncation=True, max_length=64, return_tensors="np", **options))
+
+
+class TestEmbedder:
+    def test_vectors_of_any_batch(self, embedder: tuple[Path, Path]) -> None:
+        folder, exported = embedder
+        ours, session = SentenceEmbedder.from_pretrained(folder, precision=None), open_session(exported / "model.onnx")
+        for texts in (TEXTS, TEXTS[:1], TEXTS * 5):
+            batch = padded(ours.tokenizer, texts)
+            batch["pooling_mask"] = batch["attention_mask"]
+            (vectors,) = session.run(["sentence_embedding"], batch)
+            np.testing.assert_allclose(vectors, ours.encode(texts), rtol=0, atol=1e-5)
+        batch = padded(ours.tokenizer, ["query: " + text for text in TEXTS])
+        batch["pooling_mask"] = batch["attention_mask"].copy()
+        batch["pooling_mask"][:, : 1 + len(ours.tokenizer.tokenize("query: "))] = 0
+        (vectors,) = session.run(["sentence_embedding"], batch)
+        np.testing.assert_allclose(vectors, ours.encode_query(TEXTS), rtol=0, atol=1e-5)
+
+    def test_what_lies_in_the_folder(self, embedder: tuple[Path, Path]) -> None:
+        _, exported = embedder
+        names = {path.name for path in exported.iterdir()}
+        assert {"model.onnx", "steps.onnx", "vocab.txt", "config.json", "modules.json"} <= names
+        assert not list(exported.rglob("*.safetensors"))
+        assert [path.name for path in exported.parent.iterdir() if path.name.startswith(".")] == []
+
+    def test_nothing_is_written_over(self, embedder: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+        folder, exported = embedder
+        assert main(["export", str(folder), str(exported)]) == 1
+        assert "exists already" in capsys.readouterr().err
+
+    def test_other_numbers_are_refused(
+        self, embedder: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder, exported = embedder
+
+        def write(module: object, inputs: object, path: Path) -> None:
+            """The graph of another model."""
+            path.write_bytes((exported / path.name).read_bytes())
+
+        monkeypatch.setattr(exporting, "_write", write)
+        other = SentenceEmbedder.from_pretrained(folder, precision=None)
+        with torch.no_grad():
+            other.model.embeddings.word_embeddings.weight.neg_()
+        other.save_pretrained(tmp_path / "other")
+        with pytest.raises(ValueError, match="nothing was written: in ONNX Runtime the results differ from torch's by"):
+            exporting.export(Source(tmp_path / "other"), tmp_path / "out")
+        assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_int8(embedder: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, exported = embedder
+    done = exporting.export(Source(folder), tmp_path / "int8", precision="int8")
+    assert 0.99 < done.cosine < 0.999999  # not float32 by mistake
+    assert (tmp_path / "int8" / "model.onnx").stat().st_size < (exported / "model.onnx").stat().st_size
+
+
+def save_head(folder: Path, head: type[Any]) -> Path:
+    model = head(tiny_config(vocab_size=len(VOCABULARY), num_labels=5))
+    model.save_pretrained(folder)
+    BertTokenizer(VOCABULARY, model_max_length=64).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "classification",
+        pytest.param(BertForTokenClassification, marks=pytest.mark.slow),
+        pytest.param(BertForMaskedLM, marks=pytest.mark.slow),
+    ],
+)
+def test_heads(head: Any, tmp_path: Path) -> None:
+    folder = classifier_folder(tmp_path / "head", 3) if head == "classification" else save_head(tmp_path / "head", head)
+    done = exporting.export(Source(folder), tmp_path / "out")
+    assert done.kind.startswith("BertFor") and done.difference < 1e-5
+    model, tokenizer = load_with_heads(folder)
+    batch = padded(tokenizer, TEXTS)
+    (logits,) = open_session(tmp_path / "out" / "model.onnx").run(["logits"], batch)
+    with torch.inference_mode():
+        expected = model(**{name: torch.from_numpy(x) for name, x in batch.items()}).logits.numpy()
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
+
+
+def test_damaged_graphs(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"no graph")
+    with pytest.raises(ValueError, match=r"model\.onnx is damaged, or not for this onnxruntime"):
+        open_session(tmp_path / "model.onnx")
