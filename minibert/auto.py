@@ -38,10 +38,13 @@ AutoModelForTokenClassification = BertForTokenClassification
 AutoModelForQuestionAnswering = BertForQuestionAnswering
 AutoModelForMultipleChoice = BertForMultipleChoice
 
-_CLASSIFIERS: tuple[type[PreTrainedModel], ...] = (
-    BertForSequenceClassification,
-    BertForTokenClassification,
-    BertForMultipleChoice,
+# the beginnings of tensors' names, and the classes that have all of them
+_CLASSES: tuple[tuple[set[str], tuple[type[PreTrainedModel], ...]], ...] = (
+    ({"cls.predictions", "cls.seq_relationship"}, (BertForPreTraining,)),
+    ({"cls.predictions"}, (BertForMaskedLM,)),
+    ({"cls.seq_relationship"}, (BertForNextSentencePrediction,)),
+    ({"qa_outputs"}, (BertForQuestionAnswering,)),
+    ({"classifier"}, (BertForSequenceClassification, BertForTokenClassification, BertForMultipleChoice)),
 )
 
 
@@ -74,19 +77,11 @@ def class_for_tensors(names: Iterable[str], architectures: Any = None) -> type[P
         names: of the tensors of a checkpoint.
         architectures: what its config.json says; tells apart classifiers, whose tensors have the same names.
     """
-    parts = {".".join(name.split(".")[:2]) for name in names}
-    roots = {part.split(".")[0] for part in parts}
-    if {"cls.predictions", "cls.seq_relationship"} <= parts:
-        return BertForPreTraining
-    if "cls.predictions" in parts:
-        return BertForMaskedLM
-    if "cls.seq_relationship" in parts:
-        return BertForNextSentencePrediction
-    if "qa_outputs" in roots:
-        return BertForQuestionAnswering
-    if "classifier" in roots:
-        known = (c for c in _CLASSIFIERS if isinstance(architectures, list) and c.__name__ in architectures)
-        return next(known, BertForSequenceClassification)
+    parts = {part for name in names for part in (name.split(".")[0], ".".join(name.split(".")[:2]))}
+    named = architectures if isinstance(architectures, list) else []
+    for needed, classes in _CLASSES:
+        if needed <= parts:
+            return next((c for c in classes if c.__name__ in named), classes[0])
     return BertModel
 
 

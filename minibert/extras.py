@@ -1,4 +1,4 @@
-"""What comes with an extra: importing it, and the line that installs it where it is missing.
+"""Optional dependencies: importing one, and the line that installs its extra where it is missing.
 
 On the package index the name `minibert` belongs to another project, so the distribution is called `minibert-torch`;
 the import and the command are called `minibert`.

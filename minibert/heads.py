@@ -163,7 +163,7 @@ class _MaskedLMHead(TiedWeights, _Head):
             if positions.dtype != torch.bool or positions.shape != states.shape[:-1]:
                 wanted, given = tuple(states.shape[:-1]), tuple(positions.shape)
                 raise ValueError(f"positions should be torch.bool of shape {wanted}, not {positions.dtype} of {given}.")
-            # row-wise, so rows that nobody asks for are left out before the product with the whole vocabulary
+            # row-wise, so rows that are not asked for are left out before the product with the whole vocabulary
             states = states[positions]
         logits: Tensor = self.cls.predictions(states)
         return logits

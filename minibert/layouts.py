@@ -23,7 +23,7 @@ Block = tuple[Tensor, Tensor, Tensor]
 
 
 class Layout(Protocol):
-    """What attention and the model ask of a layout."""
+    """The interface of a layout, for attention and the model."""
 
     mask: Tensor | None
     """True where a query may look at a key, broadcastable to (batch, heads, seq, seq); None: everywhere."""

@@ -46,7 +46,7 @@ class BertPooler(nn.Module):
 
 
 class ForwardOptions(UnusedArguments, total=False):
-    """What every `forward` takes beside its tensors, see `BertModel.forward`."""
+    """Keywords that every `forward` takes beside its tensors, see `BertModel.forward`."""
 
     output_hidden_states: bool | None
     output_attentions: bool | None

@@ -1,4 +1,4 @@
-"""What the models return: named tensors that can also be indexed and unpacked."""
+"""Outputs of the models: named tensors that can also be indexed and unpacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every model shares: a config, initial weights, `from_pretrained` and `save_pretrained`.
+"""The base of every model: a config, initial weights, `from_pretrained` and `save_pretrained`.
 
 Parameter paths of the models equal the names in the official files, so loading needs no mapping table: `checkpoint`
 reads the tensors, they get the model's names and become its parameters, and a report says what happened to each.
@@ -40,7 +40,7 @@ Model = TypeVar("Model", bound="PreTrainedModel")
 Output = TypeVar("Output", bound=ModelOutput)
 
 # torch's threads do not live in a forked process, and an operator that waits for them there waits for ever; with one
-# thread it waits for nobody. A child whose parent has computed nothing yet may set its number of threads again.
+# thread there is none to wait for. A child whose parent has computed nothing yet may set its number of threads again.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
@@ -58,7 +58,7 @@ def one_thread() -> Iterator[None]:
 
 @dataclass
 class LoadReport:
-    """What loading did with each tensor, by its full name.
+    """The outcome of loading for each tensor, by its full name.
 
     Attributes:
         source: the name that was loaded.
@@ -127,7 +127,7 @@ def _are(names: list[str]) -> str:
 
 
 class PreTrainedModel(ModelProtocol, nn.Module):
-    """What every model of this package shares: a config, initial weights, loading and saving."""
+    """The base class of every model: a config, initial weights, loading and saving."""
 
     config_class = BertConfig
     config: BertConfig
@@ -198,7 +198,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         tensors = read_tensors(source, mmap) if state_dict is None else state_dict  # type: ignore[arg-type]
         if config.dtype is None:
             stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
-            vars(config)["dtype"] = str(stored).removeprefix("torch.")  # nothing to check
+            config.dtype = str(stored)
         where = "state_dict" if source is None else str(source)
         with prefix_errors(where):
             model = build_on_meta(cls, config, model_options)
@@ -322,7 +322,7 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
     few = config.replace(num_hidden_layers=min(1, config.num_hidden_layers))
     with torch.device("meta"), _NoInitialDraws():
         model = model_class(few, **options).eval()
-    vars(few)["num_hidden_layers"] = config.num_hidden_layers  # the model's own config from now on
+    few.num_hidden_layers = config.num_hidden_layers  # the model's own config from now on
     layers = model.base_model.encoder.layer
     layers.extend(_twin(layers[0]) for _ in range(1, config.num_hidden_layers))
     return model

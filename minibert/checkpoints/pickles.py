@@ -1,4 +1,4 @@
-"""What an old pytorch_model.bin may hold: checks before `torch.load` sees it."""
+"""Checks of an old pytorch_model.bin, before `torch.load` sees it."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class Source:
         return self._answers is not False
 
     def _assume_absent(self, filename: str) -> None:
-        """Says what follows when a file was never looked for, so that nobody knows whether the repository has it."""
+        """Says what follows when a file was never looked for, so that the repository may have it."""
         from huggingface_hub import _CACHED_NO_EXIST
 
         known = self._in_cache(filename) is _CACHED_NO_EXIST
@@ -212,8 +212,8 @@ class Source:
             return
         self.assumed_absent.append(filename)
         warnings.warn(
-            f"{filename} of {self._repository} is not in the cache, where nobody has looked for it: taken for absent, "
-            f"which means {default}. Go online once to be sure.",
+            f"{filename} of {self._repository} is not in the cache, which has never been asked for it: taken for "
+            f"absent, which means {default}. Go online once to be sure.",
             stacklevel=6,
         )
 

@@ -1,4 +1,4 @@
-"""What the tools around a model ask of its config beyond the fields that BERT computes with.
+"""The interface that the tools around a model expect of its config beyond the fields that BERT computes with.
 
 A config is assignable (`config.num_labels = 3`), a mapping of names to values, and knows the reference's other fields:
 those can be read and are written back, but a value that asks for what minibert cannot do is refused.
@@ -143,6 +143,9 @@ class ConfigProtocol:
     dtype: str | None
     return_dict: bool
     attn_implementation: str
+    replace: Callable[..., Any]
+    to_dict: Callable[[], dict[str, Any]]
+    from_dict: Callable[..., Any]
 
     known: ClassVar[frozenset[str]]
     """The names of all fields, ours and the reference's, but for switches of text generation."""
@@ -161,19 +164,6 @@ class ConfigProtocol:
     def label2id(self) -> dict[str, int]:
         """Label names to numbers, the inverse of `id2label`."""
         return {label: index for index, label in self.id2label.items()}
-
-    def replace(self: Config, **changes: Any) -> Config:
-        """See `BertConfig.replace`."""
-        raise NotImplementedError
-
-    def to_dict(self) -> dict[str, Any]:
-        """See `BertConfig.to_dict`."""
-        raise NotImplementedError
-
-    @classmethod
-    def from_dict(cls: type[Config], config_dict: Mapping[str, Any], **changes: Any) -> Config:
-        """See `BertConfig.from_dict`."""
-        raise NotImplementedError
 
     @classmethod
     def check_names(cls, names: Iterable[str]) -> None:
@@ -222,7 +212,7 @@ class ConfigProtocol:
 
     @property
     def name_or_path(self) -> str:
-        """What was passed to `from_pretrained`, or nothing."""
+        """The name that was passed to `from_pretrained`, or nothing."""
         return str(vars(self).get("_name_or_path") or self.extra.get("_name_or_path") or "")
 
     def get_text_config(self: Config, **_: Any) -> Config:
@@ -264,7 +254,8 @@ class ConfigProtocol:
     @classmethod
     def from_json_file(cls: type[Config], json_file: str | os.PathLike[str]) -> Config:
         """The config in a file."""
-        return cls.from_dict(read_json(Path(json_file)))
+        config: Config = cls.from_dict(read_json(json_file))
+        return config
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} {self.to_json_string()}"

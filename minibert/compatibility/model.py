@@ -1,4 +1,4 @@
-"""What the tools around a model ask of it beyond loading, computing and saving.
+"""The interface that the tools around a model expect of it beyond loading, computing and saving.
 
 A keyword of the reference either does here what it says, is without effect for the reason given beside it, or is
 refused in a sentence when its value asks for what is not there.
@@ -51,6 +51,7 @@ class ModelProtocol:
     config: Any
     base_model: Any
     parameters: Callable[..., Iterator[nn.Parameter]]
+    tie_weights: Callable[..., None]
 
     base_model_prefix: ClassVar[str] = "bert"
     main_input_name: ClassVar[str] = "input_ids"
@@ -61,7 +62,7 @@ class ModelProtocol:
 
     @property
     def name_or_path(self) -> str:
-        """What was passed to `from_pretrained`."""
+        """The name that was passed to `from_pretrained`."""
         name: str = self.config.name_or_path
         return name
 
@@ -73,10 +74,6 @@ class ModelProtocol:
     def tied_weights(self) -> dict[str, str]:
         """Names of parameters that are the same tensor as another: alias to the name it is saved under."""
         return {}
-
-    def tie_weights(self, **unused: Any) -> None:
-        """See `PreTrainedModel.tie_weights`."""
-        raise NotImplementedError
 
     @property
     def is_gradient_checkpointing(self) -> bool:
@@ -106,13 +103,10 @@ class ModelProtocol:
         self.base_model.encoder.gradient_checkpointing = True
 
     def activation_checkpointing_enable(
-        self,
-        activation_checkpointing_kwargs: dict[str, Any] | None = None,
-        every_n_layers: int = 1,
-        offload: bool = False,
+        self, activation_checkpointing_kwargs: dict[str, Any] | None = None, **options: Any
     ) -> None:
         """`gradient_checkpointing_enable` under the name that replaces it in transformers."""
-        self.gradient_checkpointing_enable(activation_checkpointing_kwargs, every_n_layers, offload)
+        self.gradient_checkpointing_enable(activation_checkpointing_kwargs, **options)
 
     def gradient_checkpointing_disable(self) -> None:
         """Keeps what every layer computed, as is usual."""

@@ -1,4 +1,4 @@
-"""What tools expect of a model's output: a mapping and a pytree that they can take apart and put together again."""
+"""The interface that tools expect of an output: a mapping, and a pytree that can be taken apart and put together."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from minibert.sentences.options import completed
 from minibert.sentences.pooling import Layers, resolve_layers
 from minibert.sentences.rows import check_texts, named_prompt, rows_of
 from minibert.sentences.saving import save_sentence_folder
+from minibert.sentences.sentence_transformers import around
 from minibert.tokenization.tokenizer import BertTokenizer
 
 
@@ -172,6 +173,19 @@ class SentenceEmbedder(SentenceModel, FamiliarNames):
         prompts = {"prompts": self.prompts, "default_prompt_name": self.default_prompt_name}
         settings = {**prompts, "similarity_fn_name": self.similarity_fn_name}
         save_sentence_folder(self, Path(path), self.tokenizer, self.max_length, self.include_prompt, settings)
+
+    def as_sentence_transformer(self) -> Any:
+        """A `sentence_transformers.SentenceTransformer` that runs this model, for libraries that ask for that type.
+
+        KeyBERT and BERTopic, for example, silently take another model in place of an embedder of another type. It
+        encodes, trains, is evaluated and saved by sentence-transformers' own code, and the model inside is this
+        embedder's: training it needs one that was loaded with `precision=None`.
+
+        Raises:
+            ImportError: sentence-transformers is not installed.
+            ValueError: layers or poolings that sentence-transformers does not have.
+        """
+        return around(self, self.save_pretrained)
 
     @overload
     def words(  # type: ignore[overload-overlap]

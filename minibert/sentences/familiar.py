@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from minibert.compatibility.langchain import count_as
 from minibert.sentences.encode import TextEncoder
 from minibert.sentences.search import pairwise_similarity, similarity
 
@@ -99,3 +100,6 @@ class FamiliarNames(TextEncoder):
     async def aembed_query(self, text: str) -> list[float]:
         """`embed_query` in a thread of its own."""
         return await asyncio.to_thread(self.embed_query, text)
+
+
+count_as("langchain_core.embeddings.embeddings", "Embeddings", FamiliarNames)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from minibert.checkpoints.source import Source
+from minibert.compatibility.langchain import count_as
 from minibert.config import BertConfig
 from minibert.files import read_json
 from minibert.heads import BertForSequenceClassification
@@ -141,6 +142,11 @@ class CrossEncoder:
         found: NDArray[np.float32] = (scores[:, 0] if scores.shape[1] == 1 else scores).numpy()
         return found[0] if single else found
 
+    def score(self, text_pairs: Sequence[Pair]) -> list[float]:
+        """`predict`, as LangChain asks for it."""
+        scores: list[float] = self.predict(text_pairs).tolist()
+        return scores
+
     def rank(self, query: str, documents: Sequence[str], top_k: int | None = None) -> list[Ranked]:
         """Documents by how well they answer a query, best first; ties in the order of the documents.
 
@@ -159,6 +165,9 @@ class CrossEncoder:
         scores = self.predict([(query, document) for document in documents])
         best = np.argsort(-scores, kind="stable")[:top_k].tolist()
         return [Ranked(corpus_id=i, score=float(scores[i]), text=documents[i]) for i in best]
+
+
+count_as("langchain_core.cross_encoders", "BaseCrossEncoder", CrossEncoder)
 
 
 def rerank(

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from minibert.compatibility import keywords
+from minibert.extras import need
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.files import SPLITTING, write_vocabulary
 from minibert.tokenization.learning import learn_vocabulary
@@ -76,6 +78,8 @@ class TokenizerProtocol(Vocabulary):
         strip_accents: bool | None
         tokenize_chinese_chars: bool
         model_max_length: int
+        name_or_path: str
+        save_pretrained: Any
 
         def _options(self) -> dict[str, Any]: ...
 
@@ -151,6 +155,19 @@ class TokenizerProtocol(Vocabulary):
         path = Path(save_directory, f"{prefix}vocab.txt")
         write_vocabulary(self, path)
         return (str(path),)
+
+    def to_transformers(self) -> Any:
+        """The same tokenizer as a `transformers.BertTokenizerFast`, for tools that ask for that type.
+
+        Raises:
+            ImportError: transformers is not installed.
+        """
+        library = need("transformers", "parity", "to_transformers()")
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            made = library.BertTokenizerFast.from_pretrained(folder)
+        made.name_or_path = self.name_or_path
+        return made
 
     def train_new_from_iterator(
         self: T,

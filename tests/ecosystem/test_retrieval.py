@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import tiny_config
 from tiny_folder import WORDS, sentence_folder
 
-from minibert import SentenceEmbedder, nearest
+from minibert import BertForSequenceClassification, SentenceEmbedder, nearest
+from minibert.sentences.rerank import CrossEncoder
 from minibert.sentences.sklearn import SentenceVectorizer
 
 pytestmark = pytest.mark.ecosystem
@@ -52,6 +56,34 @@ def test_langchain_awaited(embedder: SentenceEmbedder) -> None:
     stores = pytest.importorskip("langchain_core.vectorstores")
     store = stores.InMemoryVectorStore(embedder)
     assert asyncio.run(_search(store, "hello world")) == expected(embedder, "hello world", 5)
+
+
+def test_it_counts_as_langchains_embeddings(embedder: SentenceEmbedder) -> None:
+    """Where LangChain checks the type; and no import of ours brings it in."""
+    pytest.importorskip("langchain_core")
+    program = (
+        "import sys; from minibert import SentenceEmbedder; from minibert.sentences.rerank import CrossEncoder\n"
+        "assert not [name for name in sys.modules if name.startswith('langchain')]\n"
+        "from langchain_core.embeddings import Embeddings; from langchain_core.cross_encoders import BaseCrossEncoder\n"
+        "assert issubclass(SentenceEmbedder, Embeddings) and issubclass(CrossEncoder, BaseCrossEncoder)\n"
+        "assert not [finder for finder in sys.meta_path if 'minibert' in type(finder).__module__]"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+    from langchain_core.cross_encoders import BaseCrossEncoder
+    from langchain_core.embeddings import Embeddings
+    from pydantic import BaseModel, ConfigDict
+
+    class Checked(BaseModel):
+        model_config = ConfigDict(arbitrary_types_allowed=True)
+        embeddings: Embeddings
+        reranker: BaseCrossEncoder
+
+    config = tiny_config(vocab_size=len(embedder.tokenizer), num_labels=1)
+    reranker = CrossEncoder(BertForSequenceClassification(config), embedder.tokenizer)
+    checked = Checked(embeddings=embedder, reranker=reranker)
+    assert checked.embeddings is embedder
+    assert checked.reranker.score([("hello", "world")]) == reranker.predict([("hello", "world")]).tolist()
 
 
 def test_faiss(embedder: SentenceEmbedder) -> None:

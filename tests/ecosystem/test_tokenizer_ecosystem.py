@@ -98,3 +98,19 @@ def test_fill_mask_pipeline(tokenizers: tuple[BertTokenizer, Any], tmp_path: Pat
             (row["token"], row["token_str"], row["sequence"]) for row in b
         ]
         assert np.allclose([row["score"] for row in a], [row["score"] for row in b], atol=1e-6)
+
+
+def test_to_transformers(minilm: str) -> None:
+    """The class itself, with the same ids, added tokens, lengths and sides."""
+    sides = {"padding_side": "left", "truncation_side": "left"}
+    ours = BertTokenizer.from_pretrained(minilm, model_max_length=9, **sides)
+    ours.add_tokens(["<name>"])
+    ours.add_special_tokens({"extra_special_tokens": ["<x>"]})
+    theirs = ours.to_transformers()
+    assert type(theirs) is transformers.BertTokenizer and theirs.name_or_path == minilm
+    assert len(theirs) == len(ours) and theirs.get_added_vocab() == ours.get_added_vocab()
+    texts = [*TEXTS, "<name> loves <x>Korea, and paints unaffably all day long."]
+    for options in ({}, {"padding": True, "truncation": True}, {"padding": "max_length", "max_length": 30}):
+        assert dict(ours(texts, **options)) == dict(theirs(texts, **options))
+    cased = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Paris", "paris"], do_lower_case=False)
+    assert cased.to_transformers()("Paris")["input_ids"] == cased("Paris")["input_ids"] == [2, 5, 3]
