@@ -1,4 +1,12 @@
-"""Outputs of the models: named tensors that can also be indexed and unpacked."""
+"""Outputs of the models: named tensors that can also be indexed and unpacked.
+
+```python
+out.last_hidden_state                     # by name
+out["last_hidden_state"], out[0]          # by key or number
+out.keys()                                # the names of what is there
+last_hidden_state, pooler_output = out    # by unpacking what is there: iterating gives values, not names
+```
+"""
 
 from __future__ import annotations
 
@@ -7,23 +15,10 @@ from typing import Any
 
 from torch import Tensor
 
-from minibert.compatibility.outputs import NamedValues
+from minibert.compatibility.outputs import ModelOutput
 
 # every model gives it; None, like all that is absent, only until it is set
 ALWAYS_THERE: Any = None
-
-
-@dataclass
-class ModelOutput(NamedValues):
-    """Named results; those that were not asked for are None and count as absent everywhere but by attribute.
-
-    ```python
-    out.last_hidden_state                     # by name
-    out["last_hidden_state"], out[0]          # by key or number
-    out.keys()                                # the names of what is there
-    last_hidden_state, pooler_output = out    # by unpacking what is there: iterating gives values, not names
-    ```
-    """
 
 
 @dataclass

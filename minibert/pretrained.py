@@ -24,9 +24,9 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import BACKBONE, model_name, read_tensors, write_tensors
 from minibert.compatibility.keywords import SAVING, drop_ignored_keywords, one_device, refuse_unknown
 from minibert.compatibility.model import ModelProtocol
+from minibert.compatibility.outputs import ModelOutput
 from minibert.config import BertConfig
 from minibert.files import prefix_errors
-from minibert.outputs import ModelOutput
 
 # what one BERT class has and another rightly leaves out
 HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")

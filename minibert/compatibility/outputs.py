@@ -10,11 +10,12 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 
-class NamedValues:
-    """The reference's protocol of an output, for dataclasses whose absent fields are None; with one difference.
+class ModelOutput:
+    """Named results, a dataclass; those that were not asked for are None and absent everywhere but by attribute.
 
-    Iterating gives values, so that `last_hidden_state, pooler_output = model(...)` unpacks; the reference's gives
-    names. Tools that treat an output as a mapping go through `keys`, `items` and `[name]`, which are the same in both.
+    It is the reference's protocol with one difference: iterating gives values, so that `last_hidden_state,
+    pooler_output = model(...)` unpacks, while the reference's gives names. Tools that treat an output as a mapping go
+    through `keys`, `items` and `[name]`, which are the same in both.
     """
 
     def __init_subclass__(cls) -> None:
@@ -47,7 +48,7 @@ class NamedValues:
             setattr(self, name, value)
 
     @classmethod
-    def _of(cls, pairs: Iterable[tuple[str, Any]]) -> NamedValues:
+    def _of(cls, pairs: Iterable[tuple[str, Any]]) -> ModelOutput:
         output = cls()
         vars(output).update(pairs)
         return output
@@ -103,7 +104,7 @@ class NamedValues:
         return name in self.keys()
 
 
-Mapping.register(NamedValues)
+Mapping.register(ModelOutput)
 
 
 def _fits(name: str, value: Any) -> bool:
