@@ -45,9 +45,12 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise not_utf8(path, data.count(b"\n", 0, error.start) + 1) from None
 
 
-def not_utf8(where: str | os.PathLike[str], line: int) -> ValueError:
+NOT_UTF8 = "is not UTF-8; convert the file (iconv -t utf-8)"
+
+
+def not_utf8(where: object, line: int) -> ValueError:
     """The error of a line, counted from 1, that is no text."""
-    return ValueError(f"line {line} of {os.fspath(where)} is not UTF-8; convert the file (iconv -t utf-8).")
+    return ValueError(f"line {line} of {where} {NOT_UTF8}.")
 
 
 def parse_json(text: str | bytes, where: object) -> Any:

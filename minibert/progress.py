@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -77,6 +80,33 @@ class Progress:
 
 
 SILENT = Progress(show=False)
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Says whether SIGINT or SIGTERM has come, so that work can stop where it can be taken up again.
+
+    The first one is noted; a second does what it did before. In other threads than the main one, which signals never
+    reach, it is never true.
+    """
+    told: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
+
+    def note(number: int = 0, _: Any = None) -> None:
+        told.append(number)
+        for own, handler in before.items():
+            signal.signal(own, handler)
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield lambda: bool(told)
+    finally:
+        note()
 
 
 def counted(items: Iterable[T], unit: str, show: bool | None = None) -> Iterator[T]:

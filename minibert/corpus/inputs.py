@@ -17,12 +17,14 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, NamedTuple
 
 from minibert.corpus.location import Location
 from minibert.extras import need
+from minibert.files import NOT_UTF8, json_object, not_utf8
 
 
 class Text(str):
@@ -54,7 +56,7 @@ class Part(NamedTuple):
 
 
 OnBad = Callable[[BadRow], None]
-_Row = tuple[str, Any]  # where it stands, and its columns or the error that reading it gave
+Row = tuple[str, Any]  # where it stands, and its columns or the error that reading it gave
 
 
 def read_texts(
@@ -85,15 +87,17 @@ def read_part(
 ) -> Iterator[Text]:
     """The texts of a part of a file; see `read_texts`."""
     location = Location(part.file)
-    rows = _READERS.get(location.suffix, _lines)
     wanted = [column] if id_column is None else [column, id_column]
-    if rows is _lines and id_column is not None:
-        raise ValueError(f"{part.file} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet.")
-    for place, row in _undamaged(location, rows(location, part.start, part.end, wanted)):
+    rows = iter_rows(location, part.start, part.end, wanted)
+    if location.suffix not in _READERS:
+        if id_column is not None:
+            raise ValueError(f"{location} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet.")
+        rows = _undamaged(location, _lines(location, part.start, part.end, column))
+    for place, row in rows:
         reason, content = "", ""
         if isinstance(row, Exception):
             reason, content = str(row), str(getattr(row, "content", ""))
-        elif missing := [name for name in wanted if rows is not _lines and name not in row]:
+        elif missing := [name for name in wanted if name not in row]:
             reason = f"there is no column {missing[0]!r}"
         elif not isinstance(text := row[column], str):
             reason = f"{column} is {'null' if text is None else f'of type {type(text).__name__}'}"
@@ -106,6 +110,34 @@ def read_part(
         if on_bad is None:
             raise ValueError(f"{bad.place}: {bad.reason}.")
         on_bad(bad)
+
+
+def iter_rows(
+    location: Location,
+    start: int = 0,
+    end: int | None = None,
+    wanted: Sequence[str] = (),
+    *,
+    names: Sequence[str] | None = None,
+    delimiter: str | None = None,
+) -> Iterator[Row]:
+    """The rows of a table: where each stands, and its columns by name or what is wrong with it.
+
+    Args:
+        location: `.jsonl`, one JSON object a line; `.parquet`; `.csv`, separated by commas and quoted; or anything
+            else, separated by tabs and not quoted. Each but parquet also compressed.
+        start: of the part that is read, as in `Part`.
+        end: of the part.
+        wanted: columns that a table should have.
+        names: of the first columns, for a file whose first line does not give them.
+        delimiter: what separates the columns, where the file's name does not tell.
+
+    Raises:
+        ValueError: a file that is damaged or lacks a column.
+    """
+    if location.suffix in (".jsonl", ".parquet"):
+        return _undamaged(location, _READERS[location.suffix](location, start, end, wanted))
+    return _undamaged(location, _csv(location, start, end, wanted, names, delimiter))
 
 
 def parts_of(source: str, column: str, part_bytes: int) -> dict[str, Part]:
@@ -140,7 +172,7 @@ def parts_of(source: str, column: str, part_bytes: int) -> dict[str, Part]:
         return {name: part for parts in readers.map(cut, files) for name, part in parts.items()}
 
 
-def _undamaged(location: Location, rows: Iterator[_Row]) -> Iterator[_Row]:
+def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
     """The rows; ValueError that names the file where decompressing or a library's own reader fails."""
     try:
         yield from rows
@@ -168,16 +200,16 @@ def _numbered_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tu
         position += len(line)
 
 
-def _decoded(location: Location, start: int, end: int | None) -> Iterator[_Row]:
-    """The lines, or the error of one that is not UTF-8."""
+def _decoded(location: Location, start: int, end: int | None) -> Iterator[tuple[str, str | ValueError]]:
+    """The lines with their ends, or the error of one that is not UTF-8."""
     with location.open() as file:
         for place, line in _numbered_lines(file, start, end):
             if place == "line 1":
                 line = line.removeprefix(codecs.BOM_UTF8)
             try:
-                yield place, line.rstrip(b"\r\n").decode("utf-8")
+                yield place, line.decode("utf-8")
             except UnicodeDecodeError:
-                yield place, _error("the line is not UTF-8; convert the file (iconv -t utf-8)", repr(line[:200]))
+                yield place, _error(f"the line {NOT_UTF8}", repr(line[:200]))
 
 
 def _error(reason: str, content: str) -> ValueError:
@@ -186,47 +218,77 @@ def _error(reason: str, content: str) -> ValueError:
     return error
 
 
-def _lines(location: Location, start: int, end: int | None, columns: list[str]) -> Iterator[_Row]:
+def _lines(location: Location, start: int, end: int | None, column: str) -> Iterator[Row]:
     for place, line in _decoded(location, start, end):
-        yield place, {columns[0]: line} if isinstance(line, str) else line
+        yield place, {column: line.rstrip("\r\n")} if isinstance(line, str) else line
 
 
-def _jsonl(location: Location, start: int, end: int | None, columns: list[str]) -> Iterator[_Row]:
+def _jsonl(location: Location, start: int, end: int | None, wanted: Sequence[str]) -> Iterator[Row]:
     for place, line in _decoded(location, start, end):
         if not isinstance(line, str):
             yield place, line
         elif line.strip():
             try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                yield place, _error(f"the line is not JSON ({error})", line)
-                continue
-            yield place, row if isinstance(row, dict) else _error("the line is no JSON object", line)
+                row = json_object(line, "the line")
+                json.dumps(row, ensure_ascii=False).encode()  # fails for half a character, which JSON can hold
+            except UnicodeEncodeError:
+                yield place, _error("the line has half a character, a surrogate", line)
+            except ValueError as error:
+                yield place, _error(str(error).removesuffix("."), line)
+            else:
+                yield place, row
 
 
-def _csv(location: Location, start: int, end: int | None, columns: list[str]) -> Iterator[_Row]:
-    tabs = location.suffix == ".tsv"
-    csv.field_size_limit(2**31 - 1)
-    with location.open() as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
-        table = csv.DictReader(
-            file, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL, strict=True
-        )
-        try:
-            _check_columns(location, columns, list(table.fieldnames or []))
-            for row in table:
-                yield f"line {table.line_num}", row
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"{location}, line {table.line_num + 1}: {error}.") from None
+def _csv(
+    location: Location,
+    start: int,
+    end: int | None,
+    wanted: Sequence[str],
+    names: Sequence[str] | None = None,
+    delimiter: str | None = None,
+) -> Iterator[Row]:
+    delimiter = delimiter or ("," if location.suffix == ".csv" else "\t")
+    if len(delimiter) != 1:
+        raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
+    csv.field_size_limit(2**31 - 1)  # a text may be as long as the file
+
+    def lines() -> Iterator[str]:
+        for number, (_, line) in enumerate(_decoded(location, 0, None), 1):
+            if isinstance(line, ValueError):
+                raise not_utf8(location, number)
+            yield from io.StringIO(line, newline="")  # an old Macintosh ends its lines in another way
+
+    # in tables separated by tabs a quotation mark is only a quotation mark
+    table = csv.reader(
+        lines(),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
+    try:
+        rows = filter(None, table)  # empty lines are no rows
+        columns = next(rows, []) if names is None else list(names)
+        _check_columns(location, wanted, columns)
+        if twice := [name for name, count in Counter(columns).items() if count > 1]:
+            raise ValueError(f"{location} has the column {twice[0]!r} twice: rename one.")
+        for row in rows:
+            if len(row) < len(columns) or (len(row) > len(columns) and names is None):
+                reason = f"there are {len(row)} columns, not {len(columns)} ({', '.join(columns)})"
+                yield f"line {table.line_num}", _error(reason, delimiter.join(row))
+            else:
+                yield f"line {table.line_num}", dict(zip(columns, row, strict=False))
+    except csv.Error as error:
+        raise ValueError(f"{location}, line {table.line_num}: {error}; look for a quotation mark too many.") from None
 
 
-def _rows_of_parquet(location: Location, start: int, end: int | None, columns: list[str]) -> Iterator[_Row]:
-    with _parquet(location, columns) as table:
+def _rows_of_parquet(location: Location, start: int, end: int | None, wanted: Sequence[str]) -> Iterator[Row]:
+    with _parquet(location, wanted) as table:
         first = 0
         for group in range(table.metadata.num_row_groups):
             last = first + table.metadata.row_group(group).num_rows
             if last > start and (end is None or first < end):
                 number = first
-                for batch in table.iter_batches(batch_size=4096, row_groups=[group], columns=columns):
+                for batch in table.iter_batches(batch_size=4096, row_groups=[group], columns=list(wanted) or None):
                     if number + len(batch) > start and (end is None or number < end):
                         for row in batch.to_pylist():
                             if start <= number and (end is None or number < end):
@@ -237,7 +299,7 @@ def _rows_of_parquet(location: Location, start: int, end: int | None, columns: l
             first = last
 
 
-def _parquet(location: Location, columns: list[str]) -> Any:
+def _parquet(location: Location, columns: Sequence[str]) -> Any:
     """The open file, its columns checked."""
     pyarrow, parquet = (need(module, "parquet", "Reading .parquet") for module in ("pyarrow", "pyarrow.parquet"))
     try:
@@ -248,12 +310,12 @@ def _parquet(location: Location, columns: list[str]) -> Any:
     return file
 
 
-def _check_columns(location: Location, columns: list[str], known: list[str]) -> None:
+def _check_columns(location: Location, columns: Sequence[str], known: Sequence[str]) -> None:
     if missing := [name for name in columns if name not in known]:
         raise ValueError(f"{location} has no column {missing[0]!r}; its columns are {', '.join(known) or 'none'}.")
 
 
-_READERS: dict[str, Callable[[Location, int, int | None, list[str]], Iterator[_Row]]] = {
+_READERS: dict[str, Callable[[Location, int, int | None, Sequence[str]], Iterator[Row]]] = {
     ".jsonl": _jsonl,
     ".csv": _csv,
     ".tsv": _csv,

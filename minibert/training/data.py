@@ -7,9 +7,6 @@ is; such examples can only be packed.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minibert.files import json_object, read_json, read_text
+from minibert.corpus.inputs import iter_rows
+from minibert.corpus.location import Location
+from minibert.files import read_json, read_text
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
 
@@ -38,8 +37,7 @@ def read_table(
     """Rows of a table, by the names of its columns.
 
     Args:
-        path: `.jsonl`, one JSON object a line; `.csv`, separated by commas and quoted; or anything else, separated by
-            tabs and not quoted.
+        path: a file as of `minibert.corpus.inputs.iter_rows`.
         columns: names of the first columns, for a file whose first line does not give them.
         delimiter: what separates the columns, where the file's name does not tell.
 
@@ -47,31 +45,12 @@ def read_table(
         FileNotFoundError: no such file.
         ValueError: a line that cannot be read, or that has another number of columns; no row at all.
     """
-    path = Path(path)
-    text = read_text(path)
-    if path.suffix == ".jsonl":
-        lines = enumerate(text.split("\n"), 1)
-        return _not_empty(path, [_json_row(line, f"{path}, line {number}") for number, line in lines if line.strip()])
-    delimiter = delimiter or ("," if path.suffix == ".csv" else "\t")
-    if len(delimiter) != 1:
-        raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
-    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a text may be as long as the file
-    # in tables separated by tabs a quotation mark is only a quotation mark
-    reader = csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter=delimiter,
-        quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
-        strict=True,
-    )
-    try:
-        rows = [row for row in reader if row]
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: {error}; look for a quotation mark too many.") from None
-    names = list(columns) if columns is not None else _not_empty(path, rows).pop(0)
-    for number, row in enumerate(rows, 1):
-        if len(row) < len(names) or (len(row) > len(names) and columns is None):
-            raise ValueError(f"{path}: row {number} has {len(row)} columns, not {len(names)} ({', '.join(names)}).")
-    return _not_empty(path, [dict(zip(names, row, strict=False)) for row in rows])
+    rows = []
+    for place, row in iter_rows(Location(path), names=columns, delimiter=delimiter):
+        if isinstance(row, ValueError):
+            raise ValueError(f"{path}, {place}: {row}.")
+        rows.append(row)
+    return _not_empty(path, rows)
 
 
 def read_rows(
@@ -93,15 +72,6 @@ def _not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
     if not rows:
         raise ValueError(f"{path} holds no rows.")
     return rows
-
-
-def _json_row(line: str, place: str) -> dict[str, Any]:
-    row = json_object(line, place)
-    try:
-        json.dumps(row, ensure_ascii=False).encode()  # fails for half a character, which JSON can write as "\\ud83d"
-    except ValueError as error:
-        raise ValueError(f"{place} is not JSON ({error}).") from None
-    return row
 
 
 def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]]:

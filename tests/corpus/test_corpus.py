@@ -25,7 +25,7 @@ from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
-from minibert.corpus.formats import open_vectors
+from minibert.corpus.formats import open_corpus, open_vectors
 from minibert.corpus.shards import encode_corpus, encode_file
 
 
@@ -158,6 +158,7 @@ class TestShards:
         [
             ({"file_format": "csv"}, "file_format should be one of npy, safetensors, jsonl, parquet, not 'csv'"),
             ({"shard_size": 0}, "shard_size should be a whole number from 1 to [0-9]+, not 0"),
+            ({"processes": 0}, "processes should be 1 or more, not 0"),
             ({"rank": 2, "world_size": 2}, r"rank should lie between 0 and world_size - 1 \(1\), not 2"),
             ({"overflow": "drop"}, "overflow should be"),
         ],
@@ -226,6 +227,42 @@ class TestStoppedRuns:
         finished = subprocess.run(self.command(tiny_model, corpus, out), capture_output=True, encoding="utf-8")
         assert finished.returncode == 0, finished.stderr
         assert contents(out) == contents(tmp_path / "whole")
+
+    @pytest.mark.parametrize(("number", "processes"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
+    def test_told_to_stop(
+        self, tiny_model: Path, corpus: Path, tmp_path: Path, number: signal.Signals, processes: int
+    ) -> None:
+        """The shards at hand are finished, nothing else is begun, and the same command goes on."""
+        out, command = tmp_path / "out", [*self.command(tiny_model, corpus, tmp_path / "out"), "--processes"]
+        process = subprocess.Popen([*command, str(processes)], stderr=subprocess.PIPE, text=True)
+        while process.poll() is None and not list(out.glob("shard-*.json")):
+            time.sleep(0.002)
+        process.send_signal(number)
+        sentence = process.communicate()[1]
+        done = len(list(out.glob("shard-*.json")))
+        if not (out / "index.json").exists():  # a computer that was quicker than the signal has nothing to say
+            assert process.returncode == 130 and 0 < done < SHARDS
+            assert sentence.endswith(f"stopped; {done} shards in {out} are complete: run the same again to go on.\n")
+        assert {path.suffix for path in out.iterdir()} == {".json", ".npy"}
+        again = subprocess.run([*command, "1"], capture_output=True, text=True)
+        assert again.returncode == 0 and ("finished shards skipped" in again.stdout), again.stderr
+        embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
+        expected = embedder.encode(corpus.read_text(encoding="utf-8").splitlines())
+        np.testing.assert_allclose(open_corpus(out)[:], expected, atol=1e-5)
+
+    def test_a_file_that_is_stopped(self, tiny_model: Path, tmp_path: Path) -> None:
+        pipe, out = tmp_path / "pipe", tmp_path / "out.npy"
+        os.mkfifo(pipe)
+        command = [*self.command(tiny_model, pipe, out)[:6], "--file", str(pipe), "--out", str(out)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        with pipe.open("w") as file:  # it is there when somebody reads
+            file.write("hello")
+            file.flush()
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            sentence = process.communicate()[1]
+        assert process.returncode == 130 and not out.exists()
+        assert f"stopped; nothing was written to {out} (--out-dir FOLDER writes shards" in sentence
 
     def test_disk_full(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
         def no_more_than_40_kb() -> None:
@@ -352,7 +389,12 @@ class TestCommand:
         assert code == 1 and err.startswith("minibert embed: ") and "begun with" in err and err.count("\n") == 1
 
     def test_a_process_that_ends_is_noticed(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny_model: Path, corpus: Path
+        self,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        tiny_model: Path,
+        corpus: Path,
+        tmp_path: Path,
     ) -> None:
         class Mortal(str):
             """A name that ends the process to which it is sent."""
@@ -369,7 +411,7 @@ class TestCommand:
             return options, unknown
 
         monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", parse)
-        own = ["--model", str(tiny_model), "--file", str(corpus), "--out-dir", "never", "--processes", "2"]
+        own = ["--model", str(tiny_model), "--file", str(corpus), "--out-dir", str(tmp_path), "--processes=2"]
         code, _, err = self.run(capsys, "embed", *own)
         assert code == 1 and "One of the 2 processes has ended" in err
         assert err.endswith("run the same again to go on.\n") and err.count("\n") == 1
@@ -387,12 +429,12 @@ class TestCommand:
         assert embed.useful_processes(options) == processes
 
     @pytest.mark.parametrize("arguments", [["--processes", "0"], ["--processes", "2", "--out", "a.npy"]])
-    def test_processes_need_a_file_and_a_folder(
+    def test_processes_need_a_folder(
         self, capsys: pytest.CaptureFixture[str], corpus: Path, arguments: list[str]
     ) -> None:
         target = [] if "--out" in arguments else ["--out-dir", "never"]
         code, _, err = self.run(capsys, "embed", "--file", str(corpus), *target, *arguments)
-        assert code == 2 and "--processes takes a number from 1 on, with --file and --out-dir" in err
+        assert code == 2 and "--processes takes a number from 1 on, with --out-dir and without" in err
 
     def test_torchrun_needs_a_file_and_a_folder(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny_model: Path

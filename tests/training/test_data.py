@@ -89,10 +89,12 @@ def test_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.tsv", "text\tlabel\nonly one\n", r"a\.tsv: row 1 has 1 columns, not 2 \(text, label\)"),
-        ("a.tsv", "text\tlabel\none\ttwo\tthree\n", r"a\.tsv: row 1 has 3 columns, not 2 \(text, label\)"),
-        ("a.jsonl", '{"text": 1}\n{oops\n', r"a\.jsonl, line 2 is not JSON"),
-        ("a.jsonl", "[1]\n", r"a\.jsonl, line 1 should hold a JSON object"),
+        ("a.tsv", "text\tlabel\nonly one\n", r"a\.tsv, line 2: there are 1 columns, not 2 \(text, label\)"),
+        ("a.tsv", "text\tlabel\none\ttwo\tthree\n", r"a\.tsv, line 2: there are 3 columns, not 2 \(text, label\)"),
+        ("a.jsonl", '{"text": 1}\n{oops\n', r"a\.jsonl, line 2: the line is not JSON"),
+        ("a.jsonl", "[1]\n", r"a\.jsonl, line 1: the line should hold a JSON object"),
+        ("a.jsonl", '{"text": "\\ud83d"}\n', r"a\.jsonl, line 1: the line has half a character"),
+        ("a.tsv", "text\tlabel\ttext\none\ttwo\tthree\n", r"a\.tsv has the column 'text' twice: rename one"),
         ("a.csv", 'text,label\n"good,1\nbad,0\n', r"a\.csv, line 3: .*; look for a quotation mark too many"),
         ("a.csv", "", r"a\.csv holds no rows"),
         ("a.tsv", "text\tlabel\n", r"a\.tsv holds no rows"),
