@@ -276,7 +276,7 @@ class Trainer:
         )
 
     def _operators(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.options.exact else faster_operators(self.processes.device)
+        return nullcontext() if self.options.exact else faster_operators(self.processes.device, self.model)
 
     def _losses(self, part: Sequence[Example], batch: Sequence[Example]) -> dict[str, Tensor]:
         """The share of `part` in the mean losses of `batch`."""

@@ -3,7 +3,8 @@
     products       float32 by oneDNN where MKL does not know the processor (AMD): up to 2.6 times as fast
     dropout        16 random bits a number: a sixth of the time of `bernoulli_`
     attention      by two products and a softmax, unless it is long, in float32 and without dropout: the shorter the
-                   sequences, the slower is torch's kernel beside it, forward and backward (AMD: up to 10 times)
+                   sequences, the slower is torch's kernel beside it, forward and backward (AMD: up to 10 times);
+                   packed sequences in blocks of lengths rounded up, and not in a block for each length
     loss of words  its gradient is written over the logits, the largest tensor of a step: a fifth off the MLM head
 
 The model and its modules stay as they are; nothing changes outside of a step. Dropout draws other numbers, products
@@ -15,30 +16,46 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from minibert.attention import sdpa_attention
+from minibert.encoder import BertEncoder
 from minibert.inference.kernels import processor_features
+from minibert.layouts import Layout, PackedLayout
 
 # logits of which the loss is taken at a time: few enough to stay in the processor's cache
 LOGITS_AT_ONCE = 2**21
+# packed sequences whose lengths are the same when rounded up to a multiple of this are attended to together
+LENGTH_STEP = 8
 # tokens of a sequence up to which float32 attention without dropout is quicker by products
 MAX_LENGTH_FOR_PRODUCTS = 256
 
 
 @contextmanager
-def faster_operators(device: torch.device) -> Iterator[None]:
-    """While this lasts, training on `device` uses the operators of this file; on a GPU torch's own are fast."""
+def faster_operators(device: torch.device, model: nn.Module | None = None) -> Iterator[None]:
+    """While this lasts, training on `device` uses the operators of this file; on a GPU torch's own are fast.
+
+    Args:
+        device: of the training.
+        model: its encoders attend to packed sequences in blocks.
+    """
     if device.type != "cpu":
         yield
         return
-    with _onednn_products() if onednn_is_faster() else nullcontext(), _FasterOperators():
-        yield
+    encoders = [] if model is None else [module for module in model.modules() if isinstance(module, BertEncoder)]
+    hooks = [encoder.register_forward_pre_hook(_attend_in_blocks) for encoder in encoders]
+    try:
+        with _onednn_products() if onednn_is_faster() else nullcontext(), _FasterOperators():
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @contextmanager
@@ -85,13 +102,16 @@ class _FasterOperators(TorchFunctionMode):
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """As `F.dropout`, with p in steps of 1/65536; never in place."""
-    if not training or p == 0:
-        return x
+    return x if not training or p == 0 else x * _noise(x, p)
+
+
+def _noise(x: Tensor, p: float) -> Tensor:
+    """Like x: 0 with probability p, else 1 / (1 - p)."""
     kept = 65536 - round(65536 * p)
     random = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64, device=x.device).random_(-(2**63), None)
     numbers = random.view(torch.int16)[: x.numel()].view(x.shape)  # -32768 to 32767
     noise = torch.lt(numbers, kept - 32768, out=torch.empty(x.shape, dtype=x.dtype, device=x.device))
-    return x * noise.mul_(65536 / max(1, kept))
+    return noise.mul_(65536 / max(1, kept))
 
 
 def attention(
@@ -118,6 +138,110 @@ def attention(
             hidden = ~attn_mask.expand(*query.shape[:2], *attn_mask.shape[-2:]).flatten(0, 1)
             scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
         return torch.bmm(dropout(scores.softmax(-1), dropout_p), v).view(query.shape)
+
+
+def _attend_in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Hook of an encoder: one `BlockAttention` for all layers of a pass over packed sequences."""
+    hidden_states, layout, attend, *others = inputs
+    if attend is not sdpa_attention or not isinstance(layout, PackedLayout) or not torch.is_grad_enabled():
+        return inputs
+    return hidden_states, layout, BlockAttention(layout), *others
+
+
+class BlockAttention:
+    """`sdpa_attention` of packed sequences of many lengths, in few large products instead of many small ones.
+
+    Sequences of similar length form a block, (sequences, heads, longest, head_size), whose mask hides the keys that a
+    shorter one lacks. Rows are gathered straight into the order in which the products want them, and back.
+
+    Args:
+        layout: where the sequences begin and end, in any order of lengths.
+    """
+
+    def __init__(self, layout: PackedLayout) -> None:
+        self.lengths, self.tail = layout.lengths, layout.tail
+        self.heads = 0
+
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+    ) -> tuple[Tensor, Tensor | None]:
+        """(tokens, heads, head_size) each to the context, (tokens, hidden)."""
+        longest = max(self.lengths, default=0)
+        torch_is_faster = dropout == 0 and query.dtype != torch.bfloat16 and longest > MAX_LENGTH_FOR_PRODUCTS
+        if torch_is_faster or longest == 0 or self.tail > 0:
+            return sdpa_attention(query, key, value, layout, dropout)
+        self.heads = query.shape[1]
+        context: Tensor = _BlockAttention.apply(query, key, value, self, dropout)  # type: ignore[no-untyped-call]
+        return context, None
+
+    @cached_property
+    def blocks(self) -> list[tuple[Tensor, Tensor]]:
+        """Of each block the tokens, (sequences, longest), and which of these places have none."""
+        lengths = torch.tensor(self.lengths)
+        starts, steps = lengths.cumsum(0) - lengths, (lengths - 1) // LENGTH_STEP
+        found = []
+        for numbers in ((steps == step).nonzero() for step in sorted(set(steps.tolist()))):  # (sequences, 1)
+            places = torch.arange(int(lengths[numbers].max()))
+            found.append((starts[numbers] + places, places >= lengths[numbers]))
+        return found
+
+    @cached_property
+    def rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Which row of (tokens x heads, head_size) stands where in the blocks; where none does; the way back."""
+        heads = torch.arange(self.heads)[:, None]
+        parts = [(tokens[:, None] * self.heads + heads).masked_fill(none[:, None], -1) for tokens, none in self.blocks]
+        rows = torch.cat([part.flatten() for part in parts])
+        return rows.clamp_min(0), (rows < 0).nonzero().flatten(), rows.argsort(stable=True)[(rows < 0).sum() :]
+
+    def cut(self, gathered: Tensor) -> list[Tensor]:
+        """Rows of the blocks one after the other, (rows, head_size), as (sequences x heads, longest, head_size)."""
+        shapes = [(len(tokens) * self.heads, tokens.shape[1]) for tokens, _ in self.blocks]
+        parts = torch.split(gathered, [count * longest for count, longest in shapes])
+        return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
+
+
+class _BlockAttention(torch.autograd.Function):
+    """With P = softmax(scale Q K^T), of which dropout leaves D = N P, the context is D V."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, plan: BlockAttention, p: float) -> Tensor:
+        gather, _, back = plan.rows
+        size = query.shape[-1]
+        ctx.plan, ctx.scale, ctx.blocks = plan, size**-0.5, []
+        with torch.autocast(query.device.type, enabled=False):
+            gathered = [x.reshape(-1, size).index_select(0, gather) for x in (query, key, value)]
+            contexts = torch.empty_like(gathered[0])
+            parts = zip(*map(plan.cut, (*gathered, contexts)), plan.blocks, strict=True)
+            for q, k, v, context, (_, none) in parts:
+                scores = torch.baddbmm(q.new_empty(1), q, k.transpose(1, 2), beta=0, alpha=ctx.scale)
+                if none.any():
+                    lowest = torch.finfo(scores.dtype).min
+                    scores.view(len(none), -1, *scores.shape[1:]).masked_fill_(none[:, None, None], lowest)
+                probabilities = scores.softmax(-1)
+                noise = _noise(probabilities, p) if p > 0 else None
+                torch.bmm(probabilities if noise is None else probabilities * noise, v, out=context)
+                ctx.blocks.append((q, k, v, probabilities, noise))
+            return contexts.index_select(0, back).view(len(query), -1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,), (gather, nothing, back) = gradients, ctx.plan.rows
+        size = ctx.blocks[0][0].shape[-1]
+        of_context = gradient.reshape(-1, size).index_select(0, gather).index_fill_(0, nothing, 0)
+        found = [torch.empty_like(of_context) for _ in range(3)]
+        parts = zip(ctx.plan.cut(of_context), *map(ctx.plan.cut, found), ctx.blocks, strict=True)
+        for of_c, of_q, of_k, of_v, (q, k, v, probabilities, noise) in parts:
+            of_p = torch.bmm(of_c, v.transpose(1, 2))
+            kept = probabilities
+            if noise is not None:
+                kept, of_p = kept * noise, of_p.mul_(noise)
+            torch.bmm(kept.transpose(1, 2), of_c, out=of_v)
+            of_scores = torch._softmax_backward_data(of_p, probabilities, -1, of_p.dtype)
+            torch.baddbmm(of_q.new_empty(1), of_scores, k, beta=0, alpha=ctx.scale, out=of_q)
+            torch.baddbmm(of_k.new_empty(1), of_scores.transpose(1, 2), q, beta=0, alpha=ctx.scale, out=of_k)
+        ctx.blocks = []
+        shape = (len(gradient), ctx.plan.heads, size)
+        return (*(x.index_select(0, back).view(shape) for x in found), None, None)
 
 
 def word_loss(logits: Tensor, labels: Tensor, soft: Tensor | None = None, soft_share: float = 0.0) -> Tensor:

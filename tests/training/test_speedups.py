@@ -13,10 +13,12 @@ from conftest import tiny_config
 from test_loop import OPTIONS, assert_same_weights, classification_examples, losses_of
 from torch import Tensor, nn
 
-from minibert import BertForSequenceClassification
+from minibert import BertForSequenceClassification, BertModel
+from minibert.attention import sdpa_attention
+from minibert.layouts import PackedLayout, PaddedLayout
 from minibert.training import speedups
 from minibert.training.loop import Trainer
-from minibert.training.speedups import attention, dropout, faster_operators, onednn_is_faster, word_loss
+from minibert.training.speedups import BlockAttention, attention, dropout, faster_operators, onednn_is_faster, word_loss
 
 CPU = torch.device("cpu")
 
@@ -101,6 +103,72 @@ def test_attention_of_a_kind_that_bert_has_not_is_left_to_torch(options: dict[st
     options = {"scale": 0.5, **options}
     expected = F.scaled_dot_product_attention(query, key, value, **options)
     assert torch.equal(attention(query, key, value, **options), expected)
+
+
+RAGGED = [5, 1, 17, 16, 8, 5, 33, 2]
+
+
+@pytest.mark.parametrize("lengths", [RAGGED, sorted(RAGGED), [6, 6, 6], [1]])
+@pytest.mark.parametrize("p", [0.0, 0.1])
+def test_attention_in_blocks_and_its_gradients_are_those_of_torch(
+    lengths: list[int], p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropout that doubles everything doubles the context."""
+    monkeypatch.setattr(speedups, "_noise", lambda x, p: torch.full_like(x, 2.0))
+    layout = PackedLayout(lengths)
+    inputs = [torch.randn(sum(lengths), 2, 8, requires_grad=True) for _ in range(3)]
+    received, _ = BlockAttention(layout)(*inputs, layout, p)
+    expected, _ = sdpa_attention(*inputs, layout, 0.0)
+    expected = expected * (2 if p > 0 else 1)
+    torch.testing.assert_close(received, expected)
+    given = torch.randn(received.shape)
+    gradients = (torch.autograd.grad(context, inputs, given) for context in (received, expected))
+    torch.testing.assert_close(*gradients)
+
+
+def test_attention_in_blocks_in_bfloat16() -> None:
+    layout = PackedLayout(RAGGED)
+    inputs = [torch.randn(sum(RAGGED), 2, 8).bfloat16() for _ in range(3)]
+    ours, plain = ([x.to(dtype).requires_grad_() for x in inputs] for dtype in (torch.bfloat16, torch.float32))
+    with torch.autocast("cpu", torch.bfloat16):
+        received, _ = BlockAttention(layout)(*ours, layout, 0.0)
+    expected, _ = sdpa_attention(*plain, layout, 0.0)
+    assert received.dtype == torch.bfloat16
+    torch.testing.assert_close(received.float(), expected, atol=0.02, rtol=0.02)
+    given = torch.randn(received.shape)
+    gradients = torch.autograd.grad(received, ours, given.bfloat16())
+    for found, right in zip(gradients, torch.autograd.grad(expected, plain, given), strict=True):
+        torch.testing.assert_close(found.float(), right, atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("layout", [PackedLayout([17, 3]), PackedLayout([5, 3], tail=12), PackedLayout([], tail=20)])
+def test_blocks_leave_long_sequences_and_rows_of_no_sequence_to_torch(
+    layout: PackedLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speedups, "MAX_LENGTH_FOR_PRODUCTS", 16)
+    inputs = [torch.randn(20, 2, 8) for _ in range(3)]
+    assert torch.equal(BlockAttention(layout)(*inputs, layout, 0.0)[0], sdpa_attention(*inputs, layout, 0.0)[0])
+
+
+def test_a_model_attends_in_blocks_while_it_trains_on_packed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[list[int]] = []
+
+    class Watched(BlockAttention):
+        def __init__(self, layout: PackedLayout) -> None:
+            super().__init__(layout)
+            made.append(layout.lengths)
+
+    monkeypatch.setattr(speedups, "BlockAttention", Watched)
+    model = BertModel(tiny_config(num_hidden_layers=3))
+    packed = {"input_ids": torch.arange(9), "layout": PackedLayout([4, 5])}
+    with faster_operators(CPU, model):
+        model(**packed)
+        assert made == [[4, 5]]  # once for all layers
+        model(input_ids=torch.arange(8).view(2, 4), layout=PaddedLayout())
+        with torch.no_grad():
+            model(**packed)
+    model(**packed)
+    assert made == [[4, 5]]
 
 
 @pytest.mark.parametrize("soft_share", [None, 0.0, 0.3])
