@@ -171,7 +171,7 @@ def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> t
             "tokenizer_class": "BertTokenizer",
         },
         "special_tokens_map.json": special,
-        "tokenizer.json": _tokenizer_json(vocabulary, options),
+        "tokenizer.json": _tokenizer_json(vocabulary, options, added),
     }
     write_vocabulary(vocabulary, folder / "vocab.txt")
     for filename, content in contents.items():
@@ -187,7 +187,9 @@ def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _tokenizer_json(vocabulary: Vocabulary, options: Mapping[str, Any]) -> dict[str, Any]:
+def _tokenizer_json(
+    vocabulary: Vocabulary, options: Mapping[str, Any], added: Mapping[int, AddedToken]
+) -> dict[str, Any]:
     """tokenizer.json, which the `tokenizers` library loads by itself."""
     cls, sep = vocabulary.cls_token, vocabulary.sep_token
     ids = {cls: vocabulary.cls_token_id, sep: vocabulary.sep_token_id}
@@ -201,9 +203,7 @@ def _tokenizer_json(vocabulary: Vocabulary, options: Mapping[str, Any]) -> dict[
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            {"id": number, **token.to_dict()} for number, token in vocabulary.added_tokens_decoder.items()
-        ],
+        "added_tokens": [{"id": number, **token.to_dict()} for number, token in added.items()],
         "normalizer": {"type": "BertNormalizer", "clean_text": True, **splitting},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {

@@ -125,7 +125,13 @@ class Pipeline:
             words += group[-1].word + 1 if group else 0
         return tokens
 
-    def beginning(self, text: str, count: int) -> str:
+    def beginnings(self, columns: list[list[str]], room: int, strategy: str) -> list[list[str]]:
+        """The part of very long texts that a row can hold, so that 100 MB need not be tokenized for 16 tokens."""
+        if len(columns) > 1 and (strategy != "longest_first" or room % 2):
+            return columns  # it matters then which text is the longer one
+        return [[self._beginning(text, room) for text in texts] for texts in columns]
+
+    def _beginning(self, text: str, count: int) -> str:
         """The beginning of a long text that holds its first `count` tokens, as far as can be told without the rest.
 
         A beginning that ends anywhere has the tokens of the whole text but for its last word, and for what could be

@@ -259,6 +259,7 @@ class BertTokenizer(TokenizerProtocol):
         if text_target is not None:
             return encode_with_targets(**locals())
         drop_ignored_keywords({"split_special_tokens": split_special_tokens}, WITHOUT_EFFECT, REFUSED)
+        pipeline = self._pipeline  # another thread may add tokens: ids and their origins have to belong together
         columns, batched = columns_of(text, text_pair, is_split_into_words)
         pad, strategy, max_length = limits(padding, truncation, max_length, self._model_limit())
         side = option("padding_side", padding_side or self.padding_side, SIDES)
@@ -272,9 +273,9 @@ class BertTokenizer(TokenizerProtocol):
             if pad and max_length % (pad_to_multiple_of or 1):
                 raise ValueError(f"max_length={max_length} is not a multiple of {pad_to_multiple_of=}.")
             if not is_split_into_words and not return_overflowing_tokens and self.truncation_side == "right":
-                columns = self._beginnings(columns, room, strategy)
+                columns = pipeline.beginnings(columns, room, strategy)
         with collector_paused():
-            encode = self._pipeline.ids_of_words if is_split_into_words else self._pipeline.ids
+            encode = pipeline.ids_of_words if is_split_into_words else pipeline.ids
             ids = [encode(texts) for texts in columns]
             if strategy and max_length is not None:
                 lengths = [list(map(len, rows)) for rows in ids]
@@ -293,7 +294,7 @@ class BertTokenizer(TokenizerProtocol):
             whole = (slice(None),) * len(columns)
             contents = layout or [(sample, whole) for sample in range(len(columns[0]))]
             texts = (
-                [self._pipeline.tokens(column[sample])[span] for column, span in zip(columns, held, strict=True)]
+                [pipeline.tokens(column[sample])[span] for column, span in zip(columns, held, strict=True)]
                 for sample, held in contents
             )
             return [self._encoding(parts, add_special_tokens, width, side) for parts in texts]
@@ -321,13 +322,6 @@ class BertTokenizer(TokenizerProtocol):
         """The tokens of a text as strings: "I love Korea" -> ["i", "love", "korea"]."""
         tokens: list[str] = self.convert_ids_to_tokens(self.encode(text, pair, add_special_tokens=add_special_tokens))
         return tokens
-
-    def _beginnings(self, columns: list[list[str]], room: int, strategy: str) -> list[list[str]]:
-        """The part of very long texts that a row can hold, so that 100 MB need not be tokenized for 16 tokens."""
-        if len(columns) > 1 and (strategy != "longest_first" or room % 2):
-            return columns  # it matters then which text is the longer one
-        beginning, long = self._pipeline.beginning, self._pipeline.LONG
-        return [[beginning(text, room) if len(text) > long else text for text in texts] for texts in columns]
 
     def _returns(self, name: str, asked: bool | None) -> bool:
         return name in self.model_input_names if asked is None else asked

@@ -12,7 +12,8 @@ import os
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from minibert.files import read_text
@@ -180,14 +181,8 @@ class Vocabulary:
             How many of them were not added tokens before.
         """
         tokens = [new_tokens] if isinstance(new_tokens, str | AddedToken) else new_tokens
-        with _ADDING:  # tables of their own, put in place when they are complete: other threads may be reading
-            new = object.__new__(type(self))
-            tables = {name: dict(getattr(self, name)) for name in ("_added", "_added_ids", "_by_id")}
-            vars(new).update(before := dict(vars(self)), **tables)
-            added = sum([new._add(AddedToken.of(token, special=special_tokens)) for token in tokens])
-            new._prepare()
-            vars(self).update({name: value for name, value in vars(new).items() if value is not before.get(name)})
-        return added
+        with self._changing() as new:
+            return sum([new._add(AddedToken.of(token, special=special_tokens)) for token in tokens])
 
     def add_special_tokens(
         self, special_tokens_dict: Mapping[str, Any], replace_extra_special_tokens: bool = True
@@ -202,20 +197,32 @@ class Vocabulary:
             How many of them were not added tokens before.
         """
         added = 0
-        for name, value in special_tokens_dict.items():
-            if name in ("extra_special_tokens", "additional_special_tokens"):
-                tokens = listed(name, value)
-                before = [] if replace_extra_special_tokens and tokens else self.extra_special_tokens
-                self.extra_special_tokens = list(dict.fromkeys([*before, *map(str, tokens)]))
-            elif name in ALL_NAMED:
-                tokens = [value]
-                setattr(self, name, str(value))
-            else:
-                raise ValueError(
-                    f"{name!r} is not a special token; they are {', '.join(ALL_NAMED)} and extra_special_tokens."
-                )
-            added += self.add_tokens(tokens, special_tokens=True)
+        with self._changing() as new:
+            for name, value in special_tokens_dict.items():
+                if name in ("extra_special_tokens", "additional_special_tokens"):
+                    tokens = listed(name, value)
+                    before = [] if replace_extra_special_tokens and tokens else new.extra_special_tokens
+                    new.extra_special_tokens = list(dict.fromkeys([*before, *map(str, tokens)]))
+                elif name in ALL_NAMED:
+                    tokens = [value]
+                    setattr(new, name, str(value))
+                else:
+                    raise ValueError(
+                        f"{name!r} is not a special token; they are {', '.join(ALL_NAMED)} and extra_special_tokens."
+                    )
+                added += sum([new._add(AddedToken.of(token, special=True)) for token in tokens])
         return added
+
+    @contextmanager
+    def _changing(self) -> Iterator[Vocabulary]:
+        """A copy to change, whose tables are put in place at once at the end: other threads may be reading."""
+        with _ADDING:
+            new = object.__new__(type(self))
+            tables = {name: dict(getattr(self, name)) for name in ("_added", "_added_ids", "_by_id")}
+            vars(new).update(before := dict(vars(self)), **tables)
+            yield new
+            new._prepare()
+            vars(self).update({name: value for name, value in vars(new).items() if value is not before.get(name)})
 
     def _add(self, token: AddedToken, number: int | None = None) -> bool:
         """Makes one token an added token: with its id in the vocabulary, else `number`, else the next id."""

@@ -477,7 +477,7 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
 
 
 def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> None:
-    """No two tokens get one id, and readers see the vocabulary before or after."""
+    """No two tokens get one id, none is lost, and readers see the vocabulary before or after."""
     words = [[f"w{thread}x{number}" for number in range(30)] for thread in range(4)]
     before, switch = len(tokenizer), sys.getswitchinterval()
     done = threading.Event()
@@ -485,11 +485,17 @@ def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> Non
     def read() -> None:
         while not done.is_set():
             assert tokenizer.decode([I, UNK], skip_special_tokens=True) == "i"
-            tokenizer("i love w1x1")
+            batch = tokenizer("i love w1x1 w0x29", return_offsets_mapping=True)
+            assert tokenizer.convert_tokens_to_ids(batch.tokens()) == batch["input_ids"]
+            assert tokenizer.mask_token_id != UNK and len({*(vocab := tokenizer.get_vocab()).values()}) == len(vocab)
 
     def add(own: list[str]) -> None:
-        for word in own:
+        for word in own[::3]:
             tokenizer.add_tokens(word)
+        for word in own[1::3]:
+            tokenizer.add_special_tokens({"extra_special_tokens": [word]}, replace_extra_special_tokens=False)
+        for word in own[2::3]:
+            tokenizer.add_special_tokens({"mask_token": word})
 
     sys.setswitchinterval(1e-6)
     try:
@@ -503,6 +509,13 @@ def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> Non
         sys.setswitchinterval(switch)
     ids = tokenizer.convert_tokens_to_ids([word for own in words for word in own])
     assert sorted(ids) == list(range(before, before + 120))
+    assert set(tokenizer.extra_special_tokens) == {word for own in words for word in own[1::3]}
+
+
+def test_origins_are_of_the_vocabulary_that_gave_the_ids(tokenizer: BertTokenizer) -> None:
+    batch = tokenizer("paintings")
+    tokenizer.add_tokens("ting")
+    assert tokenizer.convert_tokens_to_ids(batch.tokens()) == batch["input_ids"] != tokenizer("paintings").input_ids
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
