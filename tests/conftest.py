@@ -50,6 +50,12 @@ def shared_data(*parts: str) -> Path:
     return path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def encodings_are_watched_in_this_process_alone() -> None:
+    """See pyproject.toml; the processes that tests start would print the warnings of torch, too."""
+    os.environ.pop("PYTHONWARNDEFAULTENCODING", None)
+
+
 @pytest.fixture
 def one_thread(request: pytest.FixtureRequest) -> Iterator[None]:
     """One thread for what is too small to share out; a slow test keeps them all."""
