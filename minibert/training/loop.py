@@ -121,14 +121,15 @@ class Trainer:
         self.model.to(self.processes.device).train()
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
         self.best, self.evaluations_since_best = -math.inf, 0
-        self._told_to_stop = False
+        self._told_to_stop = self._stops = False  # this process by a signal; all of them, after the step at hand
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
         self._about = {
+            "model": type(model).__name__,
             **{f.name: getattr(options, f.name) for f in fields(options) if f.metadata["data_order"]},
             "examples": [len(self._examples), sum(map(length, self._examples))],
             "labels": list(model.config.id2label.values()),
-            **{name: getattr(model.config, name) for name in _SIZES},
+            **{name: getattr(model.config, name) for name in _OF_THE_MODEL},
             "data": _digest(self._examples),
         }
         self._parallel = Parallel(model, self.processes, options.sharded)
@@ -151,8 +152,6 @@ class Trainer:
             KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the step at hand, which is saved; a second
                 signal ends at once.
         """
-        if self.processes.size > 1:  # torchrun ends the others when one has died
-            signal.signal(signal.SIGTERM, self._stopped)
         self.folder.mkdir(parents=True, exist_ok=True)
         with only_run_in(self.folder) if self.is_first else nullcontext():
             if self.is_first:
@@ -166,13 +165,13 @@ class Trainer:
             try:
                 with self._stopping(), self._journal() if self.is_first else nullcontext() as journal:
                     scores = self._run(journal)
+                    if self._saved_step < self.step:
+                        self._save()
             except RuntimeError as error:
                 if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
                     message = f"Process {self.processes.rank}: another process of this run has ended."
                     raise ConnectionError(f"{message} {self._resume_hint()}") from error
                 raise
-            if self._saved_step < self.step:
-                self._save()
             return scores
 
     def _journal(self) -> Journal:
@@ -190,7 +189,7 @@ class Trainer:
                 scores, due = self._evaluate(self.evaluate), True
                 if journal:
                     journal.scores({"step": self.step, "epoch": self.epoch, **scores})
-            if self._told_to_stop:
+            if self._stops:
                 self._save()
                 raise KeyboardInterrupt(f"stopped after step {self.step}, which is saved. {self._resume_hint()}")
             if self.step % self.options.save_every == 0 if self.options.save_every else due:
@@ -200,8 +199,8 @@ class Trainer:
     @contextmanager
     def _stopping(self) -> Iterator[None]:
         """The first SIGINT or SIGTERM is noted; the next one does what it did before."""
-        if self.processes.size > 1 or threading.current_thread() is not threading.main_thread():
-            yield  # torchrun ends all processes together; signals come to the main thread alone
+        if threading.current_thread() is not threading.main_thread():
+            yield  # signals come to the main thread alone
             return
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -243,9 +242,10 @@ class Trainer:
                 whole = torch.stack(list(shares.values())).sum() * size  # the exchange takes the mean over processes
                 whole.backward()  # type: ignore[no-untyped-call]
             totals = {name: totals.get(name, 0) + share.detach() for name, share in shares.items()}
-        summed = torch.stack(list(totals.values()))
-        if size > 1:
-            dist.all_reduce(summed)
+        summed, self._stops = torch.stack(list(totals.values())), self._told_to_stop
+        if size > 1:  # torchrun tells all processes to stop, but not in the same step
+            dist.all_reduce(both := torch.cat([summed, summed.new_tensor([self._stops])]))
+            summed, self._stops = both[:-1], bool(both[-1])
         norm, loss = self._parallel.clip_gradients(self.options.max_grad_norm), summed.sum().item()
         self._check_finite(loss, norm)
         self.optimizer.step()
@@ -376,12 +376,13 @@ class Trainer:
     def _resume_hint(self) -> str:
         return f"Start again with --resume to go on from step {self._saved_step} ({self.folder / STATE_FILE})."
 
-    def _stopped(self, *_: Any) -> None:
-        raise SystemExit(f"Process {self.processes.rank}: told to stop at step {self.step}. {self._resume_hint()}")
 
-
-# a state of a model of other sizes is named by them
-_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+# a state of another model is named by them
+_OF_THE_MODEL = (
+    *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"),
+    *("max_position_embeddings", "type_vocab_size", "hidden_act", "layer_norm_eps"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"),
+)
 
 
 def _digest(examples: Sequence[Example]) -> str:

@@ -8,6 +8,8 @@ import random
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,37 @@ def test_a_signal_before_the_first_save(commands: dict[str, list[str]], kind: st
     assert all(torch.equal(weights(out)[name], weight) for name, weight in weights(tmp_path / "whole").items())
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_signal_to_torchrun_before_the_first_save(
+    commands: dict[str, list[str]], number: int, tmp_path: Path
+) -> None:
+    """All processes stop after the same step, which is saved."""
+    out, log = tmp_path / "out", tmp_path / "out" / "log.jsonl"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "minibert"]
+    arguments = [*commands["pretrain"], "--steps", "100000", "--save-every", "100000", "--output", str(out)]
+    run = subprocess.Popen([*torchrun, *arguments], stderr=subprocess.PIPE, encoding="utf-8")
+    while run.poll() is None and not (log.exists() and log.read_bytes().count(b"\n") > 2):
+        time.sleep(0.01)
+    run.send_signal(number)
+    _, messages = run.communicate(timeout=120)
+    step = read_state(out / "state.pt")["position"]["step"]
+    assert 2 < step == len(losses(out))
+    assert messages.count(f"stopped after step {step}, which is saved. Start again with --resume") == 2, messages
+
+
+def test_a_signal_while_the_last_step_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training, save = trainer(tmp_path, save_every=1000), torch.save
+
+    def interrupted(state: Any, path: Path) -> None:
+        if training.step == 4:
+            signal.raise_signal(signal.SIGINT)
+        save(state, path)
+
+    monkeypatch.setattr(torch, "save", interrupted)
+    training.run()
+    assert read_state(tmp_path / "state.pt")["position"]["step"] == 4
+
+
 @pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: Path, tries: int) -> None:
     """One works, the other stops in a sentence."""
@@ -121,12 +154,43 @@ def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: P
         assert [entry["step"] for entry in losses(out)] == list(range(1, 41))
 
 
-def trainer(folder: Path, *, resume: bool = False, steps: int = 4, save_every: int = 0) -> Trainer:
+EXAMPLES: list[dict[str, Any]] = [{"input_ids": torch.arange(n, 12).numpy(), "labels": n % 2} for n in range(8)]
+
+
+def trainer(
+    folder: Path,
+    *,
+    resume: bool = False,
+    steps: int = 4,
+    save_every: int = 0,
+    examples: list[dict[str, Any]] = EXAMPLES,
+    config: dict[str, Any] | None = None,
+    **options: Any,
+) -> Trainer:
     torch.manual_seed(0)
-    examples = [{"input_ids": torch.arange(5, 12).numpy(), "labels": n % 2} for n in range(8)]
-    model = BertForSequenceClassification(tiny_config())
-    options = TrainingOptions(steps=steps, batch_size=4, save_every=save_every)
-    return Trainer(model, lambda _: examples, SequenceTask().losses, folder, options, resume=resume)
+    model = BertForSequenceClassification(tiny_config(**config or {}))
+    how = TrainingOptions(**{"steps": steps, "batch_size": 4, "save_every": save_every, **options})
+    return Trainer(model, lambda _: examples, SequenceTask().losses, folder, how, resume=resume)
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({"examples": [{**row, "labels": 1 - row["labels"]} for row in EXAMPLES]}, "other examples or labels"),
+        ({"examples": EXAMPLES[::-1]}, "other examples or labels"),
+        ({"examples": EXAMPLES[:-1]}, "other examples or labels"),
+        ({"config": {"num_hidden_layers": 1}}, "num_hidden_layers 2, not 1"),
+        ({"config": {"max_position_embeddings": 99}}, "max_position_embeddings 64, not 99"),
+        ({"config": {"hidden_act": "relu"}}, "hidden_act gelu, not relu"),
+        ({"config": {"num_labels": 3}}, "labels .*, not .*LABEL_2"),
+        ({"batch_size": 8}, "batch_size 4, not 8"),
+        ({"seed": 1}, "seed 0, not 1"),
+    ],
+)
+def test_a_run_with_other_data_another_model_or_options(tmp_path: Path, others: dict[str, Any], message: str) -> None:
+    trainer(tmp_path).run()
+    with pytest.raises(ValueError, match=rf"state\.pt is of a run with {message}.*: resume with the same"):
+        trainer(tmp_path, resume=True, steps=6, **others)
 
 
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
