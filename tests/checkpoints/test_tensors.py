@@ -42,7 +42,7 @@ def pooled(model: Any) -> torch.Tensor:
     return output
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("legacy", [True, False])
 def test_official_names(tmp_path: Path, legacy: bool) -> None:
     """Prefix, gamma and beta, position_ids and the heads: loaded without a word, and all of it in the report."""
@@ -59,7 +59,7 @@ def test_official_names(tmp_path: Path, legacy: bool) -> None:
     assert not model.training
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_only_layernorm_s_gamma_is_renamed(folder: Path) -> None:
     """A blanket rename of gamma once broke other tensors (transformers issue 29554)."""
     tensors = load_file(folder / "model.safetensors")
@@ -100,7 +100,7 @@ def test_a_lost_layer_is_told(folder: Path) -> None:
     assert len(model.load_report.missing) == 16
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_sharded(folder: Path, tmp_path: Path) -> None:
     whole = transformers.BertForPreTraining.from_pretrained(folder)
     whole.save_pretrained(tmp_path / "shards", max_shard_size="10KB")
@@ -130,7 +130,7 @@ def test_a_shard_outside_the_folder_is_not_read(tmp_path: Path) -> None:
         BertModel.from_pretrained(tmp_path / "model")
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("zipped", [True, False])
 def test_pytorch_bin(folder: Path, zipped: bool) -> None:
     """Both formats of torch.save, tied tensors included."""
