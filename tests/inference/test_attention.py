@@ -61,3 +61,15 @@ def test_packed_in_float32() -> None:
     query, key, value = heads(84)
     received, _ = packed_attention(query, key, value, layout, 0.0)
     torch.testing.assert_close(received, sdpa_attention(query, key, value, layout, 0.0)[0])
+
+
+@pytest.mark.parametrize("batch", [4, 64])  # by torch's kernel, and by products where there is no AMX
+def test_a_sequence_that_sees_nothing(batch: int) -> None:
+    """It gets 0 whatever stands beside it, as in float32; the others get what they get alone."""
+    mask = torch.ones(batch, 8)
+    mask[1] = 0
+    query, key, value = heads(batch, 8)
+    expected, _ = sdpa_attention(query, key, value, PaddedLayout(mask), 0.0)
+    received, _ = bf16_attention(query, key, value, PaddedLayout(mask), 0.0)
+    assert not expected[1].any() and not received[1].any()
+    assert (received - expected).norm() < 0.02 * expected.norm()
