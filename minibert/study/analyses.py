@@ -44,16 +44,22 @@ def rollout(attentions: Trace | Sequence[Tensor]) -> Tensor:
     product of these over the layers follows the tokens. It knows nothing of values, feed-forward networks or LayerNorm.
 
     Args:
-        attentions: a trace, or the `attentions` of a model's output, (batch, heads, seq, seq) each.
+        attentions: a trace, a model's output, or its `attentions`, (batch, heads, seq, seq) each.
 
     Returns:
         (layers, batch, seq, seq); every row sums to 1.
+
+    Raises:
+        ValueError: an output without attentions.
     """
     if isinstance(attentions, Trace):
         layers = range(attentions.model.config.num_hidden_layers)
         attentions = [attentions[f"layer.{i}.attention.probabilities"] for i in layers]
+    found = list(getattr(attentions, "attentions", attentions) or ())
+    if not found or any(probabilities.dim() != 4 for probabilities in found):
+        raise ValueError("pass a trace, or what a model returned that was called with output_attentions=True.")
     products: list[Tensor] = []
-    for probabilities in attentions:
+    for probabilities in found:
         mixed = (probabilities.mean(dim=1) + torch.eye(probabilities.size(-1), device=probabilities.device)) / 2
         products.append(mixed @ products[-1] if products else mixed)
     return torch.stack(products)
@@ -158,15 +164,20 @@ def head_importance(
 
     Returns:
         (layers, heads).
+
+    Raises:
+        ValueError: batches without labels.
     """
     config = model.config
     total = torch.zeros(config.num_hidden_layers, config.num_attention_heads)
     sequences = 0
     for batch in batches:
         with torch.enable_grad(), trace(model) as t:
-            value = loss(model(**batch)).sum()
+            value = loss(model(**batch))
+            if value is None:
+                raise ValueError("the model returned no loss: each batch needs its labels, or pass `loss`.")
         contexts = [t[f"layer.{i}.attention.context"] for i in range(config.num_hidden_layers)]
-        for i, (context, gradient) in enumerate(zip(contexts, torch.autograd.grad(value, contexts), strict=True)):
+        for i, (context, gradient) in enumerate(zip(contexts, torch.autograd.grad(value.sum(), contexts), strict=True)):
             shape = (*context.shape[:2], config.num_attention_heads, -1)
             heads = (context * gradient).view(shape)  # (batch, seq, heads, head_size)
             # the loss is a mean over the batch, so a sequence's own gradient is len(batch) times as large

@@ -43,7 +43,11 @@ def test_rollout_rows_sum_to_one_and_follow_the_residual() -> None:
     assert rolled.shape == (2, 3, 11, 11)
     torch.testing.assert_close(rolled.sum(-1), torch.ones(2, 3, 11))
     with torch.no_grad():
-        torch.testing.assert_close(rolled, rollout(model(**batch, output_attentions=True).attentions))
+        output = model(**batch, output_attentions=True)
+        torch.testing.assert_close(rolled, rollout(output.attentions))
+        torch.testing.assert_close(rolled, rollout(output))
+        with pytest.raises(ValueError, match="called with output_attentions=True"):
+            rollout(model(**batch))
     # a head that looks at the token before, twice: a quarter comes from two places before, half from one before
     before = torch.eye(5).roll(1, 0)[None, None]
     assert rollout([before, before])[-1, 0, 4].tolist() == [0.0, 0.0, 0.25, 0.5, 0.25]
@@ -131,6 +135,8 @@ def test_head_importance_is_the_gradient_of_a_factor_on_the_head() -> None:
     torch.testing.assert_close(head_importance(model, [batch], normalize=False), expected, rtol=1e-4, atol=1e-6)
     normalized = head_importance(model, [batch])
     torch.testing.assert_close(normalized.square().sum(-1), torch.ones(2))
+    with pytest.raises(ValueError, match="each batch needs its labels"):
+        head_importance(model, [{name: values for name, values in batch.items() if name != "labels"}])
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
