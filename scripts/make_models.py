@@ -34,6 +34,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ import torch
 from recipe import measures, texts
 from recipe.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
 from recipe.e5 import E5, E5File, E5Tokenizer
-from recipe.mixtures import Mixture, Portions
+from recipe.mixtures import Mixture, Portions, documents_of
 from recipe.models import MODELS, Model
 from recipe.space import Floats, Space, principal_components, turning
 from recipe.student import open_gelu, project
@@ -202,15 +203,14 @@ class Recipe:
         """The texts of a model; without next sentences, all of them are single ones."""
         found: list[Epochs] = []
         for seed, corpus in enumerate(model.corpora, 1000 * self.seed):
-            cache = self.cache(model, corpus.name)
+            cache, pairs = self.cache(model, corpus.name), corpus.next_sentence and next_sentence
             found.append(
                 PretrainingData(
-                    cache,
+                    partial(documents_of, cache, Portions(cache.lengths, corpus.tokens, seed), pairs),
                     self.tokenizer(model),
                     max_length=corpus.max_length,
-                    next_sentence=corpus.next_sentence and next_sentence,
+                    next_sentence=pairs,
                     mask_probability=mask_probability,
-                    portions=Portions(cache.lengths, corpus.tokens, seed),
                     seed=seed,
                 ).epoch
             )

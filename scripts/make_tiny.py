@@ -41,9 +41,10 @@ from torch import Tensor, nn
 from minibert import BertConfig, BertForPreTraining, BertModel, BertTokenizer
 from minibert.files import write_json
 from minibert.losses import IGNORED
+from minibert.training.corpora import encode_documents
 from minibert.training.data import Epochs, Example, epoch_order, pack, split_by_tokens
 from minibert.training.loop import linear_schedule
-from minibert.training.pretraining import PretrainingData, encode_documents
+from minibert.training.pretraining import PretrainingData
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
 
@@ -261,9 +262,10 @@ def main() -> None:
     sentences = sentence_examples(short + other, tokenizer)
     vectors = encode(teacher, sentences)
     print("sentences encoded", flush=True)
-    paired = PretrainingData(list(encode_documents(articles, tokenizer)), tokenizer)
-    unpaired = PretrainingData(list(encode_documents(meanings, tokenizer)), tokenizer, next_sentence=False)
-    counts = Counter(i for d in [*paired.documents, *unpaired.documents] for sentence in d for i in sentence.tolist())
+    encoded, short_ones = (list(encode_documents(documents, tokenizer)) for documents in (articles, meanings))
+    paired = PretrainingData(encoded, tokenizer)
+    unpaired = PretrainingData(short_ones, tokenizer, next_sentence=False)
+    counts = Counter(i for d in [*encoded, *short_ones] for sentence in d for i in sentence.tolist())
     word_counts = np.array([counts[i] + 0.1 for i in range(len(tokenizer))])
 
     student = student_from(teacher, word_counts)

@@ -33,12 +33,13 @@ from minibert.cli import (
     tokenize,
     verify,
     view,
+    vocab,
 )
 from minibert.cli.common import EXPECTED_ERRORS, Parser, UsageError, show_warning
 
 _NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
-COMMANDS = (embed, search, serve, export, tokenize, fill_mask, info, convert, view, verify, pretrain, finetune)
+COMMANDS = (embed, search, serve, export, tokenize, fill_mask, info, convert, view, verify, vocab, pretrain, finetune)
 # one for each, in `minibert` alone and at the end of its --help; a test parses them
 EXAMPLES = {
     "embed": '"I love Korea" "Paris is in France"',
@@ -51,6 +52,7 @@ EXAMPLES = {
     "convert": "--model old/checkpoint new/folder",
     "view": '"I love Korea" --out page.html',
     "verify": "bert-base-uncased",
+    "vocab": "--corpus corpus.txt --output out/vocabulary",
     "pretrain": "--config configs/tiny.json --corpus corpus.txt --output out/tiny",
     "finetune": "classification --train train.tsv --dev dev.tsv --output out/labels",
 }
@@ -80,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nearest = _nearest(unknown[0].partition("=")[0], known)
         print(f"minibert {options.command}: there is no {what}{nearest}; {advice}", file=sys.stderr)
         return 2
+    options.arguments = arguments
     warnings.showwarning = show_warning
     sys.stdout = _ClosedOutput() if sys.stdout is None else sys.stdout
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -20,7 +20,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.common import UsageError, add_command, check_files, print_json, source_of
-from minibert.cli.training import add_training_options, training_options
+from minibert.cli.training import add_training_options, keep_options, options_of_run, training_options
 
 if TYPE_CHECKING:
     from minibert.training.finetuning import Task
@@ -31,9 +31,9 @@ TASKS = ("classification", "regression", "tokens", "answers", "pairs", "triplets
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = add_command(commands, "finetune", run, "Fine-tune: classify, score, tag, answer, or make vectors similar.")
-    parser.add_argument("task", choices=TASKS)
-    parser.add_argument("--train", required=True, metavar="FILE", help="to learn from")
-    parser.add_argument("--dev", required=True, metavar="FILE", help="to measure with")
+    parser.add_argument("task", choices=TASKS, nargs="?", help="what to learn")
+    parser.add_argument("--train", metavar="FILE", help="to learn from")
+    parser.add_argument("--dev", metavar="FILE", help="to measure with")
     parser.add_argument("--text", default="text", metavar="COLUMN", help="of the text (default: %(default)s)")
     parser.add_argument("--pair", metavar="COLUMN", help="of the second text")
     parser.add_argument("--label", default="label", metavar="COLUMN", help="of the label (default: %(default)s)")
@@ -64,11 +64,18 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    options = options_of_run(options, "train", "dev")
+    if options.task is None:
+        raise UsageError(f"say what to learn: {', '.join(TASKS)}.")
     how = training_options(options)
     check_files([options.train, options.dev])
     source, task = source_of(options), _task(options)
     from minibert.training.finetuning import finetune
+    from minibert.training.state import check_new
 
+    if not options.resume:
+        check_new(options.output)
+    keep_options(options)
     scores = finetune(
         task,
         source,

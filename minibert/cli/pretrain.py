@@ -10,19 +10,22 @@ The vocabulary is learned from the corpus (needs the extra `[train]`), unless `-
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.common import UsageError, add_command, check_files, print_json, source_of
-from minibert.cli.training import add_training_options, training_options
+from minibert.cli.training import add_training_options, keep_options, options_of_run, training_options
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
-    from minibert.training.corpora import TokenCache
+
+
+SAMPLE_BYTES = 1 << 26  # of text to learn a vocabulary from; `minibert vocab` reads all of it
 
 
 def add(commands: Any) -> None:
@@ -33,7 +36,19 @@ def add(commands: Any) -> None:
     parser.set_defaults(model=None)
     parser.add_argument("--config", metavar="FILE", type=Path, help="a config.json, such as configs/tiny.json")
     parser.add_argument(
-        "--corpus", metavar="FILE", nargs="+", required=True, help="a sentence a line, empty lines between documents"
+        "--corpus",
+        metavar="FILE[=WEIGHT]",
+        nargs="+",
+        help="text with a sentence a line and empty lines between documents; .jsonl, .csv or .parquet with a document "
+        "a row; compressed, too; folders; s3://...; with the share of tokens to take of each, or all as they are",
+    )
+    parser.add_argument("--column", default="text", help="of the texts, in tables (default: %(default)s)")
+    parser.add_argument(
+        "--held-out",
+        type=float,
+        default=0.01,
+        metavar="P",
+        help="share of documents to measure with (default: %(default)s)",
     )
     parser.add_argument(
         "--vocab", metavar="FOLDER", help="that has a vocabulary (default: --model's, or one learned from the corpus)"
@@ -44,13 +59,15 @@ def add(commands: Any) -> None:
         "--max-length", type=int, default=128, metavar="N", help="limit of tokens an example (default: %(default)s)"
     )
     parser.add_argument("--no-next-sentence", action="store_true", help="masked words only")
+    parser.add_argument("--sentence-order", action="store_true", help="pairs are swapped, not random (ALBERT)")
     parser.add_argument("--whole-words", action="store_true", help="mask all pieces of a word together")
+    parser.add_argument("--spans", action="store_true", help="mask spans of several words (SpanBERT)")
     parser.add_argument(
         "--mask-probability", type=float, default=0.15, metavar="P", help="share of the tokens (default: %(default)s)"
     )
     add_training_options(
         parser,
-        leave_out=("epochs", "evaluate_every", "patience"),
+        leave_out=("epochs",),
         steps=10_000,
         batch_size=256,
         learning_rate=1e-4,
@@ -61,33 +78,34 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    options = options_of_run(options, "corpus")
     if (options.config is None) == (options.model is None):
         raise UsageError("give --config to start from scratch, or --model to go on from a checkpoint.")
-    how = training_options(options)
-    check_files([*options.corpus, *([options.config] if options.config else [])])
-    from minibert.training.loop import Trainer
-    from minibert.training.pretraining import PretrainingData, pretraining_losses
+    how, corpus = training_options(options), _weighted(options.corpus)
+    check_files([*corpus, *([options.config] if options.config else [])])
+    from minibert.training.pretraining import pretrain
     from minibert.training.state import check_new
 
     if not options.resume:
         check_new(options.output)
-    model, tokenizer = _start(options)
-    if options.max_length > (positions := model.config.max_position_embeddings):
-        raise ValueError(f"--max-length is {options.max_length}; the config has {positions} positions.")
-    data = PretrainingData(
-        _documents(options, tokenizer),
+    keep_options(options)
+    model, tokenizer = _start(options, corpus)
+    trainer = pretrain(
+        model,
         tokenizer,
+        corpus,
+        options.output,
+        how,
+        column=options.column,
+        held_out=options.held_out,
+        resume=options.resume,
         max_length=options.max_length,
         next_sentence=not options.no_next_sentence,
+        sentence_order=options.sentence_order,
         mask_probability=options.mask_probability,
         whole_words=options.whole_words,
-        seed=options.seed,
+        spans=options.spans,
     )
-    trainer = Trainer(
-        model, data.epoch, pretraining_losses, options.output, how, tokenizer=tokenizer, resume=options.resume
-    )
-    trainer.run()
-    trainer.save_model(options.output)
     if not trainer.is_first:
         return
     if options.json:
@@ -95,24 +113,19 @@ def run(options: argparse.Namespace) -> None:
     print(f"The model is in {options.output}.")
 
 
-def _documents(options: argparse.Namespace, tokenizer: BertTokenizer) -> TokenCache:
-    """The corpus as ids on disk: the first process cuts it and the others wait; a resumed run finds it there."""
-    from minibert.training.corpora import TokenCache
-    from minibert.training.pretraining import read_documents
-    from minibert.training.processes import Processes
-
-    folder = os.path.join(options.output, "tokens")
-    files = [[os.path.abspath(name), os.stat(name).st_size, os.stat(name).st_mtime_ns] for name in options.corpus]
-    vocabulary = hashlib.sha256(repr((tokenizer.get_vocab(), tokenizer.do_lower_case)).encode()).hexdigest()
-    made_of = {"files": files, "vocabulary": vocabulary}
-    processes = Processes.join()
-    if processes.rank == 0 and not TokenCache.is_made_of(folder, made_of):
-        TokenCache.write(read_documents(options.corpus), tokenizer, folder, made_of)
-    processes.gather(None)
-    return TokenCache(folder)
+def _weighted(names: list[str]) -> list[str] | dict[str, float]:
+    """The files, each with its weight if they have one: `books.txt=0.3`."""
+    found = [re.fullmatch(r"(.+)=(\d*\.?\d+)", name) for name in names]
+    if not any(found):
+        return names
+    if not all(found):
+        raise UsageError("give a weight to every corpus (FILE=0.7), or to none.")
+    return {match[1]: float(match[2]) for match in found if match}
 
 
-def _start(options: argparse.Namespace) -> tuple[BertForMaskedLM | BertForPreTraining, BertTokenizer]:
+def _start(
+    options: argparse.Namespace, corpus: Iterable[str]
+) -> tuple[BertForMaskedLM | BertForPreTraining, BertTokenizer]:
     """A model to train and its tokenizer: new ones, or a checkpoint's."""
     import torch
 
@@ -135,7 +148,7 @@ def _start(options: argparse.Namespace) -> tuple[BertForMaskedLM | BertForPreTra
         raise ValueError(f"{options.config}: {error}") from None
     vocabulary = options.vocab
     if vocabulary is None:
-        _learn_vocabulary(options, options.vocab_size or config.vocab_size)
+        _learn_vocabulary(options, corpus, options.vocab_size or config.vocab_size)
         vocabulary = options.output
     tokenizer = _tokenizer(options, vocabulary)
     torch.manual_seed(options.seed)
@@ -149,14 +162,13 @@ def _tokenizer(options: argparse.Namespace, name: str | Source) -> BertTokenizer
     return BertTokenizer.from_pretrained(name, **cased)
 
 
-def _learn_vocabulary(options: argparse.Namespace, vocab_size: int) -> None:
-    """The first process learns a vocabulary from the corpus, and the others wait."""
-    from minibert.training.pretraining import read_documents
+def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_size: int) -> None:
+    """The first process learns a vocabulary from a sample of the corpus, and the others wait."""
     from minibert.training.processes import Processes
-    from minibert.training.vocab import train_vocabulary
+    from minibert.training.vocab import count_words_of_files, train_vocabulary
 
-    processes = Processes.join()
+    processes, cased = Processes.join(), options.cased
     if processes.rank == 0 and not (options.resume and os.path.exists(os.path.join(options.output, "vocab.txt"))):
-        sentences = (sentence for document in read_documents(options.corpus) for sentence in document)
-        train_vocabulary(sentences, options.output, vocab_size=vocab_size, lowercase=not options.cased)
+        words = count_words_of_files(corpus, column=options.column, lowercase=not cased, max_bytes=SAMPLE_BYTES)
+        train_vocabulary(words, options.output, vocab_size=vocab_size, lowercase=not cased)
     processes.gather(None)

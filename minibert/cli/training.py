@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from minibert.cli.common import UsageError
+from minibert.files import read_json, write_json
 from minibert.training.options import TrainingOptions
 
 _TYPES = {"int": int, "int | None": int, "float": float}
+_OF_THE_COMMAND = ("arguments", "command", "debug", "json", "output", "parser", "resume", "run")
 
 
 def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[str] = (), **defaults: Any) -> None:
@@ -20,6 +26,7 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[st
         leave_out: fields that the command decides itself.
         defaults: the command's own, where they differ.
     """
+    parser.set_defaults(parser=parser)
     group = parser.add_argument_group("training")
     for field in dataclasses.fields(TrainingOptions):
         if field.name in leave_out:
@@ -32,7 +39,11 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[st
             shown = "" if default is None else " (default: %(default)s)"
             group.add_argument(flag, type=_TYPES[str(field.type)], default=default, metavar="N", help=text + shown)
     group.add_argument("--output", required=True, metavar="FOLDER", help="for the state, the log and the model")
-    group.add_argument("--resume", action="store_true", help="go on with the run in the output folder")
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the run in the output folder, with its own options if none are given",
+    )
     group.add_argument(
         "--resume-with-other-data",
         dest="resume",
@@ -40,6 +51,36 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[st
         const="with other data",
         help="go on with it though its examples or labels have changed",
     )
+
+
+def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namespace:
+    """The options of a run, which keeps them in its folder: a run that is resumed needs no others.
+
+    Args:
+        options: those on the command line.
+        needed: names of options without which nothing can be trained.
+
+    Raises:
+        UsageError: one of them is not there.
+    """
+    path = Path(options.output, "run.json")
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0 and Path(options.output, "state.pt").is_file():
+        options.arguments.append("--resume")  # torchrun has started the processes again, as they were started before
+        options.resume = options.resume or True
+    if options.resume and path.is_file():
+        options.parser.set_defaults(**read_json(path))
+        options = options.parser.parse_args(options.arguments[1:], argparse.Namespace(arguments=options.arguments))
+    if missing := [name for name in needed if getattr(options, name) is None]:
+        raise UsageError(f"give {' and '.join(f'--{name}' for name in missing)}.")
+    return options
+
+
+def keep_options(options: argparse.Namespace) -> None:
+    """Writes the options of a run into its folder, for `options_of_run`."""
+    if int(os.environ.get("RANK") or 0) == 0:
+        Path(options.output).mkdir(parents=True, exist_ok=True)
+        kept = {name: value for name, value in vars(options).items() if name not in _OF_THE_COMMAND}
+        write_json(Path(options.output, "run.json"), json.loads(json.dumps(kept, default=os.fspath)))
 
 
 def training_options(options: argparse.Namespace) -> TrainingOptions:

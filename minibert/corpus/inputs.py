@@ -323,7 +323,11 @@ _READERS: dict[str, Callable[[Location, int, int | None, Sequence[str]], Iterato
 }
 
 
+def is_table(source: str) -> bool:
+    """Whether the texts of a file are a column of it, and not its lines."""
+    return Location(source).suffix in _READERS
+
+
 def has_plain_lines(source: str) -> bool:
     """Whether the lines of a file are its texts: neither a table nor compressed."""
-    location = Location(source)
-    return not location.compressed and location.suffix not in _READERS
+    return not Location(source).compressed and not is_table(source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from minibert.extras import need
@@ -42,33 +42,51 @@ def learn_vocabulary(
     >>> learn_vocabulary(["low lower lowest"], 20, ["[UNK]"])[-3:]
     ['##ow', 'low', 'lowe']
     """
+    words = count_words(texts, BasicTokenizer(do_lower_case, strip_accents, tokenize_chinese_chars))
+    return learn_from_counts(words, vocab_size, special_tokens, min_frequency=min_frequency, **options)
+
+
+def count_words(texts: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
+    """How often each word occurs: all that learning needs to know of a text, however long it is."""
+    return Counter(word for text in texts for word in basic.words(text))
+
+
+def learn_from_counts(
+    words: Counter[str], vocab_size: int, special_tokens: Sequence[str], *, min_frequency: int = 2, **options: Any
+) -> list[str]:
+    """Learns the pieces of words that occur so often; arguments as of `learn_vocabulary`."""
     library = need("tokenizers", "train", "Learning a vocabulary")
-    texts = list(texts)
     learner = library.Tokenizer(library.models.WordPiece())
-    learner.normalizer = library.normalizers.BertNormalizer(
-        handle_chinese_chars=tokenize_chinese_chars, strip_accents=strip_accents, lowercase=do_lower_case
-    )
-    learner.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
-    basic = BasicTokenizer(do_lower_case, strip_accents, tokenize_chinese_chars)
-    letters = _letters(texts, basic, max_letters=(vocab_size - len(special_tokens)) // 2)
+    learner.pre_tokenizer = library.pre_tokenizers.WhitespaceSplit()
+    letters = _letters(words, max_letters=(vocab_size - len(special_tokens)) // 2)
+    # a word with another letter is [UNK] whatever is learned, and which letters the library keeps would be chance
+    known = Counter({word: count for word, count in words.items() if letters.issuperset(_spelled(word))})
     trainer = library.trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
         # with ids of their own letters break ties always in the same way: the same texts give the same vocabulary
-        special_tokens=list(dict.fromkeys([*special_tokens, *letters])),
-        limit_alphabet=len({letter[-1] for letter in letters}),
+        special_tokens=list(dict.fromkeys([*special_tokens, *sorted(letters)])),
         **{"show_progress": False, **options},
     )
-    learner.train_from_iterator(texts, trainer)
+    learner.train_from_iterator(_repeated(known), trainer)
     return sorted(vocabulary := learner.get_vocab(), key=vocabulary.__getitem__)
 
 
-def _letters(texts: list[str], basic: BasicTokenizer, max_letters: int) -> list[str]:
+def _repeated(words: Counter[str], at_once: int = 10_000) -> Iterator[str]:
+    """Every word as often as it occurs: the library takes no counts."""
+    for word, count in words.items():
+        for start in range(0, count, at_once):
+            yield f"{word} " * min(at_once, count - start)
+
+
+def _letters(words: Counter[str], max_letters: int) -> set[str]:
     """The pieces that every word can be made of, `c` and `##c`; the most frequent ones if there are too many."""
-    words = Counter(word for text in texts for word in basic.words(text))
     counts: Counter[str] = Counter()
     for word, count in words.items():
-        for place, letter in enumerate(word):
-            counts[f"##{letter}" if place else letter] += count
-    frequent = sorted(counts, key=lambda letter: (-counts[letter], letter))
-    return sorted(frequent[:max_letters])
+        for letter in _spelled(word):
+            counts[letter] += count
+    return set(sorted(counts, key=lambda letter: (-counts[letter], letter))[:max_letters])
+
+
+def _spelled(word: str) -> list[str]:
+    return [word[:1], *(f"##{letter}" for letter in word[1:])]

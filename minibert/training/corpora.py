@@ -2,20 +2,70 @@
 
 from __future__ import annotations
 
+import hashlib
+import multiprocessing
 import os
+import signal
+import time
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from minibert.corpus.inputs import Part, is_table, parts_of, read_part
+from minibert.corpus.location import Location
 from minibert.files import read_json, replacing, write_json
-from minibert.training.pretraining import Document, Ids, encode_documents
+from minibert.progress import Progress, counted, is_watched
+
+Ids = npt.NDArray[np.int64]
+Document = Sequence[Ids]
+"""The sentences of a document, each the ids of its tokens."""
+
+PART_BYTES = 1 << 21  # of text that is cut in one go: little, because training waits for the first parts
+EPOCH_PARTS = 4  # parts that training reads together: many, because neighbours are alike
+EPOCH_TOKENS = 1 << 21  # about as many as there are in them
 
 _DESCRIPTION = "cache.json"
+_NO_TEXT = "The corpus holds no text: one sentence a line, an empty line between documents."
+
+
+def read_documents(part: Part, column: str = "text") -> Iterator[list[str]]:
+    """The documents of some text, one at a time, as lists of sentences.
+
+    A line is a sentence and an empty line ends a document; in a table each row is a document.
+
+    Raises:
+        FileNotFoundError: a file that is not there.
+        ValueError: a file that cannot be read, such as one that is not UTF-8.
+    """
+    texts = read_part(part, column)
+    rows = map(str.splitlines, texts) if is_table(part.file) else _between_empty_lines(texts)
+    for row in rows:
+        if document := [sentence for line in row if (sentence := line.strip())]:
+            yield document
+
+
+def _between_empty_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+    document: list[str] = []
+    for line in chain(lines, [""]):
+        document.append(line)
+        if not line.strip():
+            yield document
+            document = []
+
+
+def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iterator[list[Ids]]:
+    """Every sentence as ids without special tokens; sentences and documents without a token are left out."""
+    for document in documents:
+        rows = tokenizer(list(document), add_special_tokens=False)["input_ids"]
+        if encoded := [np.array(row, dtype=np.int64) for row in rows if row]:
+            yield encoded
 
 
 class TokenCache(Sequence[Document]):
@@ -33,9 +83,11 @@ class TokenCache(Sequence[Document]):
         folder = Path(folder)
         if not (folder / _DESCRIPTION).is_file():
             raise FileNotFoundError(f"{folder} holds no cache of tokens: make one with TokenCache.write.")
-        self.ids = np.memmap(folder / "ids.bin", dtype=read_json(folder / _DESCRIPTION)["dtype"], mode="r")
         self.sentences = np.load(folder / "sentences.npy", mmap_mode="r")
         self.documents = np.load(folder / "documents.npy", mmap_mode="r")
+        dtype = read_json(folder / _DESCRIPTION)["dtype"]
+        # an empty file cannot be mapped
+        self.ids = np.memmap(folder / "ids.bin", dtype, "r") if len(self) else np.zeros(0, dtype)
 
     @classmethod
     def write(
@@ -51,23 +103,18 @@ class TokenCache(Sequence[Document]):
             tokenizer: the same for every later use.
             folder: made where it does not exist.
             made_of: kept in the description, see `is_made_of`.
-
-        Raises:
-            ValueError: documents without any token.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _DESCRIPTION).unlink(missing_ok=True)
         dtype = "uint16" if len(tokenizer) <= 1 << 16 else "uint32"
         starts, firsts = array("q", [0]), array("q", [0])
-        with (folder / "ids.bin").open("wb") as file:
+        with replacing(folder / "ids.bin") as temporary, temporary.open("wb") as file:
             for document in encode_documents(documents, tokenizer):
                 for ids in document:
                     starts.append(starts[-1] + len(ids))
                     ids.astype(dtype).tofile(file)
                 firsts.append(len(starts) - 1)
-        if len(starts) == 1:
-            raise ValueError("The documents hold no tokens.")
         for name, numbers in (("sentences.npy", starts), ("documents.npy", firsts)):
             with replacing(folder / name) as temporary, temporary.open("wb") as npy:
                 np.save(npy, np.array(numbers, dtype=np.int64))
@@ -106,3 +153,155 @@ class TokenCache(Sequence[Document]):
         """Tokens of each document, (documents,)."""
         lengths: npt.NDArray[np.int64] = np.diff(self.sentences[self.documents])
         return lengths
+
+
+class Corpus:
+    """Files of text, cut into ids part by part; training reads the first parts while others are still being cut.
+
+    The parts are read in a random order, and the documents of a part in a random order; after the last part all begin
+    again in another one. So every document is read before any is read again, whatever the cutting's pace.
+
+    Args:
+        sources: files, folders or URIs, as `minibert.corpus.inputs.read_texts` takes them.
+        tokenizer: cuts sentences into ids.
+        folder: for the ids, a `TokenCache` for each part; what an earlier run has left there is not cut again.
+        column: of the texts, in tables.
+        held_out: share of the documents that `portion` leaves out.
+        seed: of the order.
+        cut: cut what is missing; False where another process does.
+
+    Raises:
+        FileNotFoundError: no such file, or a folder without files.
+        ValueError: a file that cannot be read; raised when its part is asked for.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[str],
+        tokenizer: Any,
+        folder: str | os.PathLike[str],
+        *,
+        column: str = "text",
+        held_out: float = 0.0,
+        seed: int = 0,
+        cut: bool = True,
+    ) -> None:
+        self.folder, self.seed = Path(folder), seed
+        self._held_out = held_out
+        vocabulary = hashlib.sha256(repr((tokenizer.get_vocab(), tokenizer.do_lower_case)).encode()).hexdigest()
+        self._jobs: list[_Job] = []
+        for source in sources:
+            about = Location(source).files()
+            for part in parts_of(source, column, PART_BYTES).values():
+                below = part.file[len(source) :].strip("/") if part.file != source else ""
+                made_of = [*part, column, *about.get(below, ()), vocabulary]
+                self._jobs.append((part, str(self.folder / f"{len(self._jobs):06}"), made_of))
+        self.part = cache(self._part)
+        self._error = self.folder / "error.json"
+        self._workers: list[Any] = []
+        missing = [self._jobs[n] for n in self._order(0) if not TokenCache.is_made_of(*self._jobs[n][1:])]
+        if not cut or not missing:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._error.unlink(missing_ok=True)
+        if len(missing) == 1:
+            part, place, made_of = missing[0]
+            TokenCache.write(counted(read_documents(part, column), "documents"), tokenizer, place, made_of)
+            return
+        processes = min(len(missing), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+        spawn = multiprocessing.get_context("spawn")
+        for number in range(processes):
+            arguments = (missing[number::processes], tokenizer, column, self._error)
+            self._workers.append(spawn.Process(target=_cut_parts, args=arguments, daemon=True))
+            self._workers[-1].start()
+
+    def __len__(self) -> int:
+        """Number of parts."""
+        return len(self._jobs)
+
+    def _order(self, turn: int) -> list[int]:
+        """The order of the parts when all are read once more."""
+        order: list[int] = np.random.default_rng([self.seed, turn]).permutation(len(self)).tolist()
+        return order
+
+    def _part(self, number: int) -> tuple[TokenCache, Ids]:
+        """A part, and the numbers of its documents that are not held out; waits until it is cut."""
+        _, place, made_of = self._jobs[number]
+        done = 0
+        with Progress(is_watched(), len(self), "parts of the corpus") as progress:
+            for waiting in count():
+                if TokenCache.is_made_of(place, made_of):
+                    break
+                if self._error.is_file():
+                    raise ValueError(read_json(self._error)["error"])
+                if any(worker.exitcode for worker in self._workers):
+                    raise ChildProcessError("A process that cuts the corpus into ids has ended: start again to go on.")
+                if waiting % 20 == 0:
+                    before, done = done, sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
+                    progress.add(done - before)
+                time.sleep(0.05)
+        ids = TokenCache(place)
+        return ids, np.flatnonzero(np.random.default_rng([self.seed, number]).random(len(ids)) >= self._held_out)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all parts that are not held out; waits until all are cut."""
+        return sum(int(ids.lengths[kept].sum()) for ids, kept in map(self.part, range(len(self))))
+
+    def portion(self, begin: int, end: int) -> list[Document]:
+        """The documents from one token to another, counted from the first one of the first order on."""
+        documents: list[Document] = []
+        position = 0
+        for turn in count():
+            for number in self._order(turn):
+                ids, kept = self.part(number)
+                lengths = ids.lengths[kept]
+                if begin < position + (total := int(lengths.sum())):
+                    order = np.random.default_rng([self.seed, turn, number]).permutation(len(kept))
+                    starts = position + np.cumsum(lengths[order]) - lengths[order]
+                    first, last = np.searchsorted(starts, [begin, end])
+                    documents += [ids[n] for n in kept[order[first:last]].tolist()]
+                position += total
+                if position >= end:
+                    return documents
+            if position == 0:
+                raise ValueError(_NO_TEXT)
+        raise AssertionError("there is always another turn")
+
+    def held_out(self, max_tokens: int) -> list[Document]:
+        """Documents that `portion` leaves out, of the parts that are read first."""
+        documents: list[Document] = []
+        for number in self._order(0)[:EPOCH_PARTS]:
+            ids, kept = self.part(number)
+            documents += [ids[n] for n in np.setdiff1d(np.arange(len(ids)), kept).tolist()]
+        ends = np.cumsum([sum(map(len, document)) for document in documents])
+        return documents[: int(np.searchsorted(ends, max_tokens)) + 1]
+
+
+_Job = tuple[Part, str, Any]  # what to cut, where the ids go, and what they are made of
+
+
+def _cut_parts(jobs: Sequence[_Job], tokenizer: Any, column: str, error_file: Path) -> None:
+    """Cuts parts in a process of its own, until its parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told as well, and ends this process
+    if hasattr(os, "nice"):
+        os.nice(10)  # training comes first
+    parent = multiprocessing.parent_process()
+    for part, place, made_of in jobs:
+        if parent is not None and not parent.is_alive():
+            return
+        try:
+            TokenCache.write(read_documents(part, column), tokenizer, place, made_of)
+        except (ValueError, OSError, ImportError) as error:
+            return write_json(error_file, {"error": str(error)})
+
+
+def mix(corpora: Sequence[tuple[Corpus, float]]) -> list[tuple[Corpus, int]]:
+    """How many tokens of each corpus an epoch takes, by weight.
+
+    An epoch of small corpora has as many tokens as all of them, otherwise `EPOCH_TOKENS`.
+    """
+    small = sum(len(corpus) for corpus, _ in corpora) <= EPOCH_PARTS
+    size = sum(corpus.tokens for corpus, _ in corpora) if small else EPOCH_TOKENS
+    total = sum(weight for _, weight in corpora)
+    return [(corpus, max(1, round(size * weight / total))) for corpus, weight in corpora]

@@ -44,7 +44,7 @@ from minibert.training.data import (
 )
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
-from minibert.training.state import check_new
+from minibert.training.state import check_new, remove_states
 
 Path_ = str | os.PathLike[str]
 
@@ -123,7 +123,7 @@ def finetune(
     if (longest := max(max(text_lengths(example)) for example in [*examples, *dev_examples])) > positions:
         places = f"{checkpoint} only {positions} positions: max_length={positions}"
         raise ValueError(f"An example has {longest} tokens, but {places}.")
-    Trainer(
+    trainer = Trainer(
         model,
         lambda _: examples,
         task.losses,
@@ -133,7 +133,10 @@ def finetune(
         resume=resume,
         evaluate=lambda: task.scores(model, dev_rows, dev_examples),
         metric=task.metric,
-    ).run()
+    )
+    trainer.run()
+    if trainer.is_first:
+        remove_states(Path(folder), options.keep_states)
     best = task.load(Path(folder) / "best", train_rows)[0].to(model.device)
     with torch.no_grad():
         return task.scores(best, dev_rows, dev_examples)

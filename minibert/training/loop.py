@@ -124,6 +124,9 @@ class Trainer:
         self._told_to_stop = self._stops = False  # this process by a signal; all of them, after the step at hand
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
+        self._kept = max(2, options.keep_states)
+        last = max(1, options.checkpoints - 1)
+        self._checkpoints = {round(self.steps * (last - n) / last) for n in range(options.checkpoints)}
         self._about = {
             "model": type(model).__name__,
             **{f.name: getattr(options, f.name) for f in fields(options) if f.metadata["data_order"]},
@@ -158,10 +161,11 @@ class Trainer:
                 if stamp(self.folder) != self._found:
                     raise ValueError(f"Another process has trained in {self.folder} meanwhile: pass --resume to go on.")
                 # every weight in float32, with two moments (AdamW)
-                check_room(self.folder, 12 * self.model.num_parameters(), keep=2)
+                check_room(self.folder, 12 * self.model.num_parameters(), self._kept)
                 cut_log(self.folder / LOG_FILE, self.step)
             if self.step == 0:
                 self._save()
+                self._keep_checkpoint()
             try:
                 with self._stopping(), self._journal() if self.is_first else nullcontext() as journal:
                     scores = self._run(journal)
@@ -182,6 +186,7 @@ class Trainer:
         scores: dict[str, float] = {}
         while self.step < self.steps and not 0 < self.options.patience <= self.evaluations_since_best:
             record = self._one_step(self._next_batch())
+            self._keep_checkpoint()
             if journal:
                 journal.step(record)
             due = self._epoch_is_over()
@@ -321,7 +326,9 @@ class Trainer:
         state = self._parallel.state(self.optimizer)
         if self.is_first:
             position = {name: getattr(self, name) for name in POSITION}
-            write_state(self.folder, {**state, "about": self._about, "random": random, "position": position}, keep=2)
+            write_state(
+                self.folder, {**state, "about": self._about, "random": random, "position": position}, self._kept
+            )
         self._saved_step = self.step
 
     def _resume(self, with_other_data: bool) -> None:
@@ -364,6 +371,10 @@ class Trainer:
                 self.best, self.evaluations_since_best = max(self.best, score), 0
                 self.save_model(self.folder / "best")
         return scores
+
+    def _keep_checkpoint(self) -> None:
+        if self.step in self._checkpoints:
+            self.save_model(self.folder / "checkpoints" / f"step-{self.step:06}")
 
     def save_model(self, folder: str | os.PathLike[str]) -> None:
         """Saves the model as it is now, and its tokenizer; every process of the run calls this."""

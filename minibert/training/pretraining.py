@@ -6,57 +6,34 @@ from any place and any number of processes sees the same data.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
-from minibert.files import read_lines
 from minibert.losses import IGNORED, cross_entropy
-from minibert.progress import counted
-from minibert.training.data import Batch, Example
+from minibert.pretrained import PreTrainedModel
+from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.training.corpora import Corpus, Document, Ids, mix
+from minibert.training.data import Batch, Example, pack, split_by_tokens
+from minibert.training.journal import Record
+from minibert.training.loop import Trainer
+from minibert.training.options import TrainingOptions
+from minibert.training.processes import Processes
 from minibert.training.speedups import word_loss
-
-Ids = npt.NDArray[np.int64]
-Document = Sequence[Ids]
-"""The sentences of a document, each the ids of its tokens."""
+from minibert.training.state import remove_states
 
 SHORT_PAIRS = 0.1  # share of pairs shorter than they could be, so that a model knows short texts too
-
-
-def read_documents(paths: Iterable[str | os.PathLike[str]]) -> Iterator[list[str]]:
-    """Documents of plain text files, one at a time: one sentence a line, an empty line between documents.
-
-    Raises:
-        FileNotFoundError: a file that is not there.
-        ValueError: a file that is not UTF-8, or no text at all.
-    """
-    empty = True
-    for path in paths:
-        document: list[str] = []
-        for line in chain(read_lines(path), [""]):
-            if sentence := line.strip():
-                document.append(sentence)
-            elif document:
-                empty = False
-                yield document
-                document = []
-    if empty:
-        raise ValueError("The corpus holds no text: one sentence a line, an empty line between documents.")
-
-
-def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iterator[list[Ids]]:
-    """Every sentence as ids without special tokens; sentences and documents without a token are left out."""
-    for document in counted(documents, "documents"):
-        rows = tokenizer(list(document), add_special_tokens=False)["input_ids"]
-        if encoded := [np.array(row, dtype=np.int64) for row in rows if row]:
-            yield encoded
+HELD_OUT_TOKENS = 1 << 16  # that a run is measured with: more would take time, fewer be less certain
 
 
 @dataclass(frozen=True)
@@ -69,6 +46,7 @@ class Masking:
         continues: True for ids that continue a word (`##ing`), (vocab,).
         probability: share of the tokens that are chosen.
         whole_words: choose words, with all their pieces, and not single tokens.
+        spans: choose spans of 3.8 words on average, each hidden in one way (SpanBERT: Joshi et al. 2020, section 3.1).
     """
 
     mask_id: int
@@ -76,26 +54,33 @@ class Masking:
     continues: npt.NDArray[np.bool_]
     probability: float = 0.15
     whole_words: bool = False
+    spans: bool = False
 
     @classmethod
-    def for_tokenizer(cls, tokenizer: Any, probability: float = 0.15, whole_words: bool = False) -> Masking:
+    def for_tokenizer(
+        cls, tokenizer: Any, probability: float = 0.15, whole_words: bool = False, spans: bool = False
+    ) -> Masking:
         """The masking for a tokenizer's vocabulary."""
         words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
         special = np.zeros(len(words), dtype=bool)
         special[list(tokenizer.all_special_ids)] = True
         continues = np.array([word.startswith("##") for word in words])
-        return cls(tokenizer.mask_token_id, special, continues, probability, whole_words)
+        return cls(tokenizer.mask_token_id, special, continues, probability, whole_words, spans)
 
     @cached_property
     def _ordinary(self) -> Ids:
         return np.flatnonzero(~self.special)
 
     def __call__(self, ids: Ids, rng: np.random.Generator) -> tuple[Ids, Ids]:
-        """What the model sees, and the labels: the hidden ids, `IGNORED` elsewhere; all (seq,)."""
+        """The ids that the model sees, and the labels: the hidden ids, `IGNORED` elsewhere; all (seq,)."""
+        words = np.cumsum(~self.continues[ids])
         # tokens with the same unit are chosen together
-        unit = np.cumsum(~self.continues[ids]) if self.whole_words else np.arange(len(ids))
+        unit = words if self.whole_words else np.arange(len(ids))
+        if self.spans:
+            ends = np.cumsum(np.minimum(rng.geometric(0.2, len(ids) + 1), 10))
+            unit = np.searchsorted(ends, words)
         chosen = (rng.random(len(ids) + 1) < self.probability)[unit] & ~self.special[ids]
-        fate = rng.random(len(ids))
+        fate = rng.random(len(ids) + 1)[unit] if self.spans else rng.random(len(ids))
         seen = np.where(chosen & (fate < 0.8), self.mask_id, ids)
         other_words = self._ordinary[rng.integers(len(self._ordinary), size=len(ids))]
         seen = np.where(chosen & (fate >= 0.9), other_words, seen)
@@ -103,14 +88,15 @@ class Masking:
 
 
 def sentence_pairs(
-    documents: Sequence[Document], max_tokens: int, rng: np.random.Generator
+    documents: Sequence[Document], max_tokens: int, rng: np.random.Generator, sentence_order: bool = False
 ) -> list[tuple[Ids, Ids | None, int]]:
-    """Cuts documents into pairs of texts for next-sentence prediction.
+    """Cuts documents into pairs of texts for next-sentence or sentence-order prediction.
 
     Args:
-        documents: at least two.
+        documents: at least two for next sentences.
         max_tokens: limit of the tokens of both texts together.
         rng: where the choices come from.
+        sentence_order: a wrong pair is a right one with its texts swapped (ALBERT: Lan et al. 2020, section 3.1).
 
     Returns:
         (first, second, label): label 0, the second text follows the first in its document; or 1, it comes from another
@@ -119,7 +105,7 @@ def sentence_pairs(
     Raises:
         ValueError: fewer than two documents, which leaves no other to draw from.
     """
-    if len(documents) < 2:
+    if len(documents) < 2 and not sentence_order:
         raise ValueError(
             f"Next-sentence prediction needs two or more documents, not {len(documents)}: put empty lines between "
             "documents, or turn it off."
@@ -135,8 +121,8 @@ def sentence_pairs(
                 break
             middle = int(rng.integers(start + 1, end))
             first = np.concatenate(document[start:middle])
-            if rng.random() < 0.5:
-                second, label = np.concatenate(document[middle:end]), 0
+            if (follows := rng.random() < 0.5) or sentence_order:
+                second, label = np.concatenate(document[middle:end]), int(not follows)
                 start = end
             else:
                 other = int(rng.integers(len(documents) - 1))
@@ -145,7 +131,8 @@ def sentence_pairs(
                 until = _fill(elsewhere, place, target - len(first))
                 second, label = np.concatenate(elsewhere[place:until]), 1
                 start = middle  # what was not used begins the next pair
-            pairs.append((*_shorten(first, second, target, rng), label))
+            first, second = _shorten(first, second, target, rng)
+            pairs.append((second, first, 1) if label and sentence_order else (first, second, label))
     return pairs
 
 
@@ -192,13 +179,14 @@ class PretrainingData:
     """Examples for `BertForPreTraining` (or `BertForMaskedLM` without next-sentence prediction), new in every epoch.
 
     Args:
-        documents: see `encode_documents`.
+        documents: those of every epoch, or a function that gives those of an epoch by its number.
         tokenizer: names the special tokens.
         max_length: limit of the tokens of an example, special tokens counted.
         next_sentence: make pairs and their labels.
+        sentence_order: the pairs are those of sentence-order prediction, see `sentence_pairs`.
         mask_probability: see `Masking`.
         whole_words: see `Masking`.
-        portions: the numbers of the documents of an epoch, None: an epoch takes them all.
+        spans: see `Masking`.
         seed: of everything random.
 
     Raises:
@@ -207,40 +195,37 @@ class PretrainingData:
 
     def __init__(
         self,
-        documents: Sequence[Document],
+        documents: Sequence[Document] | Callable[[int], Sequence[Document]],
         tokenizer: Any,
         *,
         max_length: int = 128,
         next_sentence: bool = True,
+        sentence_order: bool = False,
         mask_probability: float = 0.15,
         whole_words: bool = False,
-        portions: Callable[[int], Sequence[int]] | None = None,
+        spans: bool = False,
         seed: int = 0,
     ) -> None:
         if max_length < 5:
             raise ValueError(f"max_length should be 5 or more, not {max_length}: three of them are special tokens.")
         if not 0 <= mask_probability <= 1:
             raise ValueError(f"mask_probability should lie between 0 and 1, not {mask_probability}.")
-        if next_sentence and len(documents) > 1 and portions is None and all(len(d) == 1 for d in documents):
-            raise ValueError("Next-sentence prediction needs documents of several sentences, a line each; turn it off.")
-        self.documents, self.max_length, self.next_sentence, self.seed = documents, max_length, next_sentence, seed
-        self.portions = portions
-        self.masking = Masking.for_tokenizer(tokenizer, mask_probability, whole_words)
+        self.documents, self.max_length, self.seed = documents, max_length, seed
+        self.next_sentence, self.sentence_order = next_sentence, sentence_order
+        self.masking = Masking.for_tokenizer(tokenizer, mask_probability, whole_words, spans)
         self._cls = np.array([tokenizer.cls_token_id])
         self._sep = np.array([tokenizer.sep_token_id])
 
     def epoch(self, number: int) -> list[Example]:
         """The examples of one epoch."""
         rng = np.random.default_rng([self.seed, number])
-        documents = self.documents
-        if self.portions is not None:
-            chosen = list(self.portions(number))
-            if self.next_sentence and len(chosen) < 2:  # within one long document; a pair needs another one
-                others = rng.permutation(len(documents)).tolist()
-                chosen = [*chosen, *(n for n in others if n not in chosen)][:2]
-            documents = [documents[n] for n in chosen]
+        documents = self.documents(number) if callable(self.documents) else self.documents
         if self.next_sentence:
-            texts = sentence_pairs(documents, self.max_length - 3, rng)
+            if len(documents) > 1 and all(len(document) == 1 for document in documents):
+                raise ValueError(
+                    "Next-sentence prediction needs documents of several sentences, a line each; turn it off."
+                )
+            texts = sentence_pairs(documents, self.max_length - 3, rng, self.sentence_order)
         else:
             texts = [*single_texts(documents, self.max_length - 2, rng)]
         return [self._example(first, second, label, rng) for first, second, label in texts]
@@ -265,3 +250,111 @@ def pretraining_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         pairs, labels = rest[0], batch["next_sentence_label"]
         losses["next_sentence_label"] = cross_entropy(pairs, labels, "sum")
     return losses
+
+
+@torch.no_grad()
+def pretraining_scores(
+    model: nn.Module, examples: Sequence[Example], tokens_per_forward: int | None
+) -> dict[str, float]:
+    """How well a model in eval mode predicts hidden words, and which texts belong together.
+
+    Returns:
+        The mean losses, added up; perplexity and accuracy of the hidden words; accuracy of the pairs, if there are any.
+    """
+    device = next(model.parameters()).device
+    sums: dict[str, Tensor] = {}
+    for part in split_by_tokens(examples, tokens_per_forward):
+        batch = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in pack(part).items()}
+        labels = {name: batch.pop(name) for name in ("labels", "next_sentence_label") if name in batch}
+        asked = labels["labels"] != IGNORED
+        labels["labels"] = labels["labels"][asked]
+        for (name, wanted), logits in zip(
+            labels.items(), model(**batch, positions=asked, return_dict=False), strict=False
+        ):
+            counted = wanted != IGNORED
+            right = (logits.argmax(-1) == wanted)[counted].sum()
+            new = torch.stack([cross_entropy(logits.float(), wanted, "sum"), right, counted.sum()])
+            sums[name] = sums.get(name, torch.zeros(3)) + new.double().cpu()
+    loss, right, count = sums["labels"].tolist()
+    scores = {"held_out_loss": loss / count, "perplexity": math.exp(loss / count), "masked_accuracy": right / count}
+    if "next_sentence_label" in sums:
+        loss, right, count = sums["next_sentence_label"].tolist()
+        scores["held_out_loss"] += loss / max(1, count)
+        scores["next_sentence_accuracy"] = right / max(1, count)
+    return scores
+
+
+def pretrain(
+    model: PreTrainedModel,
+    tokenizer: BertTokenizer,
+    corpus: Sequence[str] | Mapping[str, float],
+    folder: str | os.PathLike[str],
+    options: TrainingOptions,
+    *,
+    column: str = "text",
+    held_out: float = 0.01,
+    resume: bool | Literal["with other data"] = False,
+    callback: Callable[[Record], object] | None = None,
+    **how: Any,
+) -> Trainer:
+    """Pre-trains a model; it lies in `folder` afterwards, tokenizer and all.
+
+    Args:
+        model: `BertForPreTraining`, or `BertForMaskedLM` without next-sentence prediction.
+        tokenizer: its tokenizer.
+        corpus: files, folders or URIs of texts, see `Corpus`; a mapping gives each the share of tokens to take of it.
+        folder: for the ids of the corpus, the states, the log and the model.
+        options: how to train.
+        column: of the texts, in tables.
+        held_out: share of the documents that a run is measured with and does not learn from.
+        resume: go on with the run in `folder`, as in `Trainer`.
+        callback: see `Trainer`.
+        how: further arguments of `PretrainingData`.
+
+    Raises:
+        FileNotFoundError: a file of the corpus is not there.
+        ValueError: a corpus without text, or texts longer than the model has positions.
+    """
+    if (length := how.get("max_length", 128)) > (positions := model.config.max_position_embeddings):
+        raise ValueError(f"max_length is {length}, but the config has only {positions} positions.")
+    processes = Processes.join()
+    sources = (
+        [([source], weight) for source, weight in corpus.items()] if isinstance(corpus, Mapping) else [(corpus, 1.0)]
+    )
+    about: dict[str, Any] = {"column": column, "held_out": held_out, "seed": options.seed, "cut": processes.rank == 0}
+    corpora = [
+        (Corpus(files, tokenizer, Path(folder, "tokens", str(number)), **about), weight)
+        for number, (files, weight) in enumerate(sources)
+    ]
+
+    def data(documents: Sequence[Document] | Callable[[int], Sequence[Document]]) -> PretrainingData:
+        return PretrainingData(documents, tokenizer, seed=options.seed, **how)
+
+    epochs = [data(partial(_portion, corpus, size)).epoch for corpus, size in mix(corpora)]
+    kept = [document for corpus, _ in corpora for document in corpus.held_out(HELD_OUT_TOKENS // len(corpora))]
+    measured = data(kept).epoch(0) if len(kept) > 1 else []
+
+    def evaluate() -> dict[str, float]:
+        return pretraining_scores(model, measured, options.tokens_per_forward)
+
+    trainer = Trainer(
+        model,
+        lambda number: list(chain.from_iterable(epoch(number) for epoch in epochs)),
+        pretraining_losses,
+        folder,
+        options if options.evaluate_every else replace(options, evaluate_every=options.save_every),
+        tokenizer=tokenizer,
+        resume=resume,
+        evaluate=evaluate if measured else None,
+        metric="held_out_loss" if options.patience else None,
+        callback=callback,
+    )
+    trainer.run()
+    trainer.save_model(folder)
+    if trainer.is_first:
+        remove_states(Path(folder), options.keep_states)
+    return trainer
+
+
+def _portion(corpus: Corpus, size: int, epoch: int) -> list[Document]:
+    return corpus.portion(epoch * size, (epoch + 1) * size)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+
+from minibert.corpus.inputs import Part, parts_of, read_part
 from minibert.files import replacing
-from minibert.progress import is_watched
-from minibert.tokenization.learning import learn_vocabulary
+from minibert.progress import counted, is_watched
+from minibert.tokenization.basic import BasicTokenizer
+from minibert.tokenization.learning import count_words, learn_from_counts
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PART_BYTES = 1 << 22  # of text that a process counts in one go
+MAX_WORDS = 5_000_000  # different ones; above it, those that occurred once are forgotten
 
 
 def train_vocabulary(
-    texts: Iterable[str],
+    texts: Iterable[str] | Counter[str],
     folder: str | os.PathLike[str],
     *,
     vocab_size: int = 30000,
@@ -25,7 +35,7 @@ def train_vocabulary(
     """Learns a vocabulary and writes `folder/vocab.txt`, which `BertTokenizer.from_pretrained(folder)` reads.
 
     Args:
-        texts: sentences or documents.
+        texts: sentences or documents, or what `count_words_of_files` has counted.
         folder: made when it does not exist.
         vocab_size: upper limit of the vocabulary's size, special tokens counted.
         lowercase: lower-case the text and strip its accents first; leave it off for Korean, whose syllables
@@ -35,14 +45,40 @@ def train_vocabulary(
     Raises:
         ImportError: `tokenizers` is not installed.
     """
-    options: dict[str, Any] = {
-        "do_lower_case": lowercase,
-        "min_frequency": min_frequency,
-        "show_progress": is_watched(),
-    }
-    words = learn_vocabulary(texts, vocab_size, SPECIAL_TOKENS, **options)
+    words = texts if isinstance(texts, Counter) else count_words(texts, BasicTokenizer(lowercase))
+    pieces = learn_from_counts(
+        words, vocab_size, SPECIAL_TOKENS, min_frequency=min_frequency, show_progress=is_watched()
+    )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / "vocab.txt") as temporary:
-        temporary.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+        temporary.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     return folder / "vocab.txt"
+
+
+def count_words_of_files(
+    sources: Iterable[str], *, column: str = "text", lowercase: bool = True, max_bytes: int | None = None
+) -> Counter[str]:
+    """Counts words in parallel, in a memory that does not grow with the text.
+
+    Args:
+        sources: files, folders or URIs, as `minibert.corpus.inputs.read_texts` takes them.
+        column: of the texts, in tables.
+        lowercase: see `train_vocabulary`.
+        max_bytes: read about so much text only, from all over the files.
+    """
+    parts = list(chain.from_iterable(parts_of(source, column, PART_BYTES).values() for source in sources))
+    if max_bytes is not None and len(parts) > (most := max(1, max_bytes // PART_BYTES)):
+        parts = [parts[n] for n in np.linspace(0, len(parts) - 1, most).astype(int)]
+    count = partial(_count_part, column=column, lowercase=lowercase)
+    words: Counter[str] = Counter()
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
+        for found in counted(map(count, parts) if len(parts) == 1 else processes.map(count, parts), "parts"):
+            words += found
+            if len(words) > MAX_WORDS:
+                words = Counter({word: times for word, times in words.items() if times > 1})
+    return words
+
+
+def _count_part(part: Part, column: str, lowercase: bool) -> Counter[str]:
+    return count_words(read_part(part, column), BasicTokenizer(lowercase))

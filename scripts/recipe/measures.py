@@ -16,9 +16,9 @@ from torch import Tensor
 
 from minibert import BertForPreTraining, BertModel
 from minibert.losses import IGNORED
-from minibert.training.corpora import TokenCache
+from minibert.training.corpora import Document, TokenCache, encode_documents
 from minibert.training.data import Example, pack, split_by_tokens
-from minibert.training.pretraining import Document, PretrainingData, encode_documents, single_texts
+from minibert.training.pretraining import PretrainingData, single_texts
 
 TOKENS_PER_FORWARD = 2048
 

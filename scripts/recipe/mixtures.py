@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minibert.losses import IGNORED
+from minibert.training.corpora import Document
 from minibert.training.data import Epochs, Example
 
 
@@ -41,6 +42,13 @@ class Portions:
             first, last = np.searchsorted(starts, [begin, end])
             numbers += order[first:last].tolist()
         return numbers
+
+
+def documents_of(cache: Sequence[Document], portions: Portions, pairs: bool, epoch: int) -> list[Document]:
+    """The documents of an epoch, for pairs two or more: within one long document, a pair needs another one."""
+    chosen = portions(epoch)
+    others = np.random.default_rng([portions.seed, epoch]).permutation(len(cache)).tolist()
+    return [cache[n] for n in chosen + [n for n in others if n not in chosen][: max(0, 1 + pairs - len(chosen))]]
 
 
 class Mixture:

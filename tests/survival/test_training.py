@@ -38,7 +38,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     corpus, rows = folder / "corpus.txt", folder / "rows.tsv"
     corpus.write_text("\n".join(s if n % 6 else "" for n, s in enumerate(sentences)), encoding="utf-8")
     rows.write_text("text\tlabel\n" + "".join(f"{s}\t{n % 2}\n" for n, s in enumerate(sentences)), encoding="utf-8")
-    every = ["--batch-size", "4", "--steps", "40", "--save-every", "3"]
+    every = ["--batch-size", "4", "--steps", "40", "--save-every", "3", "--keep-states", "1"]
     pretrain = ["pretrain", "--model", str(model), "--corpus", str(corpus), "--max-length", "32"]
     finetune = ["finetune", "classification", "--model", str(model), "--train", str(rows), "--dev", str(rows)]
     return {"pretrain": pretrain + every, "finetune": [*finetune, "--text", "text", "--label", "label", *every]}

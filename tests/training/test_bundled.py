@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from minibert import BertForPreTraining, BertTokenizer, SentenceEmbedder
 from minibert.checkpoints.source import BUNDLED_MODELS
-from minibert.training.pretraining import encode_documents
+from minibert.training.corpora import encode_documents
 
 sys.path.append(str(CHECKOUT / "scripts"))
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import lzma
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from recipe.mixtures import Mixture, Portions
+from recipe.mixtures import Mixture, Portions, documents_of
 
 from minibert import BertTokenizer
 from minibert.losses import IGNORED
-from minibert.training.corpora import TokenCache
+from minibert.training.corpora import Corpus, TokenCache, encode_documents, mix
 from minibert.training.data import pack
-from minibert.training.pretraining import PretrainingData, encode_documents
+from minibert.training.pretraining import PretrainingData
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "dog", "ran", "##s"]
 DOCUMENTS = [["The cat sat.", "The dog ran."], ["Dogs."], ["", " "], ["Cats sat", "", "the dogs ran"], ["ran ran ran"]]
@@ -58,8 +63,100 @@ def test_a_cache_that_was_interrupted_is_refused(tokenizer: BertTokenizer, tmp_p
         TokenCache.write(broken_off(), tokenizer, folder)  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError, match="no cache of tokens"):
         TokenCache(folder)
-    with pytest.raises(ValueError, match="no tokens"):
-        TokenCache.write([["", " "]], tokenizer, folder)
+    assert len(TokenCache.write([["", " "]], tokenizer, folder)) == 0
+
+
+def write_corpus(path: Path, documents: int = 40) -> list[str]:
+    """Documents of two sentences, each of which says its number."""
+    texts = [f"the cat{'s' * n} sat\nthe dog ran" for n in range(documents)]
+    path.write_text("\n\n".join(texts), encoding="utf-8")
+    return texts
+
+
+def corpus_of(path: Path, tokenizer: BertTokenizer, **options: Any) -> Corpus:
+    return Corpus([str(path)], tokenizer, path.parent / "tokens", **options)
+
+
+def test_parts_hold_every_document_once(
+    tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut in other processes, read in any order; a second run finds all of it."""
+    monkeypatch.setattr("minibert.training.corpora.PART_BYTES", 200)
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n\n".join(["the cat sat\nthe dog ran"] * 40), encoding="utf-8")
+    corpus = corpus_of(path, tokenizer)
+    assert len(corpus) > 3
+    total = corpus.tokens
+    turns = [corpus.portion(turn * total, (turn + 1) * total) for turn in range(2)]
+    assert total == 40 * 6 and all(sum(map(len, map(np.concatenate, turn))) == total for turn in turns)
+    assert as_lists(corpus.portion(17, 99)) == as_lists(corpus_of(path, tokenizer, cut=False).portion(17, 99))
+    path.write_text("the cat sat", encoding="utf-8")
+    assert corpus_of(path, tokenizer).tokens == 3  # an edited corpus is cut anew
+
+
+def test_every_document_is_read_before_any_again(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.txt")
+    corpus = corpus_of(tmp_path / "corpus.txt", tokenizer)
+    read = [d for begin in range(0, 2 * corpus.tokens, 50) for d in corpus.portion(begin, begin + 50)]
+    first, second = (as_lists(read[start : start + 40]) for start in (0, 40))
+    assert sorted(first) == sorted(second) and first != second
+    assert as_lists(corpus.portion(100, 150)) == as_lists(
+        corpus_of(tmp_path / "corpus.txt", tokenizer).portion(100, 150)
+    )
+
+
+def test_held_out_documents_are_never_read(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.txt")
+    corpus = corpus_of(tmp_path / "corpus.txt", tokenizer, held_out=0.1)
+    held_out = as_lists(corpus.held_out(10_000))
+    assert 1 < len(held_out) < 9 and len(corpus.held_out(8)) == 1
+    read = as_lists(corpus.portion(0, 3 * corpus.tokens))
+    assert len(read) == 3 * (40 - len(held_out)) and not [document for document in held_out if document in read]
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".jsonl.gz", ".txt.xz", ".parquet", "folder"])
+def test_a_corpus_of_any_kind(kind: str, tokenizer: BertTokenizer, tmp_path: Path) -> None:
+    texts = write_corpus(tmp_path / "corpus.txt")
+    wanted = sorted(as_lists(corpus_of(tmp_path / "corpus.txt", tokenizer).portion(0, 10**3)))
+    path = tmp_path / f"other{kind}"
+    rows = "\n".join(json.dumps({"body": text}) for text in texts).encode()
+    if kind == "folder":
+        path.mkdir()
+        (path / "a.txt").write_text("\n\n".join(texts[:20]), encoding="utf-8")
+        (path / "b.txt").write_text("\n\n".join(texts[20:]), encoding="utf-8")
+    elif kind == ".parquet":
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.table({"body": texts}), path)
+    elif kind == ".txt.xz":
+        path.write_bytes(lzma.compress((tmp_path / "corpus.txt").read_bytes()))
+    else:
+        path.write_bytes(gzip.compress(rows) if kind.endswith("gz") else rows)
+    found = Corpus([str(path)], tokenizer, tmp_path / "others", column="body")
+    assert sorted(as_lists(found.portion(0, 10**3))) == wanted
+
+
+def test_a_share_of_each_corpus(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "a.txt", 40)
+    write_corpus(tmp_path / "b.txt", 10)
+    a, b = (Corpus([str(tmp_path / f"{x}.txt")], tokenizer, tmp_path / x) for x in "ab")
+    (_, of_a), (_, of_b) = mix([(a, 1.0), (b, 3.0)])
+    assert of_a + of_b == pytest.approx(a.tokens + b.tokens, abs=1) and of_b == pytest.approx(3 * of_a, abs=3)
+
+
+def test_a_corpus_that_cannot_be_read(
+    tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="The corpus holds no text: one sentence a line"):
+        corpus_of(tmp_path / "empty.txt", tokenizer).portion(0, 5)
+    (tmp_path / "latin.txt").write_bytes(b"cat\n" * 100 + b"caf\xe9\n")
+    with pytest.raises(ValueError, match=r"latin\.txt, line 101: the line is not UTF-8; convert the file"):
+        corpus_of(tmp_path / "latin.txt", tokenizer)
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*gone\.txt"):
+        corpus_of(tmp_path / "gone.txt", tokenizer)
+    monkeypatch.setattr("minibert.training.corpora.PART_BYTES", 100)  # in processes of their own
+    with pytest.raises(ValueError, match=r"latin\.txt, byte 400: the line is not UTF-8"):
+        corpus_of(tmp_path / "latin.txt", tokenizer).portion(0, 10**6)
 
 
 def test_portions_read_every_document_before_any_again() -> None:
@@ -84,7 +181,10 @@ def test_an_epoch_of_pretraining_reads_its_portion(tokenizer: BertTokenizer) -> 
     documents = list(encode_documents([["cat " * 8] * 2, ["dog " * 8] * 2, ["ran " * 8] * 2], tokenizer))
     lengths = np.array([16, 16, 16])
     data = PretrainingData(
-        documents, tokenizer, next_sentence=False, mask_probability=0.5, portions=Portions(lengths, 16)
+        partial(documents_of, documents, Portions(lengths, 16), False),
+        tokenizer,
+        next_sentence=False,
+        mask_probability=0.5,
     )
     words = [{int(i) for e in data.epoch(n) for i in e["labels"] if i != IGNORED} for n in range(3)]
     read = Portions(lengths, 16)
@@ -98,7 +198,7 @@ def test_an_epoch_within_one_long_document_still_makes_pairs(tokenizer: BertToke
     portions = Portions(np.array([80, 4, 4]), 8)
     few = [number for number in range(11) if len(portions(number)) < 2]
     assert len(few) > 5
-    data = PretrainingData(documents, tokenizer, portions=portions, max_length=16)
+    data = PretrainingData(partial(documents_of, documents, portions, True), tokenizer, max_length=16)
     labels = [{example["next_sentence_label"] for example in data.epoch(number)} for number in few]
     assert {0, 1} <= set.union(*labels)
 

@@ -185,7 +185,7 @@ def test_resumed_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     checkpoint = tiny_folder(tmp_path / "checkpoint")  # with dropout
     file = write(tmp_path / "train.jsonl", pairs(60, 0))
-    options = TrainingOptions(steps=12, batch_size=8, learning_rate=1e-3, save_every=5)
+    options = TrainingOptions(steps=12, batch_size=8, learning_rate=1e-3, save_every=5, keep_states=1)
     finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "whole", options)
     with monkeypatch.context() as patch:
         step = Trainer._one_step

@@ -17,13 +17,14 @@ from hypothesis import given, settings, strategies as st
 from minibert import BertForMaskedLM, BertForPreTraining, BertTokenizer
 from minibert.cli import main
 from minibert.losses import IGNORED
-from minibert.training.data import pack
+from minibert.training.corpora import Corpus, encode_documents
+from minibert.training.data import pack, pad
+from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import (
     Masking,
     PretrainingData,
-    encode_documents,
+    pretrain,
     pretraining_losses,
-    read_documents,
     sentence_pairs,
     single_texts,
 )
@@ -155,7 +156,7 @@ def test_texts_without_pairs_are_the_documents_in_order() -> None:
 )
 def test_what_cannot_be_trained_on(options: dict[str, Any], message: str, tokenizer: BertTokenizer) -> None:
     with pytest.raises(ValueError, match=message):
-        PretrainingData(list(encode_documents([["cat sat"], ["dog sat"]], tokenizer)), tokenizer, **options)
+        PretrainingData(list(encode_documents([["cat sat"], ["dog sat"]], tokenizer)), tokenizer, **options).epoch(0)
 
 
 @settings(deadline=None, max_examples=50)
@@ -209,20 +210,58 @@ def test_losses_are_those_of_the_model(next_sentence: bool, tokenizer: BertToken
     torch.testing.assert_close(sum(means), model(**batch).loss)
 
 
-def test_documents_are_separated_by_empty_lines(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("\none\ntwo\n\n \nthree\n", encoding="utf-8")
-    (tmp_path / "b.txt").write_text("four", encoding="utf-8")
-    documents = list(read_documents([tmp_path / "a.txt", tmp_path / "b.txt"]))
-    assert documents == [["one", "two"], ["three"], ["four"]]
+def test_spans_are_words_side_by_side_that_share_their_fate(tokenizer: BertTokenizer) -> None:
+    masking = Masking.for_tokenizer(tokenizer, spans=True)
+    ids = np.full(200_000, WORDS.index("cat"))
+    seen, labels = masking(ids, np.random.default_rng(0))
+    hidden = labels != IGNORED
+    edges = np.flatnonzero(np.diff(hidden.astype(int), prepend=0, append=0))
+    lengths = edges[1::2] - edges[::2]
+    assert hidden.mean() == pytest.approx(0.15, abs=0.01)
+    # the mean of a geometric distribution cut at 10 words is 4.46 with p = 0.2; neighbouring spans look like one
+    assert lengths.mean() == pytest.approx(4.46 / 0.85, rel=0.1)
+    whole = [len(set((seen[a:b] == MASK).tolist())) == 1 for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    assert np.mean(whole) > 0.9
 
 
-def test_corpus_that_is_empty_or_not_utf8_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text("\n\n", encoding="utf-8")
-    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
-    with pytest.raises(ValueError, match="The corpus holds no text: one sentence a line"):
-        list(read_documents([tmp_path / "empty.txt"]))
-    with pytest.raises(ValueError, match=r"line 1 of .*latin\.txt is not UTF-8; convert the file"):
-        list(read_documents([tmp_path / "latin.txt"]))
+def test_sentence_order_swaps_half_of_the_pairs() -> None:
+    pairs = sentence_pairs(numbered_documents(1), 60, np.random.default_rng(0), sentence_order=True)
+    labels = [label for _, second, label in pairs if second is not None]
+    assert all((second[0] > first[0]) == (label == 0) for first, second, label in pairs if second is not None)
+    assert set(labels) == {0, 1}
+
+
+def test_figures_of_the_run_are_those_of_the_reference(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+    """Held-out loss, perplexity and accuracies, computed once more by transformers from the saved model."""
+    transformers = pytest.importorskip("transformers")
+    rng = np.random.default_rng(0)
+    lines = [" ".join(f"word{i}" for i in rng.integers(0, 50, 8)) for _ in range(400)]
+    (tmp_path / "corpus.txt").write_text("\n".join(f"{x}\n" if n % 2 else x for n, x in enumerate(lines)), "utf-8")
+    model = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
+    options = TrainingOptions(steps=4, batch_size=8, evaluate_every=4)
+    records: list[dict[str, Any]] = []
+    arguments: dict[str, Any] = {"max_length": 32, "held_out": 0.1, "callback": records.append}
+    pretrain(model, tokenizer, [str(tmp_path / "corpus.txt")], tmp_path / "run", options, **arguments)
+
+    corpus = Corpus([str(tmp_path / "corpus.txt")], tokenizer, tmp_path / "again", held_out=0.1)
+    examples = PretrainingData(corpus.held_out(10**6), tokenizer, max_length=32).epoch(0)
+    reference = transformers.BertForPreTraining.from_pretrained(tmp_path / "run").eval()
+    batch = pad(examples, 0)
+    with torch.no_grad():
+        output = reference(**batch)
+        words = reference(**{**batch, "next_sentence_label": None}).prediction_logits.transpose(1, 2)
+    asked = batch["labels"] != IGNORED
+    loss = torch.nn.functional.cross_entropy(words, batch["labels"]).item()
+    scores = next(record for record in records if "perplexity" in record)
+    assert scores["held_out_loss"] == pytest.approx(output.loss.item(), rel=1e-5)
+    assert scores["perplexity"] == pytest.approx(np.exp(loss), rel=1e-4)
+    assert scores["masked_accuracy"] == (words.argmax(1) == batch["labels"])[asked].double().mean().item()
+    told = batch["next_sentence_label"] != IGNORED
+    right = output.seq_relationship_logits.argmax(-1) == batch["next_sentence_label"]
+    assert scores["next_sentence_accuracy"] == right[told].double().mean().item()
+    steps = [record for record in records if "loss" in record]
+    assert all(r["loss"] == pytest.approx(r["mlm_loss"] + r["nsp_loss"], rel=1e-6) for r in steps)
+    assert [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text("utf-8").splitlines()] == records
 
 
 def test_the_command_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_old_versions_of_torch_shard_on_gpus_only(monkeypatch: pytest.MonkeyPatc
 def test_shards_of_a_run_that_one_process_began(project: Path) -> None:
     """The saved state is whole: other processes go on with it, and end where the first would have ended."""
     write_config(project, dropout=0.0)
-    options = ("--steps", "20", "--save-every", "10")
+    options = ("--steps", "20", "--save-every", "10", "--keep-states", "1")
     one = train(project, "one", *options)
     run = subprocess.Popen(command(project, "cut", *options), env=ENVIRONMENT, stderr=subprocess.DEVNULL)
     state = project / "cut" / "state.pt"
