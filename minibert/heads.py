@@ -156,23 +156,21 @@ class _MaskedLMHead(TiedWeights, _Head):
         """Replaces the decoder and its bias."""
         self.cls.predictions.decoder, self.cls.predictions.bias = new_embeddings, new_embeddings.bias
 
-    def _word_logits(self, outputs: BertModelOutput, positions: Tensor | None) -> Tensor:
+    def _words(
+        self, outputs: BertModelOutput, labels: Tensor | None, positions: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Logits of the words at `positions`, and their loss if there are labels."""
         states = outputs.last_hidden_state
-        assert states is not None
         if positions is not None:
             if positions.dtype != torch.bool or positions.shape != states.shape[:-1]:
                 wanted, given = tuple(states.shape[:-1]), tuple(positions.shape)
                 raise ValueError(f"positions should be torch.bool of shape {wanted}, not {positions.dtype} of {given}.")
+            if labels is not None and labels.shape != positions.shape:
+                raise ValueError(f"labels should be of shape {tuple(positions.shape)}, not {tuple(labels.shape)}.")
             # row-wise, so rows that are not asked for are left out before the product with the whole vocabulary
-            states = states[positions]
+            states, labels = states[positions], None if labels is None else labels[positions]
         logits: Tensor = self.cls.predictions(states)
-        return logits
-
-
-def _word_loss(logits: Tensor, labels: Tensor, positions: Tensor | None) -> Tensor:
-    if positions is not None and labels.shape != positions.shape:
-        raise ValueError(f"labels should be of shape {tuple(positions.shape)}, not {tuple(labels.shape)}.")
-    return cross_entropy(logits, labels if positions is None else labels[positions])
+        return logits, None if labels is None else cross_entropy(logits, labels)
 
 
 class BertForMaskedLM(_MaskedLMHead):
@@ -202,8 +200,7 @@ class BertForMaskedLM(_MaskedLMHead):
         same but for rounding.
         """
         outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
-        logits = self._word_logits(outputs, positions)
-        loss = None if labels is None else _word_loss(logits, labels, positions)
+        logits, loss = self._words(outputs, labels, positions)
         output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
         return self.to_output(output, options.get("return_dict"))
 
@@ -235,11 +232,10 @@ class BertForPreTraining(_MaskedLMHead):
         Returns a `PreTrainingOutput`; its `loss` is the sum of both, and needs both kinds of labels.
         """
         outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
-        word_logits = self._word_logits(outputs, positions)
-        pair_logits = self.cls.seq_relationship(outputs.pooler_output)
-        loss = None
-        if labels is not None and next_sentence_label is not None:
-            loss = _word_loss(word_logits, labels, positions) + cross_entropy(pair_logits, next_sentence_label)
+        word_logits, word_loss = self._words(outputs, labels, positions)
+        pair_logits, loss = self.cls.seq_relationship(outputs.pooler_output), None
+        if word_loss is not None and next_sentence_label is not None:
+            loss = word_loss + cross_entropy(pair_logits, next_sentence_label)
         output = PreTrainingOutput(loss, word_logits, pair_logits, outputs.hidden_states, outputs.attentions)
         return self.to_output(output, options.get("return_dict"))
 

@@ -2,7 +2,8 @@
 
 Everything in BERT but attention works on one token at a time, so only attention has to know which tokens belong
 together. It asks a layout, which cuts queries, keys and values into blocks of equally long sequences and puts the
-contexts back. There are two:
+contexts back; its `mask` is True where a query may look at a key, broadcastable to (batch, heads, seq, seq), or None
+where it may look at all of them. There are two:
 
     PaddedLayout     (batch, seq, hidden)   every sequence filled up to the longest with [PAD]
     PackedLayout     (tokens, hidden)       sequences one after the other, no [PAD] at all
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Protocol
+from typing import Union
 
 import torch
 from torch import Tensor
@@ -20,25 +21,7 @@ from torch import Tensor
 from minibert.compatibility.tracing import is_traced
 
 Block = tuple[Tensor, Tensor, Tensor]
-
-
-class Layout(Protocol):
-    """The interface of a layout, for attention and the model."""
-
-    mask: Tensor | None
-    """True where a query may look at a key, broadcastable to (batch, heads, seq, seq); None: everywhere."""
-
-    def check(self, tokens: torch.Size) -> None:
-        """ValueError when this layout does not fit tokens of this shape."""
-
-    def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
-        """Cuts (..., heads, head_size) tensors into blocks of shape (batch, heads, seq, head_size)."""
-
-    def join(self, contexts: list[Tensor]) -> Tensor:
-        """Puts the contexts of the blocks back together, heads side by side: (..., hidden)."""
-
-    def first_tokens(self, hidden_states: Tensor) -> Tensor:
-        """The hidden state of each sequence's first token, [CLS]: (batch, hidden)."""
+Layout = Union["PaddedLayout", "PackedLayout"]
 
 
 class PaddedLayout:
