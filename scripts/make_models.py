@@ -40,10 +40,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from recipe import measures, texts
+from recipe import measures, table, texts
 from recipe.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
 from recipe.e5 import E5, E5File, E5Tokenizer
-from recipe.mixtures import Mixture, Portions, documents_of
+from recipe.mixtures import AsAsked, Mixture, Portions, documents_of
 from recipe.models import MODELS, Model
 from recipe.space import Floats, Space, principal_components, turning
 from recipe.student import open_gelu, project
@@ -59,8 +59,6 @@ from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import PretrainingData, pretraining_losses
 from minibert.training.state import LOG_FILE, STATE_FILE
 
-HERE = Path(__file__).resolve().parent
-PROMPTS = HERE / "recipe" / "everyday.tsv"
 LABELS = {"token_labels": ["labels"], "labels": ["next_sentence_label", SENTENCE]}
 WARMUP = 50  # steps
 CHUNK = 4096  # sentences whose vectors are saved together
@@ -106,7 +104,7 @@ class Recipe:
 
     def texts(self) -> None:
         """Tokenizes all texts; writes the sentences for the teacher."""
-        prompts = texts.Prompts(text for text, _ in measures.read_prompts(PROMPTS))
+        prompts = texts.Prompts(text for path in table.PROMPTS.values() for text, _ in measures.read_prompts(path))
         for model in MODELS.values():
             folder = self.work / "texts" / model.language
             for name in dict.fromkeys(corpus.name for corpus in model.corpora):
@@ -204,16 +202,15 @@ class Recipe:
         found: list[Epochs] = []
         for seed, corpus in enumerate(model.corpora, 1000 * self.seed):
             cache, pairs = self.cache(model, corpus.name), corpus.next_sentence and next_sentence
-            found.append(
-                PretrainingData(
-                    partial(documents_of, cache, Portions(cache.lengths, corpus.tokens, seed), pairs),
-                    self.tokenizer(model),
-                    max_length=corpus.max_length,
-                    next_sentence=pairs,
-                    mask_probability=mask_probability,
-                    seed=seed,
-                ).epoch
-            )
+            epochs: Epochs = PretrainingData(
+                partial(documents_of, cache, Portions(cache.lengths, corpus.tokens, seed), pairs),
+                self.tokenizer(model),
+                max_length=corpus.max_length,
+                next_sentence=pairs,
+                mask_probability=mask_probability,
+                seed=seed,
+            ).epoch
+            found.append(AsAsked(epochs, self.tokenizer(model), seed=seed) if model.language == "ko" else epochs)
         return found
 
     def log_frequencies(self, model: Model) -> Tensor:
@@ -399,27 +396,13 @@ class Recipe:
         write_json(folder / "modules.json", content)
 
     def measure(self, model: Model, folder: Path) -> dict[str, Any]:
-        """The scores of the files in a folder."""
-        student, tokenizer = BertForPreTraining.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
-        held_back = {c.name: self.cache(model, c.name, held_back=True) for c in model.corpora}
-        english = model.language == "en"
-        scores = measures.measure_words(student, tokenizer, self.data, held_back, PROMPTS if english else None)
-        sts = self.data / ("stsb/stsb-dev.csv" if english else "korsts/sts-dev.tsv")
-        scores["sts"] = measures.sts_spearman(student.bert, tokenizer, sts)
+        """The scores of the files in a folder, and how its loss fell."""
+        scores = table.scores(folder, self.data, model.language)
         log = self.work / f"{model.language}-decayed" / LOG_FILE
         entries = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
         scores["tokens"] = sum(entry["tokens"] for entry in entries)
         scores["curve"] = _curve(entries)
         return scores
-
-    def found_across(self, korean: Path, english: Path) -> float:
-        """How often a Korean sentence of KorSTS dev finds its English one of STS-B dev among all first sentences."""
-        found = []
-        for folder, path in ((korean, "korsts/sts-dev.tsv"), (english, "stsb/stsb-dev.csv")):
-            sentences = [row[5] for row in measures.sts_rows(self.data / path)]
-            model, tokenizer = BertModel.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
-            found.append(measures.vectors(model, tokenizer, sentences))
-        return measures.found_across(*found, sentences)
 
 
 def _read(paths: Sequence[Path]) -> Floats:
@@ -486,7 +469,7 @@ def main() -> None:
             folders = {language: options.work / f"minibert-{language}" for language in MODELS}
             scores = {n: recipe.measure(MODELS[n], folder) for n, folder in folders.items() if folder.is_dir()}
             if len(scores) == len(MODELS):
-                scores["across"] = {"accuracy": recipe.found_across(folders["ko"], folders["en"])}
+                scores["across"] = {"accuracy": table.across(folders["ko"], folders["en"], options.data)}
             write_json(options.work / "scores.json", scores)
         else:
             {"texts": recipe.texts, "vectors": recipe.vectors, "wake": recipe.wake}[step]()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from minibert import BertForPreTraining, BertModel
 from minibert.losses import IGNORED
-from minibert.training.corpora import Document, TokenCache, encode_documents
+from minibert.training.corpora import Document
 from minibert.training.data import Example, pack, split_by_tokens
 from minibert.training.pretraining import PretrainingData, single_texts
 
@@ -136,25 +136,3 @@ def fitting_words(model: BertForPreTraining, tokenizer: Any, prompts: Sequence[t
         first = tokenizer.convert_ids_to_tokens(logits.topk(5).indices.tolist())
         found.append(bool(set(first) & set(words)))
     return found
-
-
-def measure_words(
-    model: BertForPreTraining,
-    tokenizer: Any,
-    data: Path,
-    held_back: dict[str, TokenCache],
-    prompts: Path | None,
-    max_windows: int | None = None,
-) -> dict[str, Any]:
-    """Hidden words of every held-back text (and of WikiText-2 test in English), prompts, next sentences."""
-    model.eval()
-    scores: dict[str, Any] = {}
-    if prompts is not None:
-        test = list(encode_documents(wikitext(data / "wikitext2" / "test.txt"), tokenizer))
-        scores["WikiText-2 test"] = masked_words(model, tokenizer, test, max_windows)
-        scores["prompts"] = sum(fitting_words(model, tokenizer, read_prompts(prompts)))
-    for name, documents in held_back.items():
-        scores[name] = masked_words(model, tokenizer, documents, max_windows)
-    if "wikipedia" in held_back:
-        scores["next sentence"] = next_sentences(model, tokenizer, held_back["wikipedia"])
-    return scores

@@ -2,11 +2,13 @@
 
 Portions     an epoch of a pre-training run is so many tokens of a corpus, not all of it
 Mixture      the examples of several datasets, each epoch new ones of each
+AsAsked      gaps cut as the tokenizer cuts them in what people ask
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,3 +79,37 @@ class Mixture:
         for name in self.labels:
             complete[name] = example.get(name, IGNORED)
         return complete
+
+
+class AsAsked:
+    """Examples in which a hidden beginning of a word is cut off from the rest, as in what people ask.
+
+    A Korean word carries its particle: 우산을. Where a text has it, the pieces are 우산 ##을, and with the first one
+    hidden [MASK] ##을; but who asks writes "[MASK]을", which the tokenizer cuts into [MASK] 을. A model that has never
+    read that puts pieces of words and quotation marks there: a fitting word among its first five in 15 of 100 prompts,
+    where the same model finds 38 if it is given [MASK] ##을.
+
+    Args:
+        dataset: of examples with hidden words.
+        tokenizer: that of the examples.
+        share: of the gaps that are cut off.
+        seed: which ones.
+    """
+
+    def __init__(self, dataset: Epochs, tokenizer: Any, share: float = 0.5, seed: int = 0) -> None:
+        self.dataset, self.share, self.seed = dataset, share, seed
+        self.mask_id = tokenizer.mask_token_id
+        words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+        numbers = {word: number for number, word in enumerate(words)}
+        alone = [numbers.get(word[2:], n) if word.startswith("##") else n for n, word in enumerate(words)]
+        self.alone = np.array(alone)  # of every piece the one that is written alike and begins a word
+
+    def __call__(self, epoch: int) -> list[Example]:
+        """The examples of one epoch."""
+        rng = np.random.default_rng([self.seed, epoch])
+        return [self._cut(example, rng) for example in self.dataset(epoch)]
+
+    def _cut(self, example: Example, rng: np.random.Generator) -> Example:
+        ids = example["input_ids"]
+        behind = np.append(False, ids[:-1] == self.mask_id) & (rng.random(len(ids)) < self.share)
+        return {**example, "input_ids": np.where(behind, self.alone[ids], ids)}

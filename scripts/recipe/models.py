@@ -82,8 +82,9 @@ MODELS = {
         vocabulary="kcbert-base",
         corpora=(
             Corpus("wikipedia", 20_000, next_sentence=True, max_length=64),
-            Corpus("wikipedia", 45_000),
-            Corpus("nsmc-reviews", 50_000),
+            Corpus("wikipedia", 20_000),
+            Corpus("nsmc-reviews", 15_000),  # with more of them every gap is a film
+            Corpus("everyday", 60_000, max_length=64),
         ),
         sentences=6000,
         positions=300,

@@ -19,9 +19,8 @@ from minibert.training.corpora import encode_documents
 
 sys.path.append(str(CHECKOUT / "scripts"))
 
-from recipe import measures, texts  # noqa: E402
+from recipe import measures, table, texts  # noqa: E402
 
-PROMPTS = CHECKOUT / "scripts" / "recipe" / "everyday.tsv"
 SIZES = {"minibert-en": 26_000_000, "minibert-ko": 24_000_000}
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -52,7 +51,7 @@ def test_files_are_in_the_official_format_and_fit_the_wheel(name: str) -> None:
 
 
 def test_everyday_prompts_are_answered_as_often_as_the_card_says() -> None:
-    fitting = measures.fitting_words(*load("minibert-en"), measures.read_prompts(PROMPTS))
+    fitting = measures.fitting_words(*load("minibert-en"), measures.read_prompts(table.PROMPTS["en"]))
     assert sum(fitting) >= 75
     score = card_score("minibert-en", "everyday prompts, a fitting word among the first five")
     assert sum(fitting) == pytest.approx(score, abs=1)

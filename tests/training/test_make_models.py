@@ -22,8 +22,9 @@ from minibert.training.pretraining import single_texts
 sys.path.append(str(CHECKOUT / "scripts"))
 
 from make_models import Recipe  # noqa: E402
-from recipe import measures, student, texts  # noqa: E402
+from recipe import measures, student, table, texts  # noqa: E402
 from recipe.e5 import E5, E5File, E5Tokenizer  # noqa: E402
+from recipe.mixtures import AsAsked  # noqa: E402
 from recipe.models import MODELS  # noqa: E402
 from recipe.space import Space, principal_components, unit  # noqa: E402
 from recipe.words import WordTeacher, states_of_tokens  # noqa: E402
@@ -51,13 +52,30 @@ def test_a_prompt_is_known_again_with_any_word_in_its_gap() -> None:
     assert "The dog sat on the mat." not in prompts
 
 
-def test_the_hundred_prompts_can_be_answered() -> None:
-    found = measures.read_prompts(CHECKOUT / "scripts" / "recipe" / "everyday.tsv")
-    vocabulary = BertTokenizer.from_pretrained("minibert-tiny").get_vocab().keys()
+@pytest.mark.parametrize(("language", "name", "answerable"), [("en", "minibert-tiny", 100), ("ko", "minibert-ko", 97)])
+def test_the_hundred_prompts_can_be_answered(language: str, name: str, answerable: int) -> None:
+    """The vocabulary of kcbert has no umbrella, no Tuesday and no giving up."""
+    found = measures.read_prompts(table.PROMPTS[language])
+    vocabulary = BertTokenizer.from_pretrained(name).get_vocab().keys()
     assert len({text for text, _ in found}) == 100
-    for text, words in found:
-        assert text.count("[MASK]") == 1, text
-        assert vocabulary & set(words), text
+    assert all(text.count("[MASK]") == 1 for text, _ in found)
+    assert sum(bool(vocabulary & set(words)) for _, words in found) == answerable
+
+
+def test_a_gap_is_cut_off_from_its_particle_as_the_tokenizer_cuts_what_people_ask() -> None:
+    tokenizer = BertTokenizer.from_pretrained("minibert-ko")
+
+    def ids(*pieces: str) -> np.ndarray[Any, Any]:
+        return np.array(tokenizer.convert_tokens_to_ids(list(pieces)))
+
+    gap = ids("나는", "[MASK]", "##를", "[MASK]", ".", "##를")
+    found = AsAsked(lambda _: [{"input_ids": gap, "labels": gap}], tokenizer, share=1.0)(0)[0]
+    assert found["input_ids"].tolist() == ids("나는", "[MASK]", "를", "[MASK]", ".", "##를").tolist()
+    asked = tokenizer("나는 [MASK]를 [MASK].", add_special_tokens=False)["input_ids"]
+    assert found["input_ids"].tolist()[: len(asked)] == asked
+    assert found["labels"] is gap
+    untouched = AsAsked(lambda _: [{"input_ids": gap}], tokenizer, share=0.0)(0)[0]
+    assert untouched["input_ids"].tolist() == gap.tolist()
 
 
 def test_hidden_words_are_counted_one_by_one() -> None:
