@@ -102,9 +102,7 @@ class PackedLayout:
         self.mask: Tensor | None = None
         # (length, how many sequences of it follow each other)
         self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)] or [(0, 0)]
-        lengths_tensor = torch.tensor(self.lengths, dtype=torch.long)
-        self._starts = lengths_tensor.cumsum(0) - lengths_tensor
-        self._positions = torch.arange(sum(self.lengths)) - self._starts.repeat_interleave(lengths_tensor)
+        self._positions = torch.cat([torch.arange(length).expand(count, -1).flatten() for length, count in self.runs])
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
         """0, 1, 2, ... from the start of each sequence: (tokens,)."""
@@ -132,7 +130,8 @@ class PackedLayout:
 
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """(tokens, hidden) to (batch, hidden)."""
-        return hidden_states[self._starts.to(hidden_states.device)]
+        starts = torch.tensor([0, *self.lengths[:-1]][: len(self.lengths)], dtype=torch.long).cumsum(0)
+        return hidden_states[starts.to(hidden_states.device)]
 
 
 def _hides(attention_mask: Tensor, is_added: bool) -> bool:

@@ -292,7 +292,8 @@ class PreTrainedModel(ModelProtocol, nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the parameters are."""
-        return next(self.parameters()).device
+        weight: Tensor = self.base_model.embeddings.LayerNorm.weight  # not the first that a walk finds: every call asks
+        return weight.device
 
     @property
     def dtype(self) -> torch.dtype:

@@ -7,7 +7,8 @@ batch, so that padding never enters a mean or a maximum.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -135,18 +136,10 @@ def pool(
     """
     if len(lengths) and min(lengths) <= skip:
         raise ValueError(f"each sequence should have more than {skip} tokens to pool, not {min(lengths)}.")
-    if skip:
-        parts = torch.split(states, list(lengths))
-        states = torch.cat([part[skip:] for part in parts])
-        lengths = [length - skip for length in lengths]
-    counts = torch.tensor(lengths, dtype=torch.long, device=states.device)  # (batch,)
-
-    def reduce(how: str) -> Tensor:
-        if how == "first":
-            return states[counts.cumsum(0) - counts]
-        return torch.segment_reduce(states, how, lengths=counts)
-
-    return _side_by_side(pooling, reduce, counts[:, None], pooler_output)
+    runs = [(length, len(list(run))) for length, run in groupby(lengths)]  # of equally long sequences
+    parts = torch.split(states, [length * count for length, count in runs]) if runs else [states]
+    blocks = [part.view(-1, length, states.shape[1]) for part, (length, _) in zip(parts, runs or [(1, 0)], strict=True)]
+    return _pool_blocks([(block[:, skip:], None) for block in blocks], pooling, pooler_output)
 
 
 def pool_padded(
@@ -157,48 +150,46 @@ def pool_padded(
     skip: int = 0,
     pooler_output: Tensor | None = None,
 ) -> Tensor:
-    """`pool` for padded sequences: (batch, seq, hidden) and their mask (batch, seq) to (batch, n x hidden).
-
-    Made of operators that exports have. It adds in another order than `pool`, so the last bit may differ.
-    """
-    kept = mask[:, skip:, None] != 0  # (batch, seq, 1)
-
-    def reduce(how: str) -> Tensor:
-        if how == "max":
-            return states[:, skip:].masked_fill(~kept, -torch.inf).amax(dim=1)
-        if how == "first":  # of those that are kept, wherever they begin
-            first = kept.long().argmax(dim=1, keepdim=True).expand(-1, 1, states.size(-1))
-            return states[:, skip:].gather(1, first)[:, 0]
-        return states[:, skip:].masked_fill(~kept, 0).sum(dim=1)
-
-    return _side_by_side(pooling, reduce, kept.sum(dim=1), pooler_output)
+    """`pool` for padded sequences: (batch, seq, hidden) and their mask (batch, seq) to (batch, n x hidden)."""
+    return _pool_blocks([(states[:, skip:], mask[:, skip:, None] != 0)], pooling, pooler_output)
 
 
-def _side_by_side(
-    pooling: str | Sequence[str], reduce: Callable[[str], Tensor], counts: Tensor, pooler_output: Tensor | None
+def _pool_blocks(
+    blocks: Sequence[tuple[Tensor, Tensor | None]], pooling: str | Sequence[str], pooler_output: Tensor | None
 ) -> Tensor:
-    """The poolings of sequences side by side.
+    """The poolings of all sequences, side by side.
 
     Args:
+        blocks: the states of some sequences, (batch, seq, hidden), and which of them count, (batch, seq, 1), or None.
         pooling: their names.
-        reduce: the "first", "sum" or "max" of the tokens of each sequence, (batch, hidden).
-        counts: tokens of each sequence, (batch, 1).
         pooler_output: as in `pool`.
     """
     vectors = []
     for name in [pooling] if isinstance(pooling, str) else pooling:
-        if name == "cls":
-            vectors.append(reduce("first"))
-        elif name == "pooler" and pooler_output is not None:
+        if name == "pooler" and pooler_output is not None:
             vectors.append(at_least_float32(pooler_output))
-        elif name == "max":
-            vectors.append(reduce("max"))
-        elif name in ("mean", "mean_sqrt_len"):
-            vectors.append(reduce("sum") / (counts if name == "mean" else counts.sqrt()))
+        elif name in POOLINGS and name != "pooler":
+            vectors.append(_joined([_pool_block(*block, name) for block in blocks], dim=0))
         else:
             needs = " (which needs pooler_output)" if name == "pooler" else ""
             raise ValueError(f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}.")
-    return vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)
+    return _joined(vectors, dim=-1)
+
+
+def _pool_block(states: Tensor, kept: Tensor | None, name: str) -> Tensor:
+    if name == "cls":
+        return states[:, 0]
+    if kept is not None:
+        states = states.masked_fill(~kept, -torch.inf if name == "max" else 0)
+    if name == "max":
+        return states.amax(dim=1)
+    count: Tensor | int = states.shape[1] if kept is None else kept.sum(dim=1)
+    total = states.sum(dim=1)
+    return total / (count if name == "mean" else count**0.5)
+
+
+def _joined(parts: list[Tensor], dim: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
 def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int]) -> Tensor:

@@ -47,9 +47,10 @@ class TestFolders:
     def test_minilm(self, minilm: str) -> None:
         assert_same(minilm)
 
-    def test_text_by_text_nothing_differs(self, minilm: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("pooling", "normalize"), [("cls", False), ("mean", True), ("max", False)])
+    def test_text_by_text_nothing_differs(self, minilm: str, tmp_path: Path, pooling: str, normalize: bool) -> None:
         """What differs in a batch is the batch: the reference's own vectors do by 1.4e-6 from one size to another."""
-        embedder = SentenceEmbedder.from_pretrained(minilm, pooling="cls", normalize=False, precision=None)
+        embedder = SentenceEmbedder.from_pretrained(minilm, pooling=pooling, normalize=normalize, precision=None)
         embedder.save_pretrained(tmp_path)
         texts = sts_dev()[0][:20]
         expected = theirs(tmp_path).encode(texts, batch_size=1)
