@@ -211,9 +211,16 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         return (model, report.as_loading_info()) if output_loading_info else model  # type: ignore[return-value]
 
     @classmethod
-    def from_config(cls: type[Model], config: BertConfig) -> Model:
-        """A model with new weights, as calling the class gives it; notebooks that use Auto classes say it so."""
-        return cls(config)
+    def from_config(cls: type[Model], config: BertConfig, **changes: Any) -> Model:
+        """A model with new weights, as calling the class gives it; notebooks that use Auto classes say it so.
+
+        Args:
+            config: its config, of which
+            changes: are other values, such as `attn_implementation="eager"`.
+        """
+        return cls(config.replace(**changes) if changes else config)
+
+    _from_config = from_config
 
     def save_pretrained(
         self,

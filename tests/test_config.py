@@ -181,8 +181,12 @@ def test_a_name_that_is_mistyped() -> None:
         BertConfig(hiden_size=64)
     with pytest.raises(TypeError, match="no field 'xyz'; keep what is yours in extra"):
         BertConfig().replace(xyz=1)
-    with pytest.raises(AttributeError, match="BertConfig has no field 'hiden_size'; did you mean 'hidden_size'"):
-        BertConfig().hiden_size = 64
+    config = BertConfig()
+    with pytest.warns(
+        UserWarning, match="no field 'hiden_size', which is kept without effect; did you mean 'hidden_si"
+    ):
+        config.hiden_size = 64  # raising would stop tools that write other models' names: layer_norm_epsilon
+    assert (config.hidden_size, config.hiden_size) == (768, 64)
     with pytest.raises(AttributeError, match="BertConfig has no field 'quantization_config'"):
         BertConfig().quantization_config  # noqa: B018
     kept = BertConfig.from_dict({"hiden_size": 64}, num_labels=3)

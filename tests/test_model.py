@@ -279,14 +279,19 @@ def test_what_tools_ask_of_a_model() -> None:
     for enable in (model.gradient_checkpointing_enable, model.activation_checkpointing_enable):
         enable({"use_reentrant": False})
         assert model.is_gradient_checkpointing
-        model.gradient_checkpointing_disable()
-        assert not model.is_gradient_checkpointing
+        model.activation_checkpointing_disable()
+        assert not model.is_activation_checkpointing
         for options in ({"every_n_layers": 2}, {"offload": True}):
             with pytest.raises(ValueError, match="takes every_n_layers=1 and offload=False only"):
                 enable(**options)
         enable(None, every_n_layers=1, offload=False)  # as a Trainer calls it
         assert model.is_gradient_checkpointing
         model.gradient_checkpointing_disable()
+    assert type(model).from_config(tiny_config(), gradient_checkpointing=True).is_gradient_checkpointing
+    assert model.vocab_size == 99 and not type(model).can_generate() and model._can_set_attn_implementation()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.post_init()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
 @pytest.mark.parametrize("name", ["BertModel", *HEADS[:-1]])
@@ -324,7 +329,7 @@ def test_more_words_around_the_mean() -> None:
     assert model.config.vocab_size == 104 and model.get_output_embeddings().out_features == 104
     model.resize_token_embeddings(200, mean_resizing=False)
     assert 0.01 < model.get_input_embeddings().weight[104:].std() < 0.03
-    with pytest.raises(ValueError, match="pad_to_multiple_of should be 1 or more, not -8"):
+    with pytest.raises(ValueError, match="pad_to_multiple_of should be a whole number of 1 or more, not -8"):
         model.resize_token_embeddings(pad_to_multiple_of=-8)
 
 

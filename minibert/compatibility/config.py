@@ -11,6 +11,7 @@ import functools
 import inspect
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -40,7 +41,7 @@ UNUSED: dict[str, Any] = {
     "chunk_size_feed_forward": 0,  # memory only
     "torchscript": False,  # plain tuples, see `use_return_dict`
     "use_bfloat16": False,
-    "gradient_checkpointing": False,  # model.gradient_checkpointing_enable()
+    "gradient_checkpointing": False,  # as model.gradient_checkpointing_enable()
     "per_layer_config": None,
     "tie_last_hidden_states": None,
     "pruned_heads": {},
@@ -182,9 +183,10 @@ class ConfigProtocol:
             object.__setattr__(self, name, value)
         elif name in self.known:
             vars(self).update(vars(self.replace(**{name: value})))
-        elif nearest := difflib.get_close_matches(name, self.known, n=1, cutoff=0.8):
-            raise AttributeError(f"{type(self).__name__} has no field {name!r}; did you mean {nearest[0]!r}?")
         else:
+            if nearest := difflib.get_close_matches(name, self.known, n=1, cutoff=0.8):  # a mistake, or another model's
+                what = f"{type(self).__name__} has no field {name!r}, which is kept without effect"
+                warnings.warn(f"{what}; did you mean {nearest[0]!r}?", stacklevel=2)
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:

@@ -58,7 +58,11 @@ class ModelProtocol:
     input_modalities: ClassVar[tuple[str, ...]] = ("text",)
     supports_gradient_checkpointing: ClassVar[bool] = True
     _no_split_modules: ClassVar[list[str]] = ["BertEmbeddings", "BertLayer"]
-    _keys_to_ignore_on_save: ClassVar[None] = None
+    # looked up by tools that choose attention, types of numbers or files for a model
+    _supports_sdpa: ClassVar[bool] = True
+    _supports_flash_attn = _supports_flex_attn = _is_stateful = False
+    _keep_in_fp32_modules = _keep_in_fp32_modules_strict = frozenset[str]()
+    _keys_to_ignore_on_save = _keys_to_ignore_on_load_missing = _keys_to_ignore_on_load_unexpected = None
 
     @property
     def name_or_path(self) -> str:
@@ -76,10 +80,17 @@ class ModelProtocol:
         return {}
 
     @property
+    def vocab_size(self) -> int:
+        """Words of the vocabulary."""
+        return self.get_input_embeddings().num_embeddings
+
+    @property
     def is_gradient_checkpointing(self) -> bool:
         """Whether each layer is computed again for its gradient."""
         enabled: bool = self.base_model.encoder.gradient_checkpointing
         return enabled
+
+    is_activation_checkpointing = is_gradient_checkpointing  # the name that replaces it in transformers
 
     def gradient_checkpointing_enable(
         self,
@@ -112,9 +123,19 @@ class ModelProtocol:
         """Keeps what every layer computed, as is usual."""
         self.base_model.encoder.gradient_checkpointing = False
 
-    def can_generate(self) -> bool:
+    activation_checkpointing_disable = gradient_checkpointing_disable
+
+    @classmethod
+    def can_generate(cls) -> bool:
         """Whether it generates text; an encoder does not."""
         return False
+
+    @classmethod
+    def _can_set_attn_implementation(cls) -> bool:
+        return True
+
+    def post_init(self) -> None:
+        """Does nothing: each part has drawn its weights already; `init_weights(names)` draws those of other layers."""
 
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
         """Number of parameters (single numbers), shared tensors counted once.
@@ -176,8 +197,8 @@ class ModelProtocol:
         old = self.get_input_embeddings()
         words = old.num_embeddings if new_num_tokens is None else new_num_tokens
         if pad_to_multiple_of is not None:
-            if pad_to_multiple_of < 1:
-                raise ValueError(f"pad_to_multiple_of should be 1 or more, not {pad_to_multiple_of}.")
+            if type(pad_to_multiple_of) is not int or pad_to_multiple_of < 1:
+                raise ValueError(f"pad_to_multiple_of should be a whole number of 1 or more, not {pad_to_multiple_of}.")
             words = -(-words // pad_to_multiple_of) * pad_to_multiple_of
         if words <= (last := old.padding_idx or 0):
             raise ValueError(f"vocab_size should be {last + 1} or more, not {words}: number {last} is padding.")

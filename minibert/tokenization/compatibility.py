@@ -34,6 +34,10 @@ WITHOUT_EFFECT = {
     "auto_map": "it names code of a checkpoint",
     "special_tokens_map_file": "special tokens are read from every file",
     "verbose": "warnings are Python's",
+    "add_bos_token": "BERT's rows begin with [CLS]",
+    "add_eos_token": "they end with [SEP]",
+    "src_lang": "a BERT translates nothing",
+    "tgt_lang": "the same",
 }
 """Keywords that change nothing here whatever their value, and why."""
 
@@ -71,7 +75,12 @@ def _present(*texts: Sequence[int] | None) -> list[Sequence[int]]:
 
 
 class TokenizerProtocol(Vocabulary):
-    """The reference's names for what a tokenizer knows and does."""
+    """The reference's names for what a tokenizer knows and does.
+
+    >>> from minibert import BertTokenizer
+    >>> BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).build_inputs_with_special_tokens([7, 8], [9])
+    [2, 7, 8, 3, 9, 3]
+    """
 
     if TYPE_CHECKING:  # what the tokenizer has
         do_lower_case: bool
@@ -85,10 +94,15 @@ class TokenizerProtocol(Vocabulary):
 
     vocab_files_names = {"vocab_file": "vocab.txt", "tokenizer_file": "tokenizer.json"}
     pad_token_type_id = 0
-    is_fast = True  # as transformers says that offsets and word numbers are to be had
+    is_fast, backend = True, "tokenizers"  # as transformers says that offsets and word numbers are to be had
+    init_inputs = ()
 
     vocab = property(Vocabulary.get_vocab)
     additional_special_tokens = property(lambda self: self.extra_special_tokens)  # until transformers 5
+    extra_special_tokens_ids = property(
+        lambda self: self.convert_tokens_to_ids(self.extra_special_tokens),
+        lambda self, ids: setattr(self, "extra_special_tokens", self.convert_ids_to_tokens(ids)),
+    )
     max_len_single_sentence = property(lambda self: self.model_max_length - self.num_special_tokens_to_add())
     max_len_sentences_pair = property(lambda self: self.model_max_length - self.num_special_tokens_to_add(pair=True))
 
@@ -98,7 +112,9 @@ class TokenizerProtocol(Vocabulary):
     @property
     def init_kwargs(self) -> dict[str, Any]:
         """The arguments that make this tokenizer again from its vocabulary."""
-        return {**self._options(), **self.special_tokens_map, "extra_special_tokens": self.extra_special_tokens}
+        kept = ("extra_special_tokens", "name_or_path", "model_input_names")
+        own = {name: getattr(self, name) for name in kept} | {"added_tokens": self.added_tokens_decoder}
+        return {**self._options(), **self.special_tokens_map, **own}
 
     def get_added_vocab(self) -> dict[str, int]:
         """Added token -> id, special tokens included."""

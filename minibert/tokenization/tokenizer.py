@@ -219,7 +219,7 @@ class BertTokenizer(TokenizerProtocol):
         return_length: bool = False,
         verbose: bool = True,
         max_target_length: int | None = None,
-        split_special_tokens: bool = False,
+        **unused: Any,
     ) -> BatchEncoding:
         """Encodes a text, a pair of texts, or a batch of either.
 
@@ -247,7 +247,7 @@ class BertTokenizer(TokenizerProtocol):
             return_length: also the length of each row.
             verbose: warn of a row longer than `model_max_length`, once.
             max_target_length: `max_length` of target texts where it is another.
-            split_special_tokens: only False; special tokens in a text stand for themselves.
+            unused: keywords of the reference as `compatibility.py` lists them.
 
         Returns:
             `input_ids`, `token_type_ids`, `attention_mask` and what was asked for, (batch, seq); lists for a single
@@ -256,9 +256,10 @@ class BertTokenizer(TokenizerProtocol):
         Raises:
             ValueError: something that is not a text, an impossible option, or a limit that cannot be kept.
         """
+        if unused := drop_ignored_keywords(unused, WITHOUT_EFFECT, REFUSED):
+            raise TypeError(f"BertTokenizer.__call__() got an unexpected keyword argument {min(unused)!r}")
         if text_target is not None:
-            return encode_with_targets(**locals())
-        drop_ignored_keywords({"split_special_tokens": split_special_tokens}, WITHOUT_EFFECT, REFUSED)
+            return encode_with_targets(**{name: value for name, value in locals().items() if name != "unused"})
         pipeline = self._pipeline  # another thread may add tokens: ids and their origins have to belong together
         columns, batched = columns_of(text, text_pair, is_split_into_words)
         pad, strategy, max_length = limits(padding, truncation, max_length, self._model_limit())

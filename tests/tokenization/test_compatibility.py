@@ -114,3 +114,23 @@ def test_optional_special_tokens_are_saved(tmp_path: Path) -> None:
 def test_counts_are_whole_numbers(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BertTokenizer(WORDS)(["i love korea i love"], **options)
+
+
+def test_keywords_of_a_call() -> None:
+    tokenizer = BertTokenizer(WORDS)
+    assert tokenizer("I love", src_lang="en_XX", split_special_tokens=False) == tokenizer("I love")
+    assert tokenizer("I", text_target="love", tgt_lang="de")["labels"] == [2, 6, 3]
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'max_len'"):
+        tokenizer("I love", max_len=3)
+
+
+def test_init_kwargs_make_it_again() -> None:
+    tokenizer = BertTokenizer(WORDS, bos_token="i", add_bos_token=True, model_input_names=["input_ids"])
+    tokenizer.add_tokens(["<name>"])
+    tokenizer.add_special_tokens({"extra_special_tokens": ["<x>"]})
+    again = BertTokenizer(tokenizer.base_vocab, **tokenizer.init_kwargs)
+    text = "I love <name> <x>"
+    assert again(text) == tokenizer(text) == {"input_ids": [2, 5, 6, 8, 9, 3]} and again.bos_token == "i"
+    assert again.extra_special_tokens_ids == [9] and again.init_kwargs == tokenizer.init_kwargs
+    again.extra_special_tokens_ids = [8]
+    assert again.extra_special_tokens == ["<name>"]
