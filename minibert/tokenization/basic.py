@@ -20,7 +20,7 @@ from minibert.tokenization.unicode import CJK, combining, decompose, kind, lower
 
 Chars = list[tuple[str, int]]  # characters, each with the position in the text that it came from
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
 # Plain text is most text and takes a tenth of the time: nothing in it is dropped, and what is neither a letter nor a
 # digit is " " or punctuation
 _PLAIN_ASCII, _PLAIN = re.compile("[ -~]*"), re.compile("[ -~가-힣]*")
@@ -151,7 +151,7 @@ class BasicTokenizer:
             return (text.lower() if self.do_lower_case else text), range(len(text))
         if not self._changes_letters and text.isprintable() and "\ufffd" not in text and not CJK.search(text):
             return text, range(len(text))  # nothing to drop and no white space but " "
-        if _SURROGATE.search(text):
+        if SURROGATE.search(text):
             raise ValueError(
                 f"The text {text[:60]!r} holds a lone surrogate (half of a character, left by a wrong decoding); "
                 "repair it with text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."

@@ -22,6 +22,7 @@ from minibert.tokenization.wordpiece import CONTINUED
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 MAX_VOCAB_SIZE = 1_000_000  # twice as many as the largest vocabulary that was published for a BERT
+MAX_ADDED_TOKENS = 100_000  # each is looked for in every text
 MAX_TOKEN_BYTES = 32  # of a file, for each token: a third more than tokenizer.json takes
 ALL_NAMED = ("bos_token", "eos_token", *NAMED)  # BERT has no use for the first two, but they can be set
 _GAPS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
@@ -84,10 +85,14 @@ class Vocabulary:
     ) -> None:
         self.base_vocab = _read(vocab)
         self._by_id = {number: token for token, number in self.base_vocab.items()}
+        self._next_id = max(self._by_id) + 1
         self._added: dict[str, AddedToken] = {}
         self._added_ids: dict[str, int] = {}
         self.clean_up_tokenization_spaces = False
 
+        further = listed("extra_special_tokens", extra_special_tokens)
+        if (count := len(added_tokens or ()) + len(further)) > MAX_ADDED_TOKENS:
+            raise ValueError(f"There are {count:,} added tokens, more than {MAX_ADDED_TOKENS:,}: make them pieces.")
         for number, token in sorted((added_tokens or {}).items()):
             holder = self._by_id.get(number)
             if holder in (None, token.content) or token.content in self.base_vocab:
@@ -104,7 +109,7 @@ class Vocabulary:
         named = {key: AddedToken.of(value, special=True) for key, value in given.items() if value is not None}
         if empty := [key for key, token in named.items() if not token.content]:
             raise ValueError(f"{empty[0]} is empty; it should be a token of the vocabulary.")
-        extra = [AddedToken.of(value, special=True) for value in listed("extra_special_tokens", extra_special_tokens)]
+        extra = [AddedToken.of(value, special=True) for value in further]
         known = self.get_vocab()
         missing = [named[key].content for key in NAMED if key in named and named[key].content not in known]
         for token in (*named.values(), *extra):  # the flags that files gave a token stay
@@ -232,7 +237,8 @@ class Vocabulary:
         if content in self.base_vocab:
             number = self.base_vocab[content]
         elif number is None:
-            number = self._added_ids.get(content, max(self._by_id) + 1)
+            number = self._added_ids.get(content, self._next_id)
+        self._next_id = max(self._next_id, number + 1)
         self._added[content], self._added_ids[content], self._by_id[number] = token, number, content
         return True
 

@@ -22,6 +22,7 @@ from minibert.corpus.location import Location
 from minibert.files import read_json, read_text
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
+from minibert.tokenization.basic import SURROGATE
 
 Example = dict[str, Any]
 Batch = dict[str, Any]
@@ -101,7 +102,7 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         FileNotFoundError: no such file.
         ValueError: not a SQuAD file, no question in it, or an answer that is not in its context.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     try:
         for article in read_json(Path(path))["data"]:
             for paragraph in article["paragraphs"]:
@@ -112,6 +113,8 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
                     if None in places:
                         wrong = answers[places.index(None)][0]
                         raise ValueError(f"{path}: the answer {wrong!r} is not in the context of its question.")
+                    if SURROGATE.search(context + entry["question"]):
+                        raise ValueError(f"{path}: question {len(rows) + 1} has half a character, a surrogate.")
                     texts = [text.strip() for text, _ in answers]
                     rows.append({"question": entry["question"], "context": context, "answers": texts, "starts": places})
     except (KeyError, TypeError, AttributeError) as error:

@@ -79,6 +79,8 @@ def check_parts(path: Path) -> None:
         zipfile.BadZipFile: not a complete zip file.
     """
     with zipfile.ZipFile(path) as file:
+        if any(part.compress_type != zipfile.ZIP_STORED for part in file.infolist()):
+            raise ValueError("it is compressed, as torch never writes it")
         if broken := file.testzip():
             raise ValueError(f"the checksum of its part {broken} does not match")
 

@@ -124,6 +124,11 @@ def test_squad(tmp_path: Path) -> None:
     entry = {"id": "1", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}]}
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann sat.", "qas": [entry]}]}]}), encoding="utf-8")
     assert read_squad(path) == [{"question": "Who?", "context": "Ann sat.", "answers": ["Ann"], "starts": [0]}]
+    path.write_text(
+        json.dumps({"data": [{"paragraphs": [{"context": "Ann \ud83d", "qas": [entry]}]}]}), encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match=r"squad\.json: question 1 has half a character, a surrogate"):
+        read_squad(path)
     path.write_text('{"data": [{"paragraphs": [{}]}]}', encoding="utf-8")
     with pytest.raises(ValueError, match=r"squad\.json is not a SQuAD file: 'qas' is missing"):
         read_squad(path)
