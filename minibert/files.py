@@ -106,15 +106,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
                 temporary.chmod(earlier)
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
-            if fcntl is None:
-                os.close(handle)  # Windows renames no open file
             os.replace(temporary, path)
         except BaseException:  # only then is it still ours: once it is renamed, another writer may have taken its name
             with suppress(FileNotFoundError):
                 temporary.unlink()
             raise
         finally:
-            with suppress(OSError):
+            if handle is not None:
                 os.close(handle)
     except OSError as error:
         # writing to an open file fails without its name; an error that names another file, or has words of its own,
@@ -124,14 +122,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise OSError(f"{named} could not be written ({error.strerror or error}).") from error
 
 
-def _locked_temporary(path: Path, mode: int) -> tuple[Path, int]:
-    """A new file beside `path` and its handle, locked: whoever finds it unlocked knows that its writer is dead."""
+def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
+    """A new file beside `path` and its handle, locked: whoever finds it unlocked knows that its writer is dead.
+
+    Windows, which has no such locks, neither renames nor removes a file that is open: there is no handle then.
+    """
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         remove_abandoned(leftover)
     for number in count():
         temporary = path.with_name(f".{path.name}.{number}.tmp")
         with suppress(FileExistsError):
             handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+            if fcntl is None:
+                os.close(handle)
+                return temporary, None
             if lock(handle) is not False and _is_at(handle, temporary):  # not taken for a leftover before it was locked
                 return temporary, handle
             os.close(handle)
@@ -140,6 +144,8 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int]:
 
 def remove_abandoned(path: Path) -> None:
     """Removes a temporary file if a killed writer left it; one that is being written is locked, and stays."""
+    if fcntl is None:
+        return
     with suppress(OSError):
         handle = os.open(path, os.O_RDWR)
         try:
@@ -161,10 +167,8 @@ def lock(handle: int) -> bool | None:
     """Locks an open file until it is closed or the process ends, however it ends.
 
     Returns:
-        True; False when another process has locked it; None where there are no locks (Windows, some file systems).
+        True; False when another process has locked it; None where there are no locks (some file systems).
     """
-    if fcntl is None:
-        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -181,6 +185,9 @@ def only_run_in(folder: Path, rank: int = 0) -> Iterator[None]:
     Raises:
         OSError: another process works there; both are named.
     """
+    if fcntl is None:
+        yield
+        return
     path = folder / f".lock-{rank}"
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -25,7 +25,7 @@ HEADS = {
 
 
 class OnlyOn(TorchDispatchMode):
-    """Fails when any operation gives a tensor on another device."""
+    """Fails when any operation gives a tensor on another device, or one in float64, which Apple's (MPS) lacks."""
 
     def __init__(self, device: str) -> None:
         super().__init__()
@@ -36,6 +36,7 @@ class OnlyOn(TorchDispatchMode):
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 assert leaf.device.type == self.expected, f"{func} made a tensor on {leaf.device}"
+                assert leaf.dtype != torch.float64, f"{func} made a tensor in float64"
         return result
 
 

@@ -86,7 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.showwarning = show_warning
     sys.stdout = _ClosedOutput() if sys.stdout is None else sys.stdout
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # a file's name need not be UTF-8
+        # as stdin and files are read, whatever the system's own encoding is; a file's name need not be UTF-8
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         code: int = options.run(options) or 0
         _flush()  # here and not when Python ends, so that a full disk is an error like any other

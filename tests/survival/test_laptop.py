@@ -1,0 +1,170 @@
+"""A student's laptop, as far as it can be had on Linux: Windows with a Korean code page.
+
+There a file that is open (or mapped) can be neither renamed nor removed, and there is no fcntl, no fork and no symbolic
+link. That every file is opened with its encoding is watched over the whole suite: see `filterwarnings` in pyproject.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+from tiny_folder import tiny_folder
+
+from minibert import BertForSequenceClassification, BertModel, SentenceEmbedder, files
+from minibert.checkpoints import tensors
+from minibert.checkpoints.source import Source
+from minibert.corpus.location import Location
+from minibert.corpus.shards import encode_corpus
+from minibert.files import read_json, replacing, write_json
+from minibert.training.finetuning import SequenceTask
+from minibert.training.loop import Trainer
+from minibert.training.options import TrainingOptions
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def in_use(path: Any) -> bool:
+    """Whether this process has the file open, or mapped into memory."""
+    real = os.path.realpath(os.fspath(path))
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    for handle in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{handle}") == real:
+                return True
+        except FileNotFoundError:  # the listing's own handle
+            continue
+    return real in maps
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not os.path.exists("/proc/self/maps"):
+        pytest.skip("asks Linux which files are open")
+
+    def unless_open(name: str) -> Any:
+        real = getattr(os, name)
+
+        def checked(*paths: Any, **options: Any) -> Any:
+            if any(map(in_use, paths)):
+                raise PermissionError(13, "The process cannot access the file", str(paths[0]))
+            return real(*paths, **options)
+
+        return checked
+
+    def none(*_: Any, **__: Any) -> None:
+        raise OSError(1314, "A required privilege is not held by the client")
+
+    monkeypatch.setattr(files, "fcntl", None)
+    for name in ("replace", "rename", "unlink", "remove"):
+        monkeypatch.setattr(os, name, unless_open(name))
+    for name in ("link", "symlink"):
+        monkeypatch.setattr(os, name, none)
+    for name in ("fork", "pread", "mkfifo", "sched_getaffinity"):
+        monkeypatch.delattr(os, name, raising=False)
+
+
+@pytest.mark.usefixtures("windows")
+class TestOpenFiles:
+    def test_replacing(self, tmp_path: Path) -> None:
+        for number in (1, 2):
+            write_json(tmp_path / "a.json", {"number": number})
+        with pytest.raises(KeyError, match="mine"), replacing(tmp_path / "a.json") as temporary:
+            temporary.write_text("half", encoding="utf-8")
+            raise KeyError("mine")
+        assert read_json(tmp_path / "a.json") == {"number": 2} and os.listdir(tmp_path) == ["a.json"]
+
+    def test_a_file_that_is_open_is_named(self, tmp_path: Path) -> None:
+        write_json(tmp_path / "a.json", {})
+        with (tmp_path / "a.json").open("rb"), pytest.raises(OSError, match=r"a\.json could not be written \(The proc"):
+            write_json(tmp_path / "a.json", {"number": 1})
+        assert read_json(tmp_path / "a.json") == {}
+
+    def test_a_model_saved_over_itself(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A small one is in memory; of a large one, which is mapped, the file that cannot be written is named."""
+        folder = tiny_folder(tmp_path / "model")
+        for _ in range(2):
+            model = BertModel.from_pretrained(folder)
+            model.save_pretrained(folder)
+        states = model(torch.tensor([[2, 5, 3]])).last_hidden_state
+        monkeypatch.setattr(tensors, "MIN_MAPPED_BYTES", 0)
+        mapped = BertModel.from_pretrained(folder)
+        with pytest.raises(OSError, match=r"model\.safetensors could not be written \(The process cannot access"):
+            mapped.save_pretrained(folder)
+        assert torch.equal(BertModel.from_pretrained(folder)(torch.tensor([[2, 5, 3]])).last_hidden_state, states)
+
+    def test_training_and_going_on(self, tmp_path: Path) -> None:
+        examples: list[dict[str, Any]] = [{"input_ids": np.arange(n, 12), "labels": n % 2} for n in range(8)]
+
+        def train(steps: int, **options: Any) -> dict[str, torch.Tensor]:
+            torch.manual_seed(0)
+            model = BertForSequenceClassification(tiny_config())
+            how = TrainingOptions(steps=steps, batch_size=4, learning_rate=1e-4, warmup=0, decay_steps=0, save_every=1)
+            trainer = Trainer(model, lambda _: examples, SequenceTask().losses, **options, options=how)
+            trainer.run()
+            trainer.save_model(options["folder"])
+            return model.state_dict()
+
+        train(3, folder=tmp_path / "cut")
+        resumed = train(5, folder=tmp_path / "cut", resume=True)
+        for name, weight in train(5, folder=tmp_path / "whole").items():
+            assert torch.equal(resumed[name], weight)
+        assert not [name for name in os.listdir(tmp_path / "cut") if name.endswith(".tmp")]
+
+    def test_a_corpus(self, tmp_path: Path) -> None:
+        texts = [f"text {number}" for number in range(9)]
+        embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=None)
+        encode_corpus(embedder, texts, tmp_path / "out", shard_size=4)
+        assert not [name for name in os.listdir(tmp_path / "out") if name.endswith(".tmp") or name.startswith(".lock")]
+
+
+CODE = """
+import os, sys
+
+import torch  # which asks for the system's name, and not what it has
+
+sys.modules["fcntl"] = sys.modules["resource"] = None  # importing either is an ImportError
+for name in ("fork", "register_at_fork", "pread", "sched_getaffinity", "getuid", "killpg"):
+    if hasattr(os, name):
+        delattr(os, name)
+import multiprocessing
+
+multiprocessing.set_start_method("spawn")
+from minibert.cli import main
+
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_commands_without_fcntl_and_fork(tmp_path: Path) -> None:
+    """On a system whose pipes are cp949: what is written and read is UTF-8 all the same."""
+    environment = {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "cp949"}
+    text = "나는 café 👩 한국을 사랑한다"
+    (tmp_path / "texts.txt").write_text(f"{text}\nhello\n", encoding="utf-8")
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-c", CODE, *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode("cp949", "replace")
+        return done.stdout.decode("utf-8")
+
+    assert "é" in run("tokenize", "--file", str(tmp_path / "texts.txt"), "--model", "minibert-ko", "--json")
+    lines = run("embed", "--file", str(tmp_path / "texts.txt"), "--model", "minibert-tiny")
+    assert [len(line.split()) for line in lines.splitlines()] == [128, 128]
+
+
+@pytest.mark.parametrize(
+    "name", ["C:\\Users\\김\\model", "C:/Users/kim/model", "..\\model", "D:model", "\\\\nas\\model"]
+)
+def test_names_of_windows(name: str) -> None:
+    """A drive is no kind of URI, and a backslash no part of a Hub id."""
+    assert Location(name).fs is None and Location(name).path == name
+    with pytest.raises(FileNotFoundError, match="is not a folder, and it cannot be a Hub id"):
+        Source(name)
