@@ -156,6 +156,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
 
 def add_embedder_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that turns texts into vectors."""
+    parser.add_argument("--backend", default="torch", choices=["torch", "onnx"], help="onnx: what export has written")
     parser.add_argument(
         "--pooling", type=lambda names: names.split(","), help="cls, pooler, mean, max or mean_sqrt_len"
     )
@@ -178,6 +179,7 @@ def load_embedder(options: argparse.Namespace, normalize: bool | None = None) ->
 
     return SentenceEmbedder.from_pretrained(
         source,
+        backend=options.backend,
         pooling=options.pooling,
         layers=options.layers,
         layer_weights=options.layer_weights,

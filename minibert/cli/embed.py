@@ -117,6 +117,8 @@ def run(options: argparse.Namespace) -> None:
 
 def useful_processes(options: argparse.Namespace) -> int:
     """One for every so many threads, but none that would find no shard to write."""
+    if options.backend == "onnx":  # ONNX Runtime has its own threads; --processes says it otherwise
+        return 1
     import torch
 
     processes = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)

@@ -34,8 +34,6 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from minibert.corpus.formats import FORMATS, open_vectors, vector_format
 from minibert.corpus.location import Location
 from minibert.files import check_target, only_run_in
@@ -250,7 +248,7 @@ def _in_processes(
     """
     others = set(active_children())
     # weights are packed for the threads that there are, so the copy is unpacked when their number is set
-    how = (max(1, torch.get_num_threads() // processes), pickle.dumps(run))
+    how = (max(1, run.embedder.threads // processes), pickle.dumps(run))
     with ProcessPoolExecutor(processes, get_context("spawn"), _start_process, how) as pool:
         waiting: deque[tuple[int, Future[tuple[CorpusReport, list[str]]]]] = deque()
         try:
@@ -280,7 +278,7 @@ def _start_process(threads: int, run: bytes) -> None:
     global _run
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent says when to end
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(threads)
+    os.environ["OMP_NUM_THREADS"] = f"{threads}"  # read when the engine is imported, with the run
     _run = pickle.loads(run)
 
 
@@ -372,10 +370,8 @@ def _fingerprint(embedder: SentenceEmbedder) -> str:
     switches = (tokenizer.do_lower_case, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
     digest = hashlib.sha256(repr((sorted(tokenizer.get_vocab().items()), switches)).encode())
     digest.update(embedder.model.config.to_json_string().encode())
-    for module in (embedder.model, embedder.steps):
-        for name, tensor in sorted(module.state_dict().items()):  # optimised models have them in another order
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+    for part in embedder.weights():
+        digest.update(part)
     return digest.hexdigest()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minibert.inference import BATCH_TOKENS
+from minibert.inference import BATCH_TOKENS, batches
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
 from minibert.layouts import PackedLayout
@@ -75,24 +75,6 @@ def run_packed(
         if training:
             model.train()
     return results
-
-
-def batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Numbers of rows, longest first, in batches of at most `batch_tokens` tokens (or of a single longer row).
-
-    Sorting makes neighbours equally long, which a `PackedLayout` attends to together; the longest come first, so
-    that memory runs out at once if it does at all.
-    """
-    batch: list[int] = []
-    tokens = 0
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and tokens + lengths[index] > batch_tokens:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(index)
-        tokens += lengths[index]
-    if batch:
-        yield batch
 
 
 def map_batches(model: PreTrainedModel, run: Callable[[Batch], Result], batches: Sequence[Batch]) -> Iterator[Result]:

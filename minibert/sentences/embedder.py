@@ -5,29 +5,33 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, overload
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.compatibility.keywords import refuse_unknown
 from minibert.inference import BATCH_TOKENS
-from minibert.inference.optimize import optimize
-from minibert.model import BertModel
 from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
-from minibert.sentences.model import SentenceModel, WordVectors, merge_pieces
+from minibert.sentences.onnx import OnnxGraph, OnnxModel
 from minibert.sentences.options import completed
-from minibert.sentences.pooling import Layers, resolve_layers
 from minibert.sentences.rows import check_texts, named_prompt, rows_of
-from minibert.sentences.saving import save_sentence_folder
 from minibert.sentences.sentence_transformers import around
 from minibert.tokenization.tokenizer import BertTokenizer
 
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
-class SentenceEmbedder(SentenceModel, FamiliarNames):
+    from minibert.model import BertModel
+    from minibert.sentences.model import SentenceModel as Engine, WordVectors
+    from minibert.sentences.pooling import Layers
+else:
+    Engine = object
+
+
+class SentenceEmbedder(FamiliarNames, Engine):
     """A BERT, its tokenizer, and how hidden states become one vector for each text.
 
     ```python
@@ -52,6 +56,14 @@ class SentenceEmbedder(SentenceModel, FamiliarNames):
         ValueError: a pooling, layer or prompt that is not there, or vectors that do not fit the first `Dense`.
     """
 
+    def __new__(cls, model: Any = None, *_: Any, **__: Any) -> Any:
+        """An embedder that is a `SentenceModel`, too, and so an `nn.Module`; of an exported graph, an `OnnxModel`."""
+        if isinstance(model, OnnxGraph):
+            return _empty(cls, OnnxModel)
+        from minibert.sentences.model import SentenceModel  # here: a graph needs no torch
+
+        return _empty(cls, SentenceModel)
+
     def __init__(
         self,
         model: BertModel,
@@ -67,9 +79,10 @@ class SentenceEmbedder(SentenceModel, FamiliarNames):
         include_prompt: bool = True,
     ) -> None:
         if isinstance(model, str | os.PathLike) or tokenizer is None:
+            name = repr(model) if isinstance(model, str | os.PathLike) else "name"
             raise TypeError(
                 "SentenceEmbedder takes a BertModel and its tokenizer; "
-                f"SentenceEmbedder.from_pretrained({'name' if isinstance(model, nn.Module) else model!r}) loads both."
+                f"SentenceEmbedder.from_pretrained({name}) loads both."
             )
         super().__init__(model, pooling, layers, layer_weights, steps)
         self.tokenizer = tokenizer
@@ -88,6 +101,7 @@ class SentenceEmbedder(SentenceModel, FamiliarNames):
         cls,
         name: str | os.PathLike[str] | Source,
         *,
+        backend: Literal["torch", "onnx"] = "torch",
         pooling: str | Sequence[str] | None = None,
         layers: Layers | None = None,
         layer_weights: Sequence[float] | None = None,
@@ -105,6 +119,8 @@ class SentenceEmbedder(SentenceModel, FamiliarNames):
 
         Args:
             name: folder, bundled model or Hub id.
+            backend: "onnx" runs what `minibert export` has written by ONNX Runtime, on the CPU, and imports no torch.
+                What the graph settles, which is all from pooling to precision below, is left out then.
             pooling: None follows the folder's modules.json; a plain BERT has none and gets `"mean"`.
             layers: one of `minibert.sentences.pooling.LAYER_CHOICES` or layer numbers; None: `"last"`. Layers above
                 the highest one that is needed are not kept.
@@ -132,31 +148,39 @@ class SentenceEmbedder(SentenceModel, FamiliarNames):
             refuse_unknown("SentenceEmbedder.from_pretrained", unknown, known)
         folder = read_sentence_folder(source)
         pooling = folder.pooling if pooling is None else [pooling] if isinstance(pooling, str) else list(pooling)
-        # with its pooler only where that is used: sentence models come without one
-        model = BertModel.from_pretrained(
-            folder.transformer, dtype=torch.float32, device=device, mmap=mmap, add_pooling_layer="pooler" in pooling
-        )
-        numbers, weights = resolve_layers(
-            "last" if layers is None else layers, model.config.num_hidden_layers, layer_weights
-        )
-        if "pooler" not in pooling and max(numbers) < model.config.num_hidden_layers:
-            del model.encoder.layer[max(numbers) :]
-            model.config = model.config.replace(num_hidden_layers=max(numbers))
-        if precision is not None:
-            model = optimize(model, precision=precision)
-        embedder = cls(
+        made: dict[str, Any] = {"pooling": pooling}
+        if backend == "onnx":
+            settled: dict[str, Any] = {
+                "layers": layers,
+                "layer_weights": layer_weights,
+                "normalize": normalize,
+                "device": device,
+            }
+            settled |= {"truncate_dim": truncate_dim, "precision": None if precision == "fp32" else precision}
+            settled |= {"pooling": None if pooling == folder.pooling else pooling}
+            if given := [name for name, value in settled.items() if value is not None]:
+                raise ValueError(f'leave {given[0]} out with backend="onnx": the export of the graph has settled it.')
+            model: Any = OnnxGraph(folder.transformer)
+        elif backend == "torch":
+            from minibert.sentences.model import load_bert
+
+            made["steps"] = folder.final_steps(normalize, truncate_dim)
+            chosen = "last" if layers is None else layers, layer_weights
+            model, made["layers"], made["layer_weights"] = load_bert(
+                folder.transformer, pooling, *chosen, precision=precision, device=device, mmap=mmap
+            )
+        else:
+            raise ValueError(f'backend should be "torch" or "onnx", not {backend!r}.')
+        embedder: SentenceEmbedder = cls(
             model,
             folder.load_tokenizer(),
-            pooling=pooling,
-            layers=numbers,
-            layer_weights=weights,
-            steps=folder.final_steps(normalize, truncate_dim),
+            **made,
             max_length=folder.max_length if max_length is None else max_length,
             prompts=folder.prompts if prompts is None else prompts,
             default_prompt_name=default_prompt_name or folder.default_prompt_name,
             include_prompt=folder.include_prompt,
         )
-        embedder.precision = precision
+        embedder.precision = precision if backend == "torch" else None
         embedder.similarity_fn_name = folder.similarity_fn_name
         return embedder
 
@@ -170,6 +194,10 @@ class SentenceEmbedder(SentenceModel, FamiliarNames):
             ValueError: layers or poolings that the format has no place for; nothing is written then.
             OSError: a file cannot be written.
         """
+        from minibert.sentences.saving import save_sentence_folder
+
+        if isinstance(self, OnnxModel):
+            raise ValueError(f"an exported model is not written again: copy its folder, {self.model.source}.")
         prompts = {"prompts": self.prompts, "default_prompt_name": self.default_prompt_name}
         settings = {**prompts, "similarity_fn_name": self.similarity_fn_name}
         save_sentence_folder(self, Path(path), self.tokenizer, self.max_length, self.include_prompt, settings)
@@ -210,6 +238,8 @@ class SentenceEmbedder(SentenceModel, FamiliarNames):
         Returns:
             `WordVectors` of each text in a list; of a single text, just its own.
         """
+        from minibert.sentences.model import merge_pieces
+
         if merge not in ("mean", "first"):
             raise ValueError(f'merge should be "mean" or "first", not {merge!r}.')
         every = check_texts([texts] if isinstance(texts, str) else list(texts))
@@ -223,3 +253,19 @@ class SentenceEmbedder(SentenceModel, FamiliarNames):
         found = [merge_pieces(*one, merge) for one in zip(map(str, rows.texts), encodings, states, strict=True)]
         found = found if rows.places is None else [found[place] for place in rows.places]
         return found[0] if isinstance(texts, str) else found
+
+
+def _empty(cls: Any, engine: Any) -> Any:
+    """A new object of a class, run by an engine; without attributes."""
+    return object.__new__(cls if issubclass(cls, engine) else _run_by(cls, engine))
+
+
+@cache
+def _run_by(cls: Any, engine: Any) -> type:
+    """The class with an engine: the same to all who see it, pickle too."""
+
+    def reduce(self: Any) -> Any:
+        return _empty, (cls, engine), vars(self)
+
+    about = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__reduce__": reduce}
+    return type(cls.__name__, (cls, engine), about)

@@ -62,24 +62,31 @@ class TextEncoder:
     default_prompt_name: str | None
     include_prompt: bool
 
-    def encode_rows(
-        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] = lambda batch: None
-    ) -> Vectors:
-        """Vectors (N, D) of the texts that were given, in their order.
+    if TYPE_CHECKING:  # what `minibert.sentences.model` does in torch, and `minibert.sentences.onnx` without
 
-        Args:
-            rows: of all texts; those of a text's windows are merged.
-            settings: how.
-            report: is told the numbers of the rows that are done.
+        def encode_rows(
+            self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] = lambda batch: None
+        ) -> Vectors:
+            """Vectors (N, D) of the texts that were given, in their order.
 
-        Raises:
-            ValueError: a vector is not finite.
-        """
-        raise NotImplementedError
+            Args:
+                rows: of all texts; those of a text's windows are merged.
+                settings: how.
+                report: is told the numbers of the rows that are done.
 
-    def token_states(self, rows: Rows, batch_tokens: int) -> list[torch.Tensor]:
-        """Features of the tokens of each row, (tokens, D), without pooling and what follows it."""
-        raise NotImplementedError
+            Raises:
+                ValueError: a vector is not finite.
+            """
+
+        @property
+        def threads(self) -> int:
+            """At work in one pass through the model."""
+
+        def weights(self) -> Iterator[Any]:
+            """The bytes of all that was learned, always in the same order."""
+
+        def token_states(self, rows: Rows, batch_tokens: int) -> list[torch.Tensor]:
+            """Features of the tokens of each row, (tokens, D), without pooling and what follows it."""
 
     # a string is an iterable of strings, too, and the first signature that fits counts
     @overload

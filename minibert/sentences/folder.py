@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from minibert.checkpoints.source import Source
-from minibert.checkpoints.tensors import read_tensors
 from minibert.files import parse_json, read_json, read_text
-from minibert.sentences.pooling import Dense, Normalize, Truncate, activation_name
 from minibert.tokenization.tokenizer import BertTokenizer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from minibert.sentences.pooling import Dense
 
 # in the order in which sentence-transformers puts them side by side
 POOLING_FLAGS = {
@@ -48,7 +48,7 @@ class SentenceFolder:
         transformer: where the BERT itself lies: the folder, or one inside it.
         pooling: one or several poolings, side by side.
         include_prompt: whether the tokens of a prompt take part in pooling.
-        steps: `Dense` and `Normalize` modules that follow.
+        modules: what follows the pooling: "Dense" or "Normalize", and its folder; `final_steps` makes them.
         truncate_dim: how many numbers of a vector are kept after that; None: all.
         max_length: limit of the tokens of a text, None where the folder does not say.
         lower_case: make texts lower case, whatever the tokenizer does.
@@ -60,7 +60,7 @@ class SentenceFolder:
     transformer: Source
     pooling: list[str] = field(default_factory=lambda: ["mean"])
     include_prompt: bool = True
-    steps: list[nn.Module] = field(default_factory=list)
+    modules: list[tuple[str, Source]] = field(default_factory=list)
     truncate_dim: int | None = None
     max_length: int | None = None
     lower_case: bool = False
@@ -77,10 +77,17 @@ class SentenceFolder:
         return tokenizer
 
     def final_steps(self, normalize: bool | None = None, truncate_dim: int | None = None) -> list[nn.Module]:
-        """The steps with choices other than the folder's, as in `SentenceEmbedder.from_pretrained`."""
-        steps = list(self.steps)
-        while normalize is not None and steps and isinstance(steps[-1], Normalize):  # one before a Dense stays
-            steps.pop()
+        """What follows the pooling, with choices other than the folder's as in `SentenceEmbedder.from_pretrained`.
+
+        Raises:
+            ValueError: a module or activation that minibert does not have, named; or a damaged file.
+        """
+        from minibert.sentences.pooling import Normalize, Truncate
+
+        modules = list(self.modules)
+        while normalize is not None and modules and modules[-1][0] == "Normalize":  # one before a Dense stays
+            modules.pop()
+        steps: list[nn.Module] = [_read_dense(where) if kind == "Dense" else Normalize() for kind, where in modules]
         truncate_dim = self.truncate_dim if truncate_dim is None else truncate_dim
         if truncate_dim is not None:
             steps.append(Truncate(truncate_dim))
@@ -110,12 +117,10 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
             _read_transformer(source, folder, found)
         elif kind == "Pooling":
             _read_pooling(source.require(f"{folder}config.json"), found)
-        elif kind == "Dense":
-            found.steps.append(_read_dense(source, folder))
         else:
             if config := source.file(f"{folder}config.json") if folder else None:
                 _refuse_token_level(config, read_json(config))
-            found.steps.append(Normalize())
+            found.modules.append((kind, source.inside(folder)))
     if config := source.file("config_sentence_transformers.json"):
         content = read_json(config)
         found.prompts, found.default_prompt_name = read_prompts(config, content)
@@ -184,16 +189,20 @@ def _read_pooling(path: Path, found: SentenceFolder) -> None:
     found.include_prompt = _get(path, config, "include_prompt", bool, True)
 
 
-def _read_dense(source: Source, folder: str) -> Dense:
-    path = source.require(f"{folder}config.json")
+def _read_dense(source: Source) -> Dense:
+    import torch
+
+    from minibert.checkpoints.tensors import read_tensors
+    from minibert.sentences.pooling import Dense, activation_name
+
+    path = source.require("config.json")
     config = read_json(path)
-    _refuse_token_level(path, config)
     if config.get("use_residual"):
         raise ValueError(f"{path} asks for a Dense with use_residual, which minibert does not have.")
     activation = activation_name(path, _get(path, config, "activation_function", str, "torch.nn.Tanh"))
     inputs, outputs = (_get(path, config, size, int, 0) for size in ("in_features", "out_features"))
     bias: bool = _get(path, config, "bias", bool, True)
-    weights = read_tensors(source.inside(folder))
+    weights = read_tensors(source)
     expected = {"linear.weight": (outputs, inputs), **({"linear.bias": (outputs,)} if bias else {})}
     received = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     if received != expected:

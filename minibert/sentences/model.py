@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.checkpoints.source import Source
 from minibert.inference.batching import run_packed
+from minibert.inference.optimize import optimize
 from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
 from minibert.sentences.pooling import (
@@ -92,6 +93,18 @@ class SentenceModel(nn.Module):
         """Where the model is."""
         return self.model.device
 
+    @property
+    def threads(self) -> int:
+        """As many as torch has."""
+        return torch.get_num_threads()
+
+    def weights(self) -> Iterator[Any]:
+        """See `TextEncoder.weights`."""
+        for module in (self.model, self.steps):
+            for name, tensor in sorted(module.state_dict().items()):  # optimised models have them in another order
+                yield name.encode()
+                yield tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
+
     def forward(
         self,
         input_ids: Tensor,
@@ -149,10 +162,7 @@ class SentenceModel(nn.Module):
                     vectors = self.steps(merge_windows(vectors, [len(row) for row in rows.ids], rows.windows))
             vectors = vectors[:, : settings.truncate_dim]
             array: Vectors = (F.normalize(vectors, dim=-1) if settings.normalize else vectors).cpu().numpy()
-        if not (finite := np.isfinite(array)).all():
-            text = rows.texts[int(finite.all(axis=1).argmin())]
-            raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
-        return array if rows.places is None else array[rows.places]
+        return rows.as_given(array)
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:
         """See `TextEncoder.token_states`."""
@@ -179,6 +189,30 @@ class SentenceModel(nn.Module):
         return at_least_float32(output.last_hidden_state), output.pooler_output
 
 
+def load_bert(
+    source: Source,
+    pooling: Sequence[str],
+    layers: Layers,
+    layer_weights: Sequence[float] | None,
+    *,
+    precision: str | None,
+    device: torch.device | str | None,
+    mmap: bool,
+) -> tuple[BertModel, list[int], list[float] | None]:
+    """The BERT of a folder, as far as the chosen layers reach, their numbers and weights.
+
+    The options are those of `SentenceEmbedder.from_pretrained`.
+    """
+    # with its pooler only where that is used: sentence models come without one
+    options: dict[str, Any] = {"dtype": torch.float32, "device": device, "mmap": mmap}
+    model = BertModel.from_pretrained(source, add_pooling_layer="pooler" in pooling, **options)
+    numbers, weights = resolve_layers(layers, model.config.num_hidden_layers, layer_weights)
+    if "pooler" not in pooling and max(numbers) < model.config.num_hidden_layers:
+        del model.encoder.layer[max(numbers) :]
+        model.config = model.config.replace(num_hidden_layers=max(numbers))
+    return model if precision is None else optimize(model, precision=precision), numbers, weights
+
+
 class WordVectors(NamedTuple):
     """The words of a text, where each lies in it (`[start, end)` in characters), and their vectors (words, D)."""
 
@@ -196,6 +230,7 @@ def merge_pieces(text: str, encoding: Encoding, states: Tensor, merge: str) -> W
         states: features of the tokens, [CLS] and [SEP] among them.
         merge: "mean" of the pieces of a word, or the "first" of them.
     """
+    states = torch.as_tensor(states)
     pieces = [token for token, word in enumerate(encoding.word_ids) if word is not None]
     words = [list(group) for _, group in groupby(pieces, key=lambda token: encoding.word_ids[token])]
     offsets = [(encoding.offsets[word[0]][0], encoding.offsets[word[-1]][1]) for word in words]

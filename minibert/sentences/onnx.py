@@ -3,10 +3,124 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from minibert.checkpoints.source import Source
+from minibert.config import BertConfig
 from minibert.extras import need
+from minibert.inference import batches
+from minibert.sentences.rows import Rows, Settings, Vectors
+
+
+class OnnxGraph:
+    """What `minibert export` has written of an embedder.
+
+    Args:
+        source: where it lies.
+
+    Raises:
+        FileNotFoundError: there is no model.onnx.
+        ValueError: a damaged file.
+        ImportError: onnxruntime is not installed.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.config = source, BertConfig.from_pretrained(source)
+        self.session = open_session(source.require("model.onnx"))
+        steps = source.file("steps.onnx")
+        self.steps = None if steps is None else open_session(steps)
+        self.inputs = [own.name for own in self.session.get_inputs()]
+        sizes = {own.name: own.shape[-1] for own in self.session.get_outputs()}
+        if "sentence_embedding" not in sizes:
+            raise ValueError(f"{source} was exported from a model with a head; vectors come from an embedder's export.")
+        self.dimension = int(sizes["sentence_embedding"])
+
+    def __reduce__(self) -> Any:
+        return OnnxGraph, (self.source,)  # sessions cannot be pickled
+
+
+class OnnxModel:
+    """The methods of `SentenceModel` around a graph that has layers, pooling and steps in it; on the CPU.
+
+    Args:
+        model: the graph.
+        pooling: what is in it; layers and steps need no names.
+    """
+
+    device = "cpu"
+    layers = layer_weights = None
+    steps = ()
+
+    def __init__(self, model: OnnxGraph, pooling: str | Sequence[str] = (), *_: object) -> None:
+        self.model, self.pooling, self.dimension = model, pooling, model.dimension
+
+    @property
+    def threads(self) -> int:
+        """As many as `open_session` asks for."""
+        return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+
+    def weights(self) -> Iterator[Any]:
+        """See `TextEncoder.weights`."""
+        with self.model.source.require("model.onnx").open("rb") as file:
+            while part := file.read(1 << 20):
+                yield part
+
+    def to(self, device: object) -> OnnxModel:
+        """Itself; ValueError for another device than the CPU."""
+        if str(device) != "cpu":
+            raise ValueError(f'backend="onnx" runs on the CPU, not on {device}.')
+        return self
+
+    def encode_rows(
+        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] = lambda batch: None
+    ) -> Vectors:
+        """See `TextEncoder.encode_rows`."""
+        in_windows = len(rows.windows) < len(rows.ids)
+        vectors: Any = np.concatenate(
+            self._run("pooled" if in_windows else "sentence_embedding", rows, settings, report)
+        )
+        if in_windows:  # the mean of a text's windows, each counting as many times as it has tokens
+            lengths = np.array([len(row) for row in rows.ids], dtype=np.float32)[:, None]
+            firsts = np.cumsum([0, *rows.windows[:-1]])
+            vectors = np.add.reduceat(vectors * lengths, firsts) / np.add.reduceat(lengths, firsts)
+            if self.model.steps is not None:
+                (vectors,) = self.model.steps.run(None, {"pooled": vectors})
+        vectors = vectors[:, : settings.truncate_dim]
+        if settings.normalize:
+            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return rows.as_given(vectors)
+
+    def token_states(self, rows: Rows, batch_tokens: int) -> list[Vectors]:
+        """See `TextEncoder.token_states`; arrays, not tensors."""
+        states = self._run("token_embeddings", rows, Settings("", "truncate", batch_tokens), lambda batch: None)
+        return [own[0, : len(row)] for own, row in zip(states, rows.ids, strict=True)]
+
+    def _run(
+        self, output: str, rows: Rows, settings: Settings, report: Callable[[list[int]], object]
+    ) -> list[NDArray[np.float32]]:
+        """An output of the graph for each row, (1, ...); rows of about the same length are padded and run together."""
+        lengths = [len(row) for row in rows.ids]
+        found: list[Any] = [None] * len(lengths)
+        for batch in batches(lengths, settings.batch_tokens):
+            longest = lengths[batch[0]]
+            inputs = {name: np.zeros((len(batch), longest), np.int64) for name in self.model.inputs}
+            for place, number in enumerate(batch):
+                inputs["input_ids"][place, : lengths[number]] = rows.ids[number]
+                inputs["attention_mask"][place, : lengths[number]] = 1
+                if rows.types is not None:
+                    inputs["token_type_ids"][place, : lengths[number]] = rows.types[number]
+            if "pooling_mask" in inputs:
+                inputs["pooling_mask"][:, settings.skip :] = inputs["attention_mask"][:, settings.skip :]
+            (result,) = self.model.session.run([output], inputs)
+            for place, number in enumerate(batch):
+                found[number] = result[place : place + 1]
+            report(batch)
+        return found
 
 
 def open_session(path: Path) -> Any:

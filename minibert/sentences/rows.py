@@ -74,6 +74,13 @@ class Rows(NamedTuple):
         """How many texts count as done with each row: all copies of a text with its first row, none with the others."""
         return [0 if row else n for n, own in zip(self.copies, self.windows, strict=True) for row in range(own)]
 
+    def as_given(self, vectors: Vectors) -> Vectors:
+        """Vectors of `texts`, (texts, D), for all that were given; ValueError naming a text whose is not finite."""
+        if not (finite := np.isfinite(vectors)).all():
+            text = self.texts[int(finite.all(axis=1).argmin())]
+            raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
+        return vectors if self.places is None else vectors[self.places]
+
 
 def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
     """The prompt of this name, "" for None; ValueError for one that is not there."""

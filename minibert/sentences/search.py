@@ -6,22 +6,33 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+
+from minibert.sentences.rows import Vectors
 
 # corpus vectors that are compared at a time: few enough for the scores of 1,000 queries to take 32 MB
 BLOCK_ROWS = 8192
 # more than two ways to add up the product of two vectors of length 1 in float32 ever differ by
 ROUNDING = 1e-5
 
+
+def unit(vectors: Vectors) -> Vectors:
+    """Vectors (n, D), each divided by its length."""
+    found: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+    return found
+
+
+def _distances(a: Vectors, b: Vectors, order: int) -> Vectors:
+    rows = [np.linalg.norm(vector - b, ord=order, axis=1) for vector in a]  # (m,) each: never (n, m, D) at once
+    return np.array(rows, dtype=np.float32).reshape(len(a), len(b))
+
+
 # similarity of every two rows, (n, D) and (m, D) to (n, m), the larger the more alike
-METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cosine": lambda a, b: F.normalize(a, dim=1) @ F.normalize(b, dim=1).T,
+METRICS: dict[str, Callable[[Vectors, Vectors], Vectors]] = {
+    "cosine": lambda a, b: unit(a) @ unit(b).T,
     "dot": lambda a, b: a @ b.T,
-    "euclidean": lambda a, b: -torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist"),
-    "manhattan": lambda a, b: -torch.cdist(a, b, p=1.0),
+    "euclidean": lambda a, b: -_distances(a, b, 2),
+    "manhattan": lambda a, b: -_distances(a, b, 1),
 }
 
 
@@ -39,8 +50,7 @@ def similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.float32]:
         ValueError: vectors of different lengths, or an unknown metric.
     """
     left, right = _comparable(a, b, metric)
-    scores: NDArray[np.float32] = np.asarray(METRICS[metric](left, right))
-    return scores
+    return METRICS[metric](left, right)
 
 
 def pairwise_similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.float32]:
@@ -48,11 +58,12 @@ def pairwise_similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.fl
     left, right = _comparable(a, b, metric)
     if len(left) != len(right):
         raise ValueError(f"pairs need equally many vectors, not {len(left)} and {len(right)}.")
+    found: Vectors
     if metric in ("cosine", "dot"):
-        left, right = (F.normalize(x, dim=1) for x in (left, right)) if metric == "cosine" else (left, right)
-        return (left * right).sum(dim=1).numpy()
-    distances: Tensor = torch.linalg.vector_norm(left - right, ord=2 if metric == "euclidean" else 1, dim=1)
-    return (-distances).numpy()
+        found = (unit(left) * unit(right) if metric == "cosine" else left * right).sum(axis=1)
+    else:
+        found = -np.linalg.norm(left - right, ord=2 if metric == "euclidean" else 1, axis=1)
+    return found
 
 
 def nearest(queries: Any, corpus: Any, top: int = 5) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -73,51 +84,34 @@ def nearest(queries: Any, corpus: Any, top: int = 5) -> tuple[NDArray[np.int64],
         raise ValueError(f"top should be 1 or more, not {top}.")
     if not hasattr(corpus, "shape"):
         corpus = np.asarray(corpus, dtype=np.float32)
-    wanted = F.normalize(_matrix(queries), dim=1)
-    scores, rows = wanted.new_empty(len(wanted), 0), torch.empty(len(wanted), 0, dtype=torch.long)
-    for start in range(0, len(corpus), BLOCK_ROWS):  # the best so far compete with those of the next block
+    wanted = unit(_matrix(queries))
+    best = [(np.empty(0, np.float32), np.empty(0, np.int64))] * len(wanted)
+    for start in range(0, len(corpus), BLOCK_ROWS):
         block, _ = _comparable(corpus[start : start + BLOCK_ROWS], wanted, "cosine")
-        worst = scores[:, -1:] if scores.shape[1] == top else scores.new_full((len(wanted), 1), -torch.inf)
-        found, numbers = _best(wanted, F.normalize(block, dim=1), top, worst)
-        scores, rows = torch.cat([scores, found], dim=1), torch.cat([rows, numbers + start], dim=1)
-        # of equal scores the first stays: those of earlier blocks stand before those of later ones
-        best = scores.argsort(dim=1, descending=True, stable=True)[:, :top]
-        scores, rows = scores.gather(1, best), rows.gather(1, best)
-    return rows.numpy(), scores.numpy()
+        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", block, block)), np.float32(1e-12))
+        for number, cosines in enumerate(wanted @ block.T / lengths):
+            scores, rows = best[number]
+            # a matrix product rounds the same two vectors differently in another place of the matrix: so it only finds
+            # candidates, which are multiplied again one by one
+            candidates = (
+                np.flatnonzero(~(cosines <= scores[-1] - ROUNDING)) if len(scores) == top else np.arange(len(block))
+            )
+            if len(candidates) > top:
+                last = np.partition(cosines[candidates], -top)[-top]
+                candidates = candidates[~(cosines[candidates] <= last - ROUNDING)]
+            scores = np.concatenate([scores, (unit(block[candidates]) * wanted[number]).sum(axis=1)])
+            rows = np.concatenate([rows, candidates + start])
+            # of equal scores the first stays: those of earlier blocks stand before those of later ones
+            order = np.argsort(-scores, kind="stable")[:top]
+            best[number] = scores[order], rows[order]
+    shape = len(wanted), min(top, len(corpus))
+    return (
+        np.array([rows for _, rows in best], dtype=np.int64).reshape(shape),
+        np.array([scores for scores, _ in best], dtype=np.float32).reshape(shape),
+    )
 
 
-def _best(queries: Tensor, block: Tensor, top: int, worst: Tensor) -> tuple[Tensor, Tensor]:
-    """The `top` largest products of each query with the rows of a block, and the rows; ties in the block's order.
-
-    There are fewer where no query finds `top` that reach `worst`, (n, 1), the last that was good enough before.
-
-    A matrix product rounds the same two vectors differently in another place of the matrix, and topk takes any of
-    several ties. So the product only finds candidates; those are multiplied again one by one, and sorted.
-    """
-    products = queries @ block.T
-    values, columns = products.topk(min(top + 1, len(block)), dim=1)
-    count = int((values > worst - ROUNDING).any(dim=0).sum())
-    values, columns = values[:, :count], columns[:, :count].sort(dim=1).values
-    scores = _products(queries, block, columns)
-    best = scores.argsort(dim=1, descending=True, stable=True)[:, :top]
-    scores, columns = scores.gather(1, best), columns.gather(1, best)
-    if values.shape[1] > top:
-        for row in (values[:, top - 1] - values[:, top] < ROUNDING).nonzero()[:, 0].tolist():  # one too many for all
-            candidates = (products[row] > values[row, top - 1] - ROUNDING).nonzero()[:, 0]
-            exact = _products(queries[row : row + 1], block, candidates[None])[0]
-            best = exact.argsort(descending=True, stable=True)[:top]
-            scores[row], columns[row] = exact[best], candidates[best]
-    return scores, columns
-
-
-def _products(queries: Tensor, block: Tensor, columns: Tensor) -> Tensor:
-    """Of each query with the rows of a block that `columns` (n, k) names: (n, k)."""
-    at_once = max(1, 2**20 // (columns.shape[1] * block.shape[1] + 1))  # 4 MB
-    parts = zip(torch.split(queries, at_once), torch.split(columns, at_once), strict=True)
-    return torch.cat([(some[:, None] * block[rows]).sum(dim=2) for some, rows in parts])
-
-
-def _comparable(a: Any, b: Any, metric: str) -> tuple[Tensor, Tensor]:
+def _comparable(a: Any, b: Any, metric: str) -> tuple[Vectors, Vectors]:
     if metric not in METRICS:
         raise ValueError(f"metric should be one of {', '.join(METRICS)}, not {metric!r}.")
     left, right = _matrix(a), _matrix(b)
@@ -126,10 +120,12 @@ def _comparable(a: Any, b: Any, metric: str) -> tuple[Tensor, Tensor]:
     return left, right
 
 
-def _matrix(vectors: Any) -> Tensor:
-    """Vectors as a float32 tensor (n, D) on the CPU."""
-    if isinstance(vectors, list | tuple) and len(vectors) and isinstance(vectors[0], Tensor):
-        vectors = torch.stack(list(vectors))
-    if isinstance(vectors, Tensor):
-        vectors = vectors.detach().cpu().float().numpy()
-    return torch.from_numpy(np.atleast_2d(np.array(vectors, dtype=np.float32)))
+def _matrix(vectors: Any) -> Vectors:
+    """Vectors as float32 (n, D): of NumPy, of torch, or in lists of either."""
+    if isinstance(vectors, list | tuple):
+        vectors = [_array(vector) for vector in vectors]
+    return np.atleast_2d(np.asarray(_array(vectors), dtype=np.float32))
+
+
+def _array(vectors: Any) -> Any:
+    return vectors.detach().cpu().float().numpy() if hasattr(vectors, "detach") else vectors

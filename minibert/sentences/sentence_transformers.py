@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minibert.extras import need
-from minibert.sentences.model import SentenceModel
+
+if TYPE_CHECKING:
+    from minibert.sentences.model import SentenceModel
 
 
 def around(model: SentenceModel, save: Callable[[str], None]) -> Any:

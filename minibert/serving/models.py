@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -115,7 +115,14 @@ class Served:
         return Rows(["token ids"], [1], None, [row], None, [1], len(ids) > self.max_length), settings
 
 
-def load(name: str, source: Source, *, backend: str = "torch", precision: str | None = "fp32", **queue: Any) -> Served:
+def load(
+    name: str,
+    source: Source,
+    *,
+    backend: Literal["torch", "onnx"] = "torch",
+    precision: str | None = "fp32",
+    **queue: Any,
+) -> Served:
     """A model as its folder says: an embedder, a reranker (a classifier with one label) or a classifier.
 
     Args:
@@ -133,7 +140,7 @@ def load(name: str, source: Source, *, backend: str = "torch", precision: str | 
         return served
     from minibert.sentences.embedder import SentenceEmbedder
 
-    embedder = SentenceEmbedder.from_pretrained(source, precision=precision, mmap=False)
+    embedder = SentenceEmbedder.from_pretrained(source, backend=backend, precision=precision, mmap=False)
     pooling = ",".join(embedder.pooling)
     prompts = {"prompts": list(embedder.prompts), "default_prompt_name": embedder.default_prompt_name}
     about = {"dimension": embedder.dimension, "pooling": pooling, "precision": precision, **prompts}

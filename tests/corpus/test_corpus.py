@@ -425,7 +425,9 @@ class TestCommand:
     ) -> None:
         """One for eight threads; no more than there are shards, where that is quick to know."""
         monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-        options = argparse.Namespace(texts=[], file=[str(corpus.with_name(name))], shard_size=shard_size)
+        options = argparse.Namespace(
+            backend="torch", texts=[], file=[str(corpus.with_name(name))], shard_size=shard_size
+        )
         assert embed.useful_processes(options) == processes
 
     @pytest.mark.parametrize("arguments", [["--processes", "0"], ["--processes", "2", "--out", "a.npy"]])

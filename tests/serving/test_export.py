@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny_config
-from tiny_folder import VOCABULARY, classifier_folder, sentence_folder
+from tiny_folder import VOCABULARY, WORDS, classifier_folder, sentence_folder
 
 from minibert import BertForMaskedLM, BertForTokenClassification, BertTokenizer, SentenceEmbedder
 from minibert.auto import load_with_heads
@@ -127,3 +130,93 @@ def test_damaged_graphs(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"no graph")
     with pytest.raises(ValueError, match=r"model\.onnx is damaged, or not for this onnxruntime"):
         open_session(tmp_path / "model.onnx")
+
+
+class TestBackend:
+    """`backend="onnx"` gives what torch gives, and never imports it."""
+
+    @pytest.fixture(scope="class")
+    def both(self, embedder: tuple[Path, Path]) -> tuple[SentenceEmbedder, SentenceEmbedder]:
+        folder, exported = embedder
+        torch_embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
+        return torch_embedder, SentenceEmbedder.from_pretrained(exported, backend="onnx")
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"overflow": "mean"},
+            {"prompt_name": "query"},
+            {"prompt": "how do ", "overflow": "mean", "batch_tokens": 70},
+            {"truncate_dim": 8, "normalize_embeddings": True},
+            {"precision": "ubinary", "truncate_dim": 16},
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore:.*were cut there")
+    def test_encode(self, both: tuple[SentenceEmbedder, SentenceEmbedder], options: dict[str, Any]) -> None:
+        ours, theirs = both
+        long = " ".join(WORDS) * 20
+        texts = [*TEXTS, long, *TEXTS[:2], "a", *(" ".join(WORDS[:n]) for n in range(9))]
+        for given in (texts, texts[0], []):
+            np.testing.assert_allclose(
+                theirs.encode(given, **options), ours.encode(given, **options), rtol=0, atol=1e-5
+            )
+
+    def test_all_the_rest(self, both: tuple[SentenceEmbedder, SentenceEmbedder]) -> None:
+        ours, theirs = both
+        pairs = [("tall trees", "grow"), ("hello world", "in korea")]
+        np.testing.assert_allclose(theirs.encode(pairs), ours.encode(pairs), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(theirs.encode_query(TEXTS), ours.encode_query(TEXTS), rtol=0, atol=1e-5)
+        states = theirs.encode(TEXTS[:3], output_value="token_embeddings")
+        for one, other in zip(states, ours.encode(TEXTS[:3], output_value="token_embeddings"), strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+        for one, other in zip(theirs.words(TEXTS[:3]), ours.words(TEXTS[:3]), strict=True):
+            assert one.words == other.words
+            np.testing.assert_allclose(one.vectors, other.vectors, rtol=0, atol=1e-5)
+        with theirs.batched() as batched:
+            np.testing.assert_allclose(batched.encode("hello"), ours.encode("hello"), rtol=0, atol=1e-5)
+        again = pickle.loads(pickle.dumps(theirs))
+        np.testing.assert_array_equal(again.encode(TEXTS[:2]), theirs.encode(TEXTS[:2]))
+        assert isinstance(theirs, SentenceEmbedder) and not isinstance(theirs, torch.nn.Module)
+        assert (theirs.dimension, theirs.max_length, theirs.pooling) == (64, 64, ["cls", "mean"])
+
+    def test_what_the_graph_settles(self, embedder: tuple[Path, Path]) -> None:
+        folder, exported = embedder
+        for option in ({"pooling": "max"}, {"normalize": True}, {"precision": "int8"}, {"layers": [1]}):
+            with pytest.raises(ValueError, match=f"leave {next(iter(option))} out with backend="):
+                SentenceEmbedder.from_pretrained(exported, backend="onnx", **option)  # type: ignore[arg-type]
+        with pytest.raises(FileNotFoundError, match=r"holds no model\.onnx"):
+            SentenceEmbedder.from_pretrained(folder, backend="onnx")
+        with pytest.raises(ValueError, match="is not written again: copy its folder"):
+            SentenceEmbedder.from_pretrained(exported, backend="onnx").save_pretrained(exported.parent / "again")
+        with pytest.raises(ValueError, match="runs on the CPU, not on cuda"):
+            SentenceEmbedder.from_pretrained(exported, backend="onnx").encode("hello", device="cuda")
+
+    def test_torch_is_never_imported(self, embedder: tuple[Path, Path], tmp_path: Path) -> None:
+        """Neither by `encode`, nor by the commands, nor by what they write."""
+        _, exported = embedder
+        (tmp_path / "lines.txt").write_text("\n".join(filter(None, TEXTS)), encoding="utf-8")
+        code = """if True:
+            import sys
+            from minibert import SentenceEmbedder
+            from minibert.cli import main
+            folder, corpus = sys.argv[1:]
+            embedder = SentenceEmbedder.from_pretrained(folder, backend="onnx")
+            embedder.encode(["hello", "how do trees grow? " * 30], overflow="mean", precision="binary")
+            own = ["--model", folder, "--backend", "onnx"]
+            assert main(["embed", "hello", "--json", *own]) == 0
+            assert main(["embed", "--file", corpus, "--out", corpus + ".npy", *own]) == 0
+            assert main(["embed", "--file", corpus, "--out-dir", corpus + ".shards", *own]) == 0
+            assert main(["search", "tall trees", "--corpus", corpus, *own]) == 0
+            assert main(["search", "tall trees", "--corpus", corpus, "--vectors", corpus + ".npy", *own]) == 0
+            from minibert.checkpoints.source import Source
+            from minibert.serving.app import create_app
+            from minibert.serving.models import load
+            model = load("tiny", Source(folder), backend="onnx", max_wait_ms=1, max_tokens=512, max_pending=9)
+            create_app([model])
+            model.batched.encode("hello")
+            assert "torch" not in sys.modules
+        """
+        command = [sys.executable, "-W", "error", "-c", code, str(exported), str(tmp_path / "lines.txt")]
+        run = subprocess.run(command, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
