@@ -27,6 +27,7 @@ from minibert.cli import (
     fill_mask,
     finetune,
     info,
+    learn,
     pretrain,
     search,
     serve,
@@ -39,7 +40,22 @@ from minibert.cli.common import EXPECTED_ERRORS, Parser, UsageError, show_warnin
 
 _NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
-COMMANDS = (embed, search, serve, export, tokenize, fill_mask, info, convert, view, verify, vocab, pretrain, finetune)
+COMMANDS = (
+    embed,
+    search,
+    serve,
+    export,
+    tokenize,
+    fill_mask,
+    info,
+    convert,
+    view,
+    learn,
+    verify,
+    vocab,
+    pretrain,
+    finetune,
+)
 # one for each, in `minibert` alone and at the end of its --help; a test parses them
 EXAMPLES = {
     "embed": '"I love Korea" "Paris is in France"',
@@ -51,6 +67,7 @@ EXAMPLES = {
     "info": "bert-base-uncased",
     "convert": "--model old/checkpoint new/folder",
     "view": '"I love Korea" --out page.html',
+    "learn": "--out learn.html",
     "verify": "bert-base-uncased",
     "vocab": "--corpus corpus.txt --output out/vocabulary",
     "pretrain": "--config configs/tiny.json --corpus corpus.txt --output out/tiny",

@@ -4,37 +4,53 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import add_command, print_json, source_of
+from minibert.cli.common import UsageError, add_command, print_json, source_of
+
+if TYPE_CHECKING:
+    from minibert.checkpoints.source import Source
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = add_command(commands, "view", run, "Write a page to walk through the model on one text.")
-    parser.add_argument("text", metavar="TEXT")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="may be left out with --run")
     parser.add_argument("--pair", metavar="TEXT", help="a second text, as for next-sentence prediction")
     parser.add_argument(
         "--pad-to", type=int, metavar="N", help="fill up with [PAD] to N tokens, to see the mask at work"
     )
+    parser.add_argument("--run", metavar="FOLDER", dest="training", help="a run of pretrain --checkpoints to watch")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument("-o", "--out", default="page.html", metavar="FILE", help="the page (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    source = source_of(options)
+    if options.training is None:
+        if options.text is None:
+            raise UsageError("give the text to walk through, or --run FOLDER.")
+        return write(options, options.out, source_of(options), options.text, options.open)
+    from minibert.study.page.lesson import PROMPT, read_run, snapshots
+
+    source = str(snapshots(options.training)[-1])
+    write(options, options.out, source, options.text or PROMPT, options.open, run=read_run(options.training))
+
+
+def write(options: argparse.Namespace, out: str, source: Source | str, text: str, opens: bool, **more: Any) -> None:
+    """Writes a page with what else it shows, says where it is, and opens it if asked to."""
     import webbrowser
 
     from minibert.progress import Progress, is_watched
     from minibert.study.page.build import STEPS, write_page
 
+    pair, pad_to = getattr(options, "pair", None), getattr(options, "pad_to", None)
     with Progress(is_watched(), STEPS, "steps") as progress:
-        tokens = write_page(options.out, source, options.text, options.pair, options.pad_to, progress)
-    address = Path(options.out).resolve().as_uri()
+        tokens = write_page(out, source, text, pair, pad_to, progress, more)
+    address = Path(out).resolve().as_uri()
     if options.json:
-        print_json({"page": options.out, "tokens": tokens, "bytes": Path(options.out).stat().st_size})
+        print_json({"page": out, "tokens": tokens, "bytes": Path(out).stat().st_size})
     else:
-        print(f"{options.out} written ({tokens} tokens): {address}" + ("" if options.open else " (--open opens it)"))
-    if options.open and not webbrowser.open(address):
+        print(f"{out} written ({tokens} tokens): {address}" + ("" if opens else " (--open opens it)"))
+    if opens and not webbrowser.open(address):
         raise OSError(f"no browser was found; open {address} in one.")

@@ -1,4 +1,4 @@
-"""Takes scripts/figures/page.png, the README's picture of the page that `minibert view` writes.
+"""Takes page.png and learn.png, the README's pictures of what `minibert view` and `minibert learn` write.
 
 pip install -c constraints.txt '.[browser]' && apt-get install chromium
 python scripts/figures/page.py
@@ -14,22 +14,39 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from minibert.study.page.build import write_page
+from minibert.study.page.lesson import FIRST_TEXT, article
 
 TEXT = "The animal did not cross the street because it was too tired."
+SCENE = 5  # “it” and the animal
+PATCHED = """async () => {
+  await enter(SCENE, 1);
+  await act();
+  while (patching.cells.length < sizes.layers) await new Promise((resolve) => setTimeout(resolve, 100));
+  await patchAt(0, 13);
+  document.getElementById("scene-found").scrollIntoView();
+}"""
 
 
 def main() -> None:
-    """Writes the page of minibert-en on the text, opens its attention maps and takes the picture."""
+    """Writes both pages of minibert-en: the one shows its attention maps, the other what one state decides."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    chromium = shutil.which("chromium")
+    pictures = Path(__file__).parent
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         write_page(Path(folder, "page.html"), "minibert-en", TEXT)
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        write_page(Path(folder, "learn.html"), "minibert-en", FIRST_TEXT, more=article())
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
         page = browser.new_page(viewport={"width": 1280, "height": 760}, color_scheme="light", locale="en-US")
-        page.goto(Path(folder, "page.html").as_uri())
-        page.wait_for_selector("html[data-ready]")
-        page.click("#tab-attention")
-        page.screenshot(path=Path(__file__).with_suffix(".png"))
+        for name in ("page", "learn"):
+            page.goto(Path(folder, f"{name}.html").as_uri())
+            page.wait_for_selector("html[data-ready]")
+            if name == "page":
+                page.click("#tab-attention")
+            else:
+                page.evaluate(PATCHED.replace("SCENE", str(SCENE)))
+                page.wait_for_timeout(500)
+            page.screenshot(path=pictures / f"{name}.png")
         browser.close()
 
 

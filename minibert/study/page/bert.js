@@ -152,13 +152,15 @@ class Bert {
 
   /**
    * Runs the encoder, the pooler and the next-sentence head, as far as the model has them.
-   * @param input {ids, types, mask: one number a token; off: [[layer, head], ...] heads to silence, [layer] to skip}.
+   * @param input {ids, types, mask: one number a token; off: [[layer, head], ...] heads to silence, [layer] to skip;
+   *   from: the first layer to run, and states: what goes into it, instead of the embeddings}.
    * @returns Map from the names of minibert.trace to tensors, in order of computation.
    */
-  run({ ids, types, mask, off = [] }) {
+  run({ ids, types, mask, off = [], from = 0, states = null }) {
     const steps = new Map();
-    let hidden = this.embed(ids, types, steps);
-    for (let layer = 0; layer < this.config.num_hidden_layers; layer++) {
+    let hidden = states ?? this.embed(ids, types, steps);
+    if (from) steps.set(`layer.${from - 1}.output`, hidden);
+    for (let layer = from; layer < this.config.num_hidden_layers; layer++) {
       const own = off.filter(([which]) => which === layer);
       const output = this.layer(layer, hidden, mask, own.filter((at) => at.length > 1).map((at) => at[1]), steps);
       hidden = own.some((at) => at.length === 1) ? hidden : output;
@@ -215,13 +217,18 @@ class Bert {
     if (this.parameter("cls.seq_relationship.weight")) keep("nsp.logits", this.linear(output, "cls.seq_relationship"));
   }
 
-  /** The k best words for every row of states and their probabilities: [[[id, probability], ...], ...], or null. */
-  words(states, k, count) {
-    if (!this.parameter("cls.predictions.bias")) return null;
+  /** The word that each row of states stands for, as a logit for every word of the vocabulary: (seq, vocab). */
+  logits(states) {
     const dense = apply(this.activation, this.linear(states, "cls.predictions.transform.dense"));
     const transformed = this.layerNorm(dense, "cls.predictions.transform.LayerNorm");
     const decoder = this.parameter("cls.predictions.decoder.weight") ?? this.parameter("embeddings.word_embeddings.weight");
-    const logits = linear(transformed, decoder, this.parameter("cls.predictions.bias")), size = logits.shape[1];
+    return linear(transformed, decoder, this.parameter("cls.predictions.bias"));
+  }
+
+  /** The k best words for every row of states and their probabilities: [[[id, probability], ...], ...], or null. */
+  words(states, k, count) {
+    if (!this.parameter("cls.predictions.bias")) return null;
+    const logits = this.logits(states), size = logits.shape[1];
     return Array.from({ length: states.shape[0] }, (_, s) => {
       const row = logits.data.subarray(s * size, (s + 1) * size), best = [];
       for (let id = 0; id < count; id++) {

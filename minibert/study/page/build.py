@@ -37,8 +37,11 @@ TOP_WORDS = 5
 # Numbers that only "one head" shows, such as queries. With more of them a photograph does without, and a live page,
 # whose weights take most of its room, holds no numbers at all and computes them when it is opened.
 MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
-_PARTS = packaged("study/page")
-_SCRIPTS = ("inflate", "wordpiece", "tools", "data", "look", "sections", "attention", "head", "compare", "tour", "main")
+PARTS = packaged("study/page")
+_SCRIPTS = (
+    *("inflate", "wordpiece", "tools", "data", "look", "sections", "attention", "head", "compare", "training"),
+    *("evidence", "scenes", "lesson", "tour", "main"),
+)
 _WORKER = ("inflate", "bert", "worker")
 _DETAILS = re.compile(
     r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)|widened|intermediate|narrowed|sum)"
@@ -92,6 +95,7 @@ def write_page(
     pair: str | None = None,
     pad_to: int | None = None,
     progress: Progress = SILENT,
+    more: Mapping[str, Any] | None = None,
     **source_options: Any,
 ) -> int:
     """Runs a model on a text and writes the page.
@@ -103,6 +107,7 @@ def write_page(
         pair: the second text.
         pad_to: fill up with [PAD] to this many tokens, to see the attention mask at work.
         progress: counts the `STEPS` of it.
+        more: what else the page shows: the `run` of a training, the `lesson` of the article.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`.
 
     Returns:
@@ -119,7 +124,7 @@ def write_page(
     progress.add()
     data = page_data(model, tokenizer, text, pair, pad_to, progress)
     with replacing(path) as temporary:
-        content = render({"name": _title(source.name), "source": source.name, **data})
+        content = render({"name": _title(source.name), "source": source.name, **data, **(more or {})})
         temporary.write_text(content, encoding="utf-8")
     progress.add()
     return len(data["tokens"])
@@ -232,8 +237,8 @@ def page_data(
 
 def render(data: dict[str, Any]) -> str:
     """The page with its style, scripts, words and data inside."""
-    script, worker = ("\n".join(_part(f"{name}.js") for name in names) for names in (_SCRIPTS, _WORKER))
-    style = _part("page.css")
+    script, worker = ("\n".join(part(f"{name}.js") for name in names) for names in (_SCRIPTS, _WORKER))
+    style = part("page.css")
     content = {
         "style": style,
         "script": script,
@@ -241,9 +246,9 @@ def render(data: dict[str, Any]) -> str:
         "style_hash": _hash(style),
         "script_hash": _hash(script),
         # ASCII only, and no "<" that could end the script element or open a comment: the text cannot leave its string
-        "data": json.dumps({**data, "words": json.loads(_part("words.json"))}).replace("<", "\\u003c"),
+        "data": json.dumps({**data, "words": json.loads(part("words.json"))}).replace("<", "\\u003c"),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], _part("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
 
 
 def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:
@@ -300,8 +305,9 @@ def _lens(t: Trace, tokenizer: Any) -> list[list[list[tuple[str, float]]]] | Non
     return [places[start : start + seq] for start in range(0, len(places), seq)]
 
 
-def _part(name: str) -> str:
-    return (_PARTS / name).read_text(encoding="utf-8")
+def part(name: str) -> str:
+    """A file of the page, as text."""
+    return (PARTS / name).read_text(encoding="utf-8")
 
 
 def _hash(content: str) -> str:

@@ -55,14 +55,19 @@ class Live {
       live.waiting.delete(id);
       if (error) reject(new Error(error)); else resolve(answer);
     };
-    live.ask("load", { ...content, tokenizer: null });
-    return live;
+    return live.with(content);
+  }
+  /** Another model in the same worker, with the same tokenizer. */
+  with(content) {
+    const other = Object.assign(Object.create(this), { model: (Live.made = (Live.made ?? 0) + 1) });
+    other.ask("load", { ...content, tokenizer: null });
+    return other;
   }
   ask(kind, input) {
-    const id = (this.count = (this.count ?? 0) + 1);
+    const id = (Live.asked = (Live.asked ?? 0) + 1);
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });
-      this.worker.postMessage({ id, kind, input });
+      this.worker.postMessage({ id, kind, input, model: this.model });
     });
   }
   /** The tokens of a request {text, pair, masked, padTo}; an error says in words what is wrong with it. */
@@ -76,9 +81,9 @@ class Live {
     return tokens;
   }
   async compute(request) {
-    const tokens = this.tokens(request), { text, pair = null, off = [] } = request;
+    const tokens = this.tokens(request), { text, pair = null, off = [], from = 0, states = null } = request;
     const column = (name) => tokens.map((token) => token[name]);
-    const found = await this.ask("run", { ids: column("id"), types: column("type"), mask: column("mask"), off });
+    const found = await this.ask("run", { ids: column("id"), types: column("type"), mask: column("mask"), off, from, states });
     const steps = new Map(Array.from(found, ([name, step]) => [name, new Numbers(step)]));
     return { request, tokens, steps, texts: pair === null ? [text] : [text, pair], lens: [], live: true };
   }

@@ -29,8 +29,13 @@ def can_live(model: Any) -> bool:
     return int(model.num_parameters()) <= MAX_PARAMETERS and model.config.hidden_act in ACTIVATIONS
 
 
-def embed(model: Any, tokenizer: Any) -> dict[str, Any]:
+def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
     """The model and its tokenizer, ready for JSON.
+
+    Args:
+        model: any minibert model.
+        tokenizer: the tokenizer that belongs to it.
+        largest: of the whole numbers; a smaller one takes less room, and says less.
 
     Returns:
         `config`, `parameters` (name and shape, in order), `floats` and `whole` (their numbers), and `tokenizer`.
@@ -39,7 +44,7 @@ def embed(model: Any, tokenizer: Any) -> dict[str, Any]:
     for name, parameter in _parameters(model):
         table.append([name, list(parameter.shape)])
         if parameter.dim() == 2:
-            scales, numbers = _eight_bits(parameter)
+            scales, numbers = _whole_numbers(parameter, largest)
             floats.append(scales.numpy().tobytes())
             whole.append(numbers.numpy().tobytes())
         else:
@@ -72,7 +77,7 @@ def rounded(model: Any) -> Any:
     with torch.no_grad():
         for _, parameter in _parameters(model):
             if parameter.dim() == 2:
-                scales, numbers = _eight_bits(parameter)
+                scales, numbers = _whole_numbers(parameter)
                 parameter.copy_(numbers.float() * scales[:, None])
     return model
 
@@ -123,10 +128,10 @@ def _parameters(model: Any) -> list[tuple[str, Tensor]]:
     return [(name.removeprefix("bert."), parameter) for name, parameter in model.named_parameters()]
 
 
-def _eight_bits(matrix: Tensor) -> tuple[Tensor, Tensor]:
+def _whole_numbers(matrix: Tensor, largest: int = 127) -> tuple[Tensor, Tensor]:
     """(rows, columns) as scales (rows,) and whole numbers (rows, columns) in 8 bits."""
     matrix = matrix.detach().float().cpu()
-    scales = matrix.abs().amax(dim=1) / 127
-    numbers = (matrix / scales.clamp_min(torch.finfo(torch.float32).tiny)[:, None]).round().clamp(-127, 127)
+    scales = matrix.abs().amax(dim=1) / largest
+    numbers = (matrix / scales.clamp_min(torch.finfo(torch.float32).tiny)[:, None]).round().clamp(-largest, largest)
     assert np.isfinite(scales.numpy()).all()
     return scales, numbers.to(torch.int8)

@@ -49,24 +49,36 @@ function coverage(text, which) {
   return script === "Hangul" && page.source !== "minibert-ko" ? `${said} ${t("coverage.korean")}` : said;
 }
 
-const wordPlaces = () => tokens.map((_, i) => i).filter((i) => !/^\[(CLS|SEP|PAD)\]$/.test(piece(i)));
+/** Places of words among tokens, and for each pattern the keys that a query at such a place would look at. */
+function patternRules(own) {
+  const places = (keep) => own.map((_, i) => i).filter((i) => keep(own[i].piece));
+  const real = places((name) => !/^\[(CLS|SEP|PAD)\]$/.test(name)), where = (wanted) => () => places((name) => name === wanted);
+  const rules = {
+    previous: (i) => (i > 0 ? [i - 1] : []), next: (i) => (i + 1 < own.length ? [i + 1] : []), itself: (i) => [i],
+    "[CLS]": where("[CLS]"), "[SEP]": where("[SEP]"), same: (i) => real.filter((j) => j !== i && own[j].piece === own[i].piece),
+  };
+  return { real, rules };
+}
+
+/** How much of its attention a head gives to what a rule names, over all words that have such a key; null where none has. */
+function patternShare(values, head, real, rule) {
+  const pairs = real.map((i) => [i, rule(i)]).filter(([, keys]) => keys.length);
+  const sum = pairs.reduce((sum, [i, keys]) => sum + keys.reduce((own, j) => own + values.at(head, i, j), 0), 0);
+  return pairs.length ? sum / pairs.length : null;
+}
+
+const wordPlaces = () => patternRules(tokens).real;
 
 /** What a head does on this text (Clark et al. 2019): {name, share}; name null when no pattern takes half its attention. */
 function pattern(layer, head) {
   return once(`pattern.${layer}.${head}`, () => {
-    const real = wordPlaces(), visible = tokens.map((_, i) => i).filter((i) => piece(i) !== "[PAD]");
+    const { real, rules } = patternRules(tokens), visible = tokens.map((_, i) => i).filter((i) => piece(i) !== "[PAD]");
     if (!real.length) return { name: null, share: 0 };
-    const where = (name) => (i) => visible.filter((j) => piece(j) === name);
-    const rules = {
-      previous: (i) => (i > 0 ? [i - 1] : []), next: (i) => (i + 1 < count ? [i + 1] : []), itself: (i) => [i],
-      "[CLS]": where("[CLS]"), "[SEP]": where("[SEP]"), same: (i) => real.filter((j) => j !== i && piece(j) === piece(i)),
-    };
     const values = attention(layer, "probabilities");
     let best = { name: null, share: -1 }, entropy = 0;
     for (const [name, rule] of Object.entries(rules)) {
-      const pairs = real.map((i) => [i, rule(i)]).filter(([, keys]) => keys.length);
-      const share = pairs.reduce((sum, [i, keys]) => sum + keys.reduce((own, j) => own + values.at(head, i, j), 0), 0) / pairs.length;
-      if (share > best.share) best = { name, share };
+      const share = patternShare(values, head, real, rule);
+      if (share !== null && share > best.share) best = { name, share };
     }
     for (const i of real) for (const p of values.row(head, i)) if (p > 0) entropy -= (p * Math.log(p)) / real.length;
     entropy /= Math.log(visible.length);
@@ -118,37 +130,47 @@ function cosines(kind) {
   });
 }
 
-/** Two principal components of all states of all layers, each layer's mean taken away: places[depth][token] = [x, y], from -1 to 1. */
+/** Rows with their mean taken away. */
+function centred(rows) {
+  const mean = rows[0].map((_, c) => rows.reduce((sum, row) => sum + row[c], 0) / rows.length);
+  return rows.map((row) => row.map((value, c) => value - mean[c]));
+}
+
+/** The two directions in which centred rows lie furthest apart: power iteration, the second at right angles to the first. */
+function principalAxes(rows) {
+  const axes = [];
+  for (let a = 0; a < 2; a++) {
+    let axis = rows[0].map((_, c) => Math.sin((c + 1) * (a + 1)));
+    for (let turn = 0; turn < 40; turn++) {
+      const next = new Array(axis.length).fill(0);
+      for (const row of rows) {
+        let dot = 0;
+        for (let c = 0; c < row.length; c++) dot += row[c] * axis[c];
+        for (let c = 0; c < row.length; c++) next[c] += dot * row[c];
+      }
+      for (const other of axes) {
+        const along = next.reduce((sum, value, c) => sum + value * other[c], 0);
+        for (let c = 0; c < next.length; c++) next[c] -= along * other[c];
+      }
+      const length = Math.hypot(...next) || 1;
+      axis = next.map((value) => value / length);
+    }
+    axes.push(axis);
+  }
+  return axes;
+}
+
+/** Lists of centred rows on two axes, so that all of them together fill the plane: [x, y] for each row, from -1 to 1. */
+function onPlane(lists, axes) {
+  const points = lists.map((rows) => rows.map((row) => axes.map((axis) => row.reduce((sum, value, c) => sum + value * axis[c], 0))));
+  const most = [0, 1].map((a) => points.flat().reduce((most, point) => Math.max(most, Math.abs(point[a])), 1e-9));
+  return points.map((list) => list.map((point) => point.map((value, a) => value / most[a])));
+}
+
+/** Two principal components of all states of all layers, each layer's mean taken away: places[depth][token] = [x, y]. */
 function places() {
   return once("places", () => {
-    const rows = [];
-    for (let depth = 0; depth <= sizes.layers; depth++) {
-      const states = tokens.map((_, i) => hiddenState(depth).row(i));
-      const mean = states[0].map((_, c) => states.reduce((sum, row) => sum + row[c], 0) / count);
-      rows.push(...states.map((row) => row.map((value, c) => value - mean[c])));
-    }
-    const axes = [];
-    for (let a = 0; a < 2; a++) { // power iteration; the second axis stays at right angles to the first
-      let axis = rows[0].map((_, c) => Math.sin((c + 1) * (a + 1)));
-      for (let turn = 0; turn < 40; turn++) {
-        const next = new Array(axis.length).fill(0);
-        for (const row of rows) {
-          let dot = 0;
-          for (let c = 0; c < row.length; c++) dot += row[c] * axis[c];
-          for (let c = 0; c < row.length; c++) next[c] += dot * row[c];
-        }
-        for (const other of axes) {
-          const along = next.reduce((sum, value, c) => sum + value * other[c], 0);
-          for (let c = 0; c < next.length; c++) next[c] -= along * other[c];
-        }
-        const length = Math.hypot(...next) || 1;
-        axis = next.map((value) => value / length);
-      }
-      axes.push(axis);
-    }
-    const points = rows.map((row) => axes.map((axis) => row.reduce((sum, value, c) => sum + value * axis[c], 0)));
-    const most = [0, 1].map((a) => points.reduce((most, point) => Math.max(most, Math.abs(point[a])), 1e-9));
-    return Array.from({ length: sizes.layers + 1 }, (_, depth) =>
-      points.slice(depth * count, (depth + 1) * count).map((point) => point.map((value, a) => value / most[a])));
+    const states = Array.from({ length: sizes.layers + 1 }, (_, depth) => centred(tokens.map((_, i) => hiddenState(depth).row(i))));
+    return onPlane(states, principalAxes(states.flat()));
   });
 }

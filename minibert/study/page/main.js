@@ -2,7 +2,7 @@
 
 const DRAW = {
   text: drawText, embeddings: drawEmbeddings, attention: drawAttention, head: drawHead, hidden: drawHidden,
-  compare: drawCompare, pooler: drawPooler, predictions: drawPredictions,
+  compare: drawCompare, pooler: drawPooler, predictions: drawPredictions, training: drawTraining,
 };
 
 function change(changes) {
@@ -25,6 +25,7 @@ function draw() {
   drawFrame();
   DRAW[state.section]();
   drawTour();
+  drawLesson();
   remember();
 }
 
@@ -38,7 +39,7 @@ function rebuild() {
 
 // ---------------------------------------------------------------- the address
 
-const NUMBERS = ["token", "key", "layer", "head", "depth", "threshold", "tour"];
+const NUMBERS = ["token", "key", "layer", "head", "depth", "threshold", "tour", ...(page.lesson ? ["scene", "guess"] : []), ...(page.run ? ["snapshot"] : [])];
 const WORDS = ["section", "stage", "view", "compare", "language", "theme", "other", "same"];
 const CHOICES = {
   section: SECTIONS, stage: ["scores", "masked", "probabilities", "rollout"], view: ["lines", "steps"],
@@ -68,6 +69,7 @@ function recall() {
   const said = new URLSearchParams(location.hash.slice(1));
   const limits = {
     token: 127, key: 127, layer: sizes.layers - 1, head: sizes.heads - 1, depth: sizes.layers, threshold: 0.5, tour: STOPS.length - 1,
+    scene: SCENE_COUNT - 1, guess: 2, snapshot: (page.run?.snapshots.length ?? 1) - 1,
   };
   for (const name of WORDS) {
     const value = said.get(name);
@@ -75,7 +77,7 @@ function recall() {
   }
   for (const name of NUMBERS) {
     const value = Number(said.get(name) ?? NaN);
-    if (Number.isFinite(value)) state[name] = clamp(name === "threshold" ? value : Math.round(value), name === "tour" ? -1 : 0, limits[name]);
+    if (Number.isFinite(value)) state[name] = clamp(name === "threshold" ? value : Math.round(value), ["tour", "guess"].includes(name) ? -1 : 0, limits[name]);
   }
   state.special = said.get("special") !== "no";
   if (live && said.has("text")) {
@@ -111,11 +113,12 @@ async function start() {
   Object.assign(state, { layer, head, depth: layer + 1, token: masked >= 0 ? masked : token, key });
   const known = recall();
   showTheme();
-  for (const build of [buildFrame, buildText, buildAttention, buildHead, buildHidden, buildCompare, buildTour]) build();
+  for (const build of [buildFrame, buildText, buildAttention, buildHead, buildHidden, buildCompare, buildTraining, buildTour, buildLesson]) build();
   rebuild();
   if (live && known && !same(requested(), request)) await refresh();
   if (live && state.other) await compareTexts();
   if (state.tour >= 0) goTo(state.tour);
+  if (page.lesson && !known) enter(0);
   root.dataset.ready = "yes";
   window.onhashchange = async () => { // somebody wrote into the address: what the page writes itself makes no event
     recall();

@@ -27,7 +27,7 @@ function buildFrame() {
   for (const name of CHOSEN) for (const button of buttonsOf(name)) button.onclick = () => change({ [name]: button.dataset[name] });
   $("theme").onclick = () => { state.theme = root.dataset.theme === "dark" ? "light" : "dark"; showTheme(); draw(); };
   matchMedia("(prefers-color-scheme: dark)").onchange = () => { showTheme(); draw(); };
-  const open = () => { $("more").open = innerWidth > 640; }; // on a phone, controls that few need leave the screen to the maps
+  const open = () => { $("more").open = $("page").clientWidth > 640; }; // on a phone, controls that few need leave the screen to the maps
   open();
   let width = innerWidth; // a phone's keyboard changes the height alone
   window.onresize = () => { grid = null; if (innerWidth !== width) { width = innerWidth; open(); } draw(); };
@@ -288,18 +288,21 @@ function buildHidden() {
   };
 }
 
-/** The tokens on their two principal components, with the way that each came from the layer before. */
-function drawPlaces() {
-  const canvas = $("places"), width = canvas.parentElement.clientWidth, height = Math.min(360, Math.max(220, width / 2));
-  const context = prepare(canvas, width, height), all = places();
+/**
+ * Points of a plane with their names, and the way that each came from its place before; the chosen one stands out.
+ * @param hue (i) => the colour of a point and its name.
+ * @returns where the points are on the canvas.
+ */
+function drawPlane(canvas, points, origins, names, chosenOne, hue) {
+  const width = canvas.parentElement.clientWidth, height = Math.min(360, Math.max(220, width / 2)), context = prepare(canvas, width, height);
   const place = ([x, y]) => [width / 2 + x * (width / 2 - 60), height / 2 - y * (height / 2 - 18)];
-  const now = all[state.depth].map(place), before = all[Math.max(state.depth - 1, 0)].map(place);
+  const now = points.map(place), before = origins.map(place);
   context.strokeStyle = color("line");
   context.strokeRect(0.5, 0.5, width - 1, height - 1);
   const taken = []; // where labels are; one that finds no free side is left out
-  const order = [state.token, ...now.keys()].filter((i, at) => at === 0 || i !== state.token);
+  const order = [...now.keys()].sort((a, b) => (b === chosenOne) - (a === chosenOne));
   for (const i of order) {
-    const [x, y] = now[i], chosen = i === state.token;
+    const [x, y] = now[i], chosen = i === chosenOne;
     context.globalAlpha = chosen ? 0.9 : 0.3;
     context.strokeStyle = color(chosen ? "cursor" : "accent");
     context.beginPath();
@@ -307,20 +310,23 @@ function drawPlaces() {
     context.lineTo(x, y);
     context.stroke();
     context.globalAlpha = 1;
-    context.fillStyle = color(chosen ? "cursor" : SPECIAL.test(piece(i)) ? "soft" : "ink");
+    context.fillStyle = chosen ? color("cursor") : hue(i);
     context.beginPath();
     context.arc(x, y, 3, 0, 2 * Math.PI);
     context.fill();
-    const wide = Math.min(context.measureText(piece(i)).width, 84);
+    const wide = Math.min(context.measureText(names[i]).width, 84);
     const free = [[x + 6, y], [x - 6 - wide, y], [x - wide / 2, y - 12], [x - wide / 2, y + 12]].find(([left, middle]) =>
       left > 0 && left + wide < width && taken.every(([l, m, w]) => left > l + w || l > left + wide || Math.abs(middle - m) > 12));
     if (!free) continue;
     context.textAlign = "left";
-    fitted(context, piece(i), ...free, 84);
+    fitted(context, names[i], ...free, 84);
     taken.push([...free, wide]);
   }
   return now;
 }
+
+const drawPlaces = () => drawPlane($("places"), places()[state.depth], places()[Math.max(state.depth - 1, 0)], tokens.map((token) => token.piece),
+  state.token, (i) => color(SPECIAL.test(piece(i)) ? "soft" : "ink"));
 
 function drawHidden() {
   $("depth").value = state.depth;

@@ -4,7 +4,7 @@
 
 const page = JSON.parse(document.getElementById("data").textContent);
 const { sizes, words } = page;
-const SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions"];
+const SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions", ...(page.run ? ["training"] : [])];
 const SPECIAL = /^\[(CLS|SEP|PAD|UNK|MASK)\]$/;
 const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
@@ -30,6 +30,9 @@ const state = {
   row: 0, // the chosen vector of the embeddings and the pooler
   other: "", // the second sentence of the comparison
   same: "", // a third, in which the word means what it means in the first
+  snapshot: (page.run?.snapshots.length ?? 1) - 1, // of the run of training
+  scene: 0, // of the article
+  guess: -1, // what the reader predicts in it; -1: nothing yet
   tour: -1, // the stop of the guided tour; -1: no tour
   trouble: "", // what is wrong with the text, in words
   language: (navigator.language || "en").startsWith("ko") ? "ko" : "en",
@@ -179,7 +182,7 @@ class HeatMap {
     this.now.move(r, c);
     this.say();
     this.reveal();
-    const main = document.querySelector("main"), seen = main.getBoundingClientRect(), top = this.canvas.getBoundingClientRect().top;
+    const main = this.canvas.closest("main, article"), seen = main.getBoundingClientRect(), top = this.canvas.getBoundingClientRect().top;
     const { area, now } = this, from = top + area.top + (now.cursor[0] / now.rows) * area.height, end = from + area.height / now.rows;
     if (from < seen.top) main.scrollTop += from - seen.top - 12; else if (end > seen.bottom) main.scrollTop += end - seen.bottom + 12;
   }
@@ -279,7 +282,7 @@ function fitted(context, text, x, y, room) {
 function spaceBelow(id, free = 0) {
   const main = document.querySelector("main");
   const end = main.getBoundingClientRect().bottom - parseFloat(getComputedStyle(main).paddingBottom);
-  const least = innerWidth > 900 ? 240 : main.clientHeight * 0.6; // one below the other, each may take most of the window
+  const least = $("page").clientWidth > 900 ? 240 : main.clientHeight * 0.6; // one below the other, each may take most of the window
   return Math.max(least, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
 }
 

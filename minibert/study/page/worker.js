@@ -19,14 +19,18 @@ async function load({ config, parameters, floats, whole }) {
   return new Bert(config, found);
 }
 
-let model;
-onmessage = async ({ data: { id, kind, input } }) => {
+const models = new Map(); // one, or the snapshots of a run
+onmessage = async ({ data: { id, kind, input, model } }) => {
   try {
-    if (kind === "load") model = load(input);
-    const bert = await model;
+    if (kind === "load") models.set(model, load(input));
+    const bert = await models.get(model);
     let answer = null;
     if (kind === "run") answer = bert.run(input);
     if (kind === "words") answer = bert.words(input.states, input.k, input.count);
+    if (kind === "shares") { // of one word, for every row of states
+      const { shape, data } = bert.logits(input.states), row = (s) => data.subarray(s * shape[1], (s + 1) * shape[1]);
+      answer = Array.from({ length: shape[0] }, (_, s) => (softmax(row(s)), row(s)[input.word]));
+    }
     postMessage({ id, answer });
   } catch (error) {
     postMessage({ id, error: String(error) });

@@ -1,0 +1,128 @@
+// The article: a scene at a time sets the page beside it, asks what will happen, lets the reader do it, and says what came of it.
+
+const SCENE_COUNT = page.lesson ? 10 : 0;
+
+function buildLesson() {
+  if (!page.lesson) { $("lesson").remove(); return; }
+  root.dataset.lesson = "";
+  for (const [key, said] of Object.entries(page.lesson.texts)) for (const language of ["en", "ko"]) words[language][`lesson.${key}`] = said[language];
+  $("scenes").replaceChildren(...SCENES.map((_, i) => {
+    const item = element("li");
+    item.append(element("button", i + 1, { type: "button", id: `scene-${i}`, onclick: () => enter(i) }));
+    return item;
+  }));
+  $("scene-back").onclick = () => enter(state.scene - 1);
+  $("scene-next").onclick = () => enter(state.scene + 1);
+  $("scene-again").onclick = () => enter(state.scene, state.guess);
+  $("scene-act").onclick = act;
+  $("to-model").onclick = () => $("page").scrollIntoView();
+  $("to-lesson").onclick = () => $("scene-verdict").scrollIntoView({ block: "center" });
+}
+
+const sceneMap = new HeatMap("scene-map", () => SCENES[state.scene].figure.plan());
+
+/** Opens a scene: the page is set as the scene says, whatever the reader did before. */
+async function enter(scene, guess = -1) {
+  const { set, then } = SCENES[scene];
+  Object.assign(state, BLANK(), set(), { scene, guess });
+  $("lesson").scrollTop = 0;
+  await take();
+  if (then && state.scene === scene) change(then());
+  if (guess < 0) $("scene-title").focus();
+}
+
+/** Does for the reader what the scene asks for. */
+async function act() {
+  Object.assign(state, await SCENES[state.scene].act());
+  await take();
+  await judge.latest;
+  $("scene-verdict").scrollIntoView({ block: "nearest" });
+}
+
+/** Takes over a state that was set from here. */
+async function take() {
+  fillEdits();
+  for (const [id, name] of [["compare-text", "other"], ["compare-same", "same"]]) $(id).value = state[name];
+  await refresh();
+}
+
+const sceneRequest = (scene) => {
+  const { text, pair, masked, off } = { ...BLANK(), ...scene.set() };
+  return { text, pair, masked, off, padTo: page.pad_to ?? 0 };
+};
+
+/** Draws the scene: its text at once, its verdict when it has been measured. */
+function drawLesson() {
+  if (!page.lesson) return;
+  const scene = SCENES[state.scene], say = (key, values) => t(`lesson.${scene.id}.${key}`, values), amounts = { count: page.lesson.sentences.length, name: page.name };
+  for (const [name, size] of Object.entries(sizes)) amounts[name] = size.toLocaleString("en");
+  $("scene-title").textContent = `${state.scene + 1}. ${say("title")}`;
+  $("scene-say").replaceChildren(...say("say", amounts).split("\n").map((text) => element("p", text)));
+  $("scene-ask").textContent = say("ask", amounts);
+  const choices = [0, 1, 2].filter((i) => words.en[`lesson.${scene.id}.choice.${i}`]).map((i) => {
+    const label = element("label"), input = element("input", "", { type: "radio", name: "guess", value: i, checked: i === state.guess });
+    input.onchange = () => change({ guess: i });
+    label.append(input, element("span", say(`choice.${i}`)));
+    return label;
+  });
+  if (drawLesson.for !== `${scene.id}.${state.language}`) $("scene-choices").replaceChildren($("scene-ask"), ...choices);
+  drawLesson.for = `${scene.id}.${state.language}`;
+  for (const input of $("scene-choices").querySelectorAll("input")) input.checked = Number(input.value) === state.guess;
+  $("scene-act-say").textContent = say("act.say", amounts);
+  $("scene-act").textContent = say("act", amounts);
+  $("scene-source").textContent = say("source");
+  $("scene-source").hidden = !words.en[`lesson.${scene.id}.source`];
+  for (let i = 0; i < SCENE_COUNT; i++) {
+    if (i === state.scene) $(`scene-${i}`).setAttribute("aria-current", "step"); else $(`scene-${i}`).removeAttribute("aria-current");
+    $(`scene-${i}`).setAttribute("aria-label", `${i + 1}. ${t(`lesson.${SCENES[i].id}.title`)}`);
+  }
+  $("scene-back").disabled = state.scene === 0;
+  $("scene-next").hidden = state.scene === SCENE_COUNT - 1;
+  Object.assign($("scene-progress"), { hidden: !evidence.running, value: evidence.count / page.lesson.sentences.length });
+  judge.latest = judge(scene);
+}
+
+/** Measures what the reader has done against what the scene began with; the newest state wins. */
+async function judge(scene) {
+  const turn = (judge.turn = {}), done = (scene.done ?? (() => !same(sceneRequest(scene), shown.request)))();
+  const found = done ? await measured(scene).catch(() => null) : null;
+  if (turn !== judge.turn) return;
+  const say = (key, values) => t(`lesson.${scene.id}.${key}`, values), { figure } = scene, drawn = Boolean(found && figure?.ready());
+  $("scene-wait").hidden = Boolean(found);
+  $("scene-table").hidden = !found;
+  $("scene-guess").textContent = !found ? "" : state.guess < 0 ? t("lesson.unasked") : t(found.outcome === state.guess ? "lesson.right" : "lesson.wrong", { guess: say(`choice.${state.guess}`) });
+  $("scene-found").textContent = found ? say(`verdict.${found.verdict ?? found.outcome}`, found.values) : "";
+  $("scene-figure").hidden = !drawn;
+  if (found) fillVerdict(found, scene);
+  if (!drawn) return;
+  $("scene-caption").replaceChildren(element("span", `${figure.caption()} `), ...figure.choices().map(([name, chosen, onclick]) => {
+    const button = element("button", name, { type: "button", onclick });
+    button.setAttribute("aria-pressed", chosen);
+    return button;
+  }));
+  sceneMap.draw();
+  $("scene-said").textContent = figure.said?.() ?? "";
+  legend("scene-legend", ...figure.legend());
+}
+
+async function measured(scene) {
+  const own = shown;
+  scene.before ??= live.compute(sceneRequest(scene));
+  const before = await scene.before;
+  if (scene.figure === patchFigure) sweep(before, own);
+  return scene.measure(before, own);
+}
+
+/** The table of a verdict: what was measured, before and after. */
+function fillVerdict({ rows, heads = ["before", "after"] }, scene) {
+  const own = (key) => words[state.language][`lesson.${scene.id}.row.${key}`] ?? words[state.language][`embeddings.${key}`] ?? words[state.language][`lesson.${key}`] ?? key;
+  const head = element("tr"), body = element("tbody"), top = element("thead");
+  head.append(element("td"), ...heads.map((name) => element("th", own(name), { scope: "col" })));
+  top.append(head);
+  for (const [label, ...cells] of rows) {
+    const row = element("tr");
+    row.append(element("th", own(label), { scope: "row" }), ...cells.map((cell) => element("td", cell, { dir: "auto" })));
+    body.append(row);
+  }
+  $("scene-table").replaceChildren(top, body);
+}

@@ -1,0 +1,30 @@
+"""Packs a run of pre-training for the article of `minibert learn`: minibert/study/page/run.json.xz.
+
+python scripts/make_run.py out/run
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+from pathlib import Path
+
+import minibert
+from minibert.study.page.lesson import read_run
+
+LARGEST = 31  # whole numbers of 6 bits
+
+
+def main() -> None:
+    """Packs the run whose folder is given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", help="the folder of minibert pretrain --checkpoints")
+    content = {**read_run(parser.parse_args().run, LARGEST), "folder": None}
+    target = Path(minibert.__file__).parent / "study" / "page" / "run.json.xz"
+    target.write_bytes(lzma.compress(json.dumps(content).encode(), preset=9))
+    print(f"{target}: {target.stat().st_size / 1e6:.1f} MB, steps {content['steps']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""The article of `minibert learn`: ten scenes, each with a verdict that is computed when the reader has acted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from opened import Opened, browser as browser, shown
+
+from minibert.cli import main
+from minibert.study import run
+from minibert.study.page.lesson import article
+
+pytestmark = pytest.mark.browser
+
+BANKS = ("He walked along the bank of the river.", "She works at the bank in the city.")
+ANIMAL = "The animal did not cross the street because {} was too {}."
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("learn") / "learn.html"
+    assert main(["learn", "--out", str(path)]) == 0
+    return path
+
+
+class Reader(Opened):
+    """A reader of the article, who has it count on a few sentences only."""
+
+    def __init__(self, browser: Any, file: Path, sentences: int = 12, **options: Any) -> None:
+        super().__init__(browser, file, **options)
+        self.page.evaluate(f"page.lesson.sentences.length = {sentences}")
+
+    def enter(self, scene: int) -> None:
+        self.page.click(f"#scene-{scene - 1}")
+        self.settle()
+
+    def act(self) -> list[list[str]]:
+        """Presses the scene's button, and reads the rows of its verdict."""
+        self.page.click("#scene-act")
+        return self.verdict()
+
+    def verdict(self) -> list[list[str]]:
+        self.settle()
+        self.page.wait_for_function(
+            "() => !evidence.running && document.getElementById('scene-wait').hidden && "
+            "document.getElementById('scene-table').rows.length"
+        )
+        self.page.evaluate("judge.latest")
+        rows = self.page.locator("#scene-table tbody tr").all()
+        return [row.locator("th, td").all_inner_texts() for row in rows]
+
+    @property
+    def outcome(self) -> int:
+        return int(self.page.evaluate("measured(SCENES[state.scene]).then(found => found.outcome)"))
+
+    def write(self, text: str) -> list[list[str]]:
+        """Edits the text of the model as the reader would."""
+        self.open("text")
+        self.page.fill("#edit", text)
+        return self.verdict()
+
+
+@pytest.mark.parametrize("language", ["en-US", "ko-KR"])
+def test_ten_scenes_by_keyboard_have_ten_verdicts(browser: Any, file: Path, language: str) -> None:
+    assert file.stat().st_size <= 25e6
+    with Reader(browser, file, language=language) as reader:
+        page, said = reader.page, set()
+        for scene in range(1, 11):
+            reader.settle()
+            assert page.locator("#scenes [aria-current]").inner_text() == str(scene)
+            assert page.evaluate("document.activeElement.id") == "scene-title"
+            assert page.is_visible("#scene-wait") and not page.is_visible("#scene-table")
+            reader.press("Tab")  # to the choices, and with the space bar to the first of them
+            reader.press("Space")
+            assert page.evaluate("state.guess") == 0
+            reader.press("Tab")
+            assert page.evaluate("document.activeElement.id") == "scene-act"
+            reader.press("Enter")
+            rows = reader.verdict()
+            assert rows and all(len(row) == 3 and row[0] and row[2] for row in rows)
+            found, guess = page.inner_text("#scene-found"), page.inner_text("#scene-guess")
+            assert len(found) > 40 and "{" not in found and "undefined" not in found and found not in said
+            assert ("가" <= max(found)) == (language == "ko-KR")
+            assert ("맞았" in guess or "predicted it" in guess) == (reader.outcome == 0)
+            said.add(found)
+            if scene < 10:
+                page.focus("#scene-next")
+                reader.press("Enter")
+        assert len(said) == 10 and reader.trouble == [] and reader.asked_nothing
+
+
+def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
+    """Pieces, equal and unequal vectors, attention, words and means, each beside PyTorch with the same weights."""
+
+    def state(t: Any, depth: int) -> torch.Tensor:
+        return t["embeddings.output" if depth == 0 else f"layer.{depth - 1}.output"][0]
+
+    with Reader(browser, file) as reader:
+        reader.enter(2)
+        rows = reader.act()
+        a, b = (run("minibert-en", text, rounded=True) for text in BANKS)
+        for row, depth in ((rows[1], 0), (rows[2], 6)):
+            expected = torch.cosine_similarity(state(a, depth)[5], state(b, depth)[5], dim=0)
+            assert float(row[2]) == pytest.approx(expected.item(), abs=2e-4)
+        reader.enter(6)
+        rows = reader.act()
+        for place, word in enumerate(("tired", "wide"), 1):
+            t = run("minibert-en", ANIMAL.format("it", word), rounded=True)
+            probabilities = t["layer.5.attention.probabilities"][0, 1]
+            assert float(rows[0][place]) == pytest.approx(probabilities[9, 2].item(), abs=2e-4)
+            assert float(rows[2][place]) == pytest.approx(probabilities[:, 2].mean().item(), abs=2e-4)
+            best = run("minibert-en", ANIMAL.format("the [MASK]", word), rounded=True)["mlm.logits"][0, 10].softmax(-1)
+            assert rows[3][place].split()[1].rstrip(",") == shown(best.max(), 3)
+        reader.enter(9)
+        rows = reader.act()
+        means = [state(run("minibert-en", text, rounded=True), 6).mean(0) for text in ("How old are you?", rows[1][0])]
+        assert float(rows[1][2]) == pytest.approx(torch.cosine_similarity(*means, dim=0).item(), abs=2e-4)
+        assert reader.trouble == []
+
+
+def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> None:
+    with Reader(browser, file) as reader:
+        assert reader.act()[1][2].count("##") == 3 and reader.outcome == 1
+        reader.write("The cat was walking on the mat.")
+        assert reader.outcome == 2 and "Nothing was cut" in reader.page.inner_text("#scene-found")
+        reader.write("The cat was ꙮꙮ on the mat.")
+        assert reader.outcome == 0
+        reader.page.click("#scene-again")
+        assert reader.page.is_visible("#scene-wait") and reader.page.input_value("#edit").startswith("The cat was sl")
+        reader.enter(8)
+        reader.act()
+        assert reader.outcome == 1
+        reader.write("The soldier said that [MASK] was tired.")
+        assert reader.outcome == 0
+        reader.enter(4)
+        reader.act()
+        assert reader.outcome == 1
+        reader.page.select_option("#head-layer", "4")  # beyond the first layer the score moves, too
+        reader.verdict()
+        assert reader.outcome == 0 and reader.trouble == []
+
+
+def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
+    with Reader(browser, file) as reader:
+        reader.enter(6)
+        reader.act()
+        reader.page.wait_for_function(
+            "() => patching.cells.length === 6 && patching.cells[5].length === 16", timeout=120_000
+        )
+        cells = reader.page.evaluate("patching.cells")
+        reader.page.evaluate("patchAt(0, 13).then(() => judge.latest)")  # “wide” after the first layer
+        said = reader.page.inner_text("#scene-said")
+        assert "“wide” after layer 0" in said and "road" in said
+        # the difference goes in at the word, and comes out at the place of the answer
+        assert cells[0][13] < 0.2 * cells[0][0] and cells[5][10] < 0.2 * cells[5][0]
+        line = reader.page.evaluate("patchFigure.plan().python(13, 0)")
+        printed = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True).stdout
+        assert float(printed) == pytest.approx(cells[0][13], abs=2e-4)
+        assert reader.trouble == []
+
+
+def average_shares(sentences: list[str]) -> tuple[float, float]:
+    """What layer 0, head 1 gives to the previous token on average, and what a head does that looks everywhere alike."""
+    shares, even = [], []
+    for sentence in sentences:
+        probabilities = run("minibert-en", sentence, rounded=True)["layer.0.attention.probabilities"][0, 1]
+        shares.append(probabilities.diagonal(-1)[:-1].mean().item())
+        even.append(1 / len(probabilities))
+    return sum(shares) / len(shares), sum(even) / len(even)
+
+
+def check_evidence(reader: Reader, count: int) -> None:
+    reader.enter(5)
+    assert reader.page.evaluate("[state.layer, state.head]") == [0, 1]
+    rows = reader.act()
+    share, even = average_shares(article()["lesson"]["sentences"][:count])
+    assert float(rows[0][2]) == pytest.approx(share, abs=2e-4)
+    assert float(rows[1][2]) == pytest.approx(even, abs=2e-4) and share > 10 * even
+    heads = reader.page.evaluate("everyHead().map(own => evidenceOf(...own))")
+    assert max(heads) == pytest.approx(share, abs=2e-4) and sorted(heads)[-2] < 0.5 * share
+
+
+def test_many_sentences_against_chance(browser: Any, file: Path) -> None:
+    assert len(article()["lesson"]["sentences"]) == 500
+    with Reader(browser, file, sentences=12) as reader:
+        check_evidence(reader, 12)
+        reader.page.click("#scene-caption button:has-text('[CLS]')")
+        assert reader.page.evaluate("evidence.rule") == "[CLS]" and reader.trouble == []
+
+
+@pytest.mark.slow
+def test_five_hundred_sentences_against_chance(browser: Any, file: Path) -> None:
+    with Reader(browser, file, sentences=500) as reader:
+        check_evidence(reader, 500)
+
+
+def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
+    with Reader(browser, file) as reader:
+        reader.enter(7)
+        reader.page.check("#scene-choices label:nth-of-type(2) input")
+        rows = reader.act()
+        reader.page.wait_for_timeout(300)
+        address = reader.page.url
+    with Reader(browser, file, address=address[address.index("#") :]) as other:
+        assert other.verdict() == rows
+        assert "predicted it" in other.page.inner_text("#scene-guess") and other.trouble == []
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+@pytest.mark.parametrize(("language", "scheme"), [("en-US", "light"), ("ko-KR", "dark")])
+def test_nothing_runs_out_of_the_window(browser: Any, file: Path, width: int, language: str, scheme: str) -> None:
+    with Reader(browser, file, 2, width=width, language=language, scheme=scheme, height=760) as reader:
+        for scene in range(1, 11):
+            reader.enter(scene)
+            reader.act()
+            over = reader.page.evaluate(
+                """() => [document.documentElement.scrollWidth - innerWidth,
+                ...["#lesson", "#scene-verdict", "#scenes", "main", "header"].map(name => document.querySelector(name))
+                .map(item => item.scrollWidth - item.clientWidth)]"""
+            )
+            assert max(over) <= 0, (scene, over)
+        if width < 1000:
+            reader.page.click("#to-model")
+            assert reader.page.evaluate("Math.abs(document.getElementById('page').getBoundingClientRect().top) < 2")
+            reader.page.click("#to-lesson")
+            assert reader.page.is_visible("#scene-verdict")
+        assert reader.trouble == []
