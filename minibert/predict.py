@@ -147,7 +147,11 @@ class _Word(NamedTuple):
 
 
 def find_entities(
-    model: BertForTokenClassification, tokenizer: BertTokenizer, texts: Texts, stride: int | None = None
+    model: BertForTokenClassification,
+    tokenizer: BertTokenizer,
+    texts: Texts,
+    stride: int | None = None,
+    by_piece: bool = False,
 ) -> list[Any]:
     """Labelled spans of texts, such as names.
 
@@ -164,6 +168,8 @@ def find_entities(
         texts: one that is too long for the model is read in windows; of two windows that hold a word, the one counts
             that shows more around it.
         stride: tokens that neighbouring windows share; None: a quarter of a window.
+        by_piece: a piece's label is its own and not that of its word, as a model has learned it from labels for each
+            character: a name may end inside a word, as before a Korean particle.
 
     Returns:
         For each text a list of `{"label", "score", "start", "end", "text"}` in the order of the text: the kind, the
@@ -176,7 +182,7 @@ def find_entities(
     for sample, row, logits in _windows(model, tokenizer, rows, None, stride):
         scores, labels = logits.softmax(-1).max(-1)
         names = [model.config.id2label[label] for label in labels.tolist()]
-        for number, word in _words(row, names, scores.tolist()).items():
+        for number, word in _words(row, names, scores.tolist(), by_piece).items():
             known = words[sample].get(number)
             words[sample][number] = word if known is None else _better(known, word)
     all_labels, results = set(model.config.id2label.values()), []
@@ -187,12 +193,13 @@ def find_entities(
     return results[0] if isinstance(texts, str) else results
 
 
-def _words(row: Encoding, labels: list[str], scores: list[float]) -> dict[int, _Word]:
-    """The words of a window by their number in the text."""
+def _words(row: Encoding, labels: list[str], scores: list[float], by_piece: bool) -> dict[int, _Word]:
+    """The words of a window by their number in the text, or its pieces by where they begin."""
     words: dict[int, _Word] = {}
     for place, (number, (start, end)) in enumerate(zip(row.word_ids, row.offsets, strict=True)):
         if number is None:
             continue
+        number = start if by_piece else number
         if number in words:
             words[number] = words[number]._replace(end=end)
         else:

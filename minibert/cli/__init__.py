@@ -70,7 +70,7 @@ EXAMPLES = {
     "learn": "--out learn.html",
     "verify": "bert-base-uncased",
     "vocab": "--corpus corpus.txt --output out/vocabulary",
-    "pretrain": "--config configs/tiny.json --corpus corpus.txt --output out/tiny",
+    "pretrain": "--config tiny --corpus corpus.txt --output out/tiny",
     "finetune": "classification --train train.tsv --dev dev.tsv --output out/labels",
 }
 

@@ -98,10 +98,12 @@ def _task(options: argparse.Namespace) -> Task:
     columns = options.columns.split(",") if options.columns else None
     if options.task in ("pairs", "triplets", "scores"):
         return _similarity(options, columns)
-    from minibert.training.finetuning import AnswerTask, SequenceTask, TokenTask
-
     if options.task == "tokens":
+        from minibert.training.entities import TokenTask
+
         return TokenTask()
+    from minibert.training.finetuning import AnswerTask, SequenceTask
+
     if options.task == "answers":
         return AnswerTask()
     return SequenceTask(

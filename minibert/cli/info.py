@@ -1,22 +1,48 @@
-"""`minibert info`: a checkpoint's config, tensors, and what loading it does."""
+"""`minibert info`: a checkpoint's config, tensors, and what loading it does; the curves of a training run."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import warnings
+from pathlib import Path
 from typing import Any
 
-from minibert.cli.common import add_command, print_json, source_of
+from minibert.cli.common import UsageError, add_command, checkpoint_name, print_json, source_of
+from minibert.cli.terminal import draw_curve
+
+Curves = dict[str, tuple[list[int], list[float]]]
+_NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision", "recall")
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = add_command(commands, "info", run, "Show a checkpoint's config, tensors and what loading it does.")
-    parser.add_argument("name", nargs="?", metavar="MODEL", help="the same as --model")
+    parser.add_argument("name", nargs="?", metavar="MODEL", help="the same as --model, or the folder of a training run")
+    parser.add_argument("--plot", metavar="FILE", help="draw the curves of a run into this file (.png, .svg, .pdf)")
 
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    folder = Path(checkpoint_name(options))
+    curves = read_curves(folder / "log.jsonl")
+    if options.plot:
+        if not curves:
+            raise UsageError("--plot draws the curves of a training run, which this is not: it has no log.jsonl.")
+        plot_curves(curves, options.plot)
+        return print(f"The curves are in {options.plot}.")
+    if not curves or (folder / "config.json").is_file():
+        _show_model(options, curves)
+    elif options.json:
+        print_json({"curves": curves})
+    if not options.json:
+        for name, (steps, values) in curves.items():
+            print(f"\n{draw_curve(name, steps, values)}")
+    return None
+
+
+def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     source = source_of(options)
     from dataclasses import asdict
 
@@ -34,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
     tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
     if options.json:
         content = {"config": config, "parameters": model.num_parameters(), "tensors": tensors, "load_report": report}
+        content |= {"curves": curves} if curves else {}
         return print_json(content)
     print(f"{report.pop('source')}: BERT with {model.num_parameters():,} parameters, {model.dtype}")
     print("\nconfig")
@@ -48,3 +75,31 @@ def run(options: argparse.Namespace) -> None:
         for entry in entries:
             print("    " + (entry if isinstance(entry, str) else " -> ".join(map(str, entry))))
     return None
+
+
+def read_curves(log: Path) -> Curves:
+    """Steps and values of everything that a training run has measured, by its name; nothing where there is no log."""
+    curves: Curves = {}
+    for line in log.read_text(encoding="utf-8").splitlines() if log.is_file() else []:
+        record = json.loads(line)
+        for name, value in record.items():
+            if name not in _NOT_DRAWN and isinstance(value, int | float) and math.isfinite(value):
+                steps, values = curves.setdefault(name, ([], []))
+                steps.append(record["step"])
+                values.append(value)
+    return curves
+
+
+def plot_curves(curves: Curves, path: str) -> None:
+    """Draws each curve into a panel of one picture."""
+    from minibert.extras import need
+
+    columns, rows = min(2, len(curves)), -(-len(curves) // 2)
+    figure = need("matplotlib.figure", "plot", "Drawing curves").Figure(
+        figsize=(5 * columns, 2.5 * rows), layout="constrained"
+    )
+    for number, (name, (steps, values)) in enumerate(curves.items(), 1):
+        axes = figure.add_subplot(rows, columns, number)
+        axes.plot(steps, values, marker="." if len(steps) < 30 else "")
+        axes.set(title=name, xlabel="step")
+    figure.savefig(path)

@@ -1,6 +1,6 @@
 """`minibert pretrain`: a BERT from plain text, one sentence a line, an empty line between documents.
 
-    minibert pretrain --config configs/tiny.json --corpus corpus.txt --output out/tiny --steps 10000
+    minibert pretrain --config tiny --corpus corpus.txt --output out/tiny --steps 10000
     torchrun --nproc-per-node 8 -m minibert pretrain ...       # the same batch, shared out to eight processes
     minibert pretrain ... --resume                             # goes on after any interruption
 
@@ -34,7 +34,9 @@ def add(commands: Any) -> None:
         commands, "pretrain", run, "Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model)."
     )
     parser.set_defaults(model=None)
-    parser.add_argument("--config", metavar="FILE", type=Path, help="a config.json, such as configs/tiny.json")
+    parser.add_argument(
+        "--config", metavar="FILE", help="a config.json, or a published size: tiny, mini, small, medium, base, large"
+    )
     parser.add_argument(
         "--corpus",
         metavar="FILE[=WEIGHT]",
@@ -82,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
     if (options.config is None) == (options.model is None):
         raise UsageError("give --config to start from scratch, or --model to go on from a checkpoint.")
     how, corpus = training_options(options), _weighted(options.corpus)
-    check_files([*corpus, *([options.config] if options.config else [])])
+    check_files(corpus)
     from minibert.training.pretraining import pretrain
     from minibert.training.state import check_new
 
@@ -129,6 +131,7 @@ def _start(
     """A model to train and its tokenizer: new ones, or a checkpoint's."""
     import torch
 
+    from minibert.checkpoints.source import preset_file
     from minibert.config import BertConfig
     from minibert.files import read_json
     from minibert.heads import BertForMaskedLM, BertForPreTraining
@@ -143,7 +146,10 @@ def _start(
             raise ValueError(f"{options.model} has {model.config.vocab_size} words, its tokenizer {len(tokenizer)}.")
         return model, tokenizer
     try:
-        config = BertConfig(**read_json(options.config))
+        named = (
+            options.config if os.path.exists(options.config) or "." in options.config else preset_file(options.config)
+        )
+        config = BertConfig(**read_json(Path(named)))
     except TypeError as error:  # a name that no config has
         raise ValueError(f"{options.config}: {error}") from None
     vocabulary = options.vocab

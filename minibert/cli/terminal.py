@@ -49,3 +49,18 @@ def _fit(text: str, width: int) -> str:
 
 def _columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def draw_curve(name: str, steps: Sequence[int], values: Sequence[float], width: int = 60, height: int = 8) -> str:
+    """A curve in lines of text: the mean of the values in each column, the lowest and the highest written beside it."""
+    columns: dict[int, list[float]] = {}
+    for step, value in zip(steps, values, strict=True):
+        columns.setdefault((step - steps[0]) * (width - 1) // max(1, steps[-1] - steps[0]), []).append(value)
+    means = {column: sum(found) / len(found) for column, found in columns.items()}
+    low, high = min(means.values()), max(means.values())
+    rows = {column: round((mean - low) / ((high - low) or 1) * (height - 1)) for column, mean in means.items()}
+    lines = [name]
+    for row in reversed(range(height)):
+        label = {height - 1: f"{high:.4g}", 0: f"{low:.4g}"}.get(row, "")
+        lines.append(f"{label:>10} | " + "".join("*" if rows.get(x) == row else " " for x in range(width)).rstrip())
+    return "\n".join([*lines, f"{'step':>10}   {steps[0]:,}{steps[-1]:>{width - len(f'{steps[0]:,}')},}"])

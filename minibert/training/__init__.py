@@ -4,7 +4,9 @@
     vocab.py        a WordPiece vocabulary from text
     pretraining.py  documents -> sentence pairs -> masked tokens
     corpora.py      documents as memory-mapped ids, several corpora with a weight each
-    finetuning.py   tables, CoNLL and SQuAD files -> a fine-tuned model
+    finetuning.py   tables and SQuAD files -> a fine-tuned model
+    entities.py     CoNLL and KLUE files -> tags of words or characters
+    pairs.py        pairs of texts -> vectors that are alike
     processes.py    the processes of a run, and what each of them holds of the model
     loop.py         the loop: optimiser, schedule, when to measure and to save
     journal.py      what a run says of itself: log, bar, TensorBoard

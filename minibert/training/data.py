@@ -19,7 +19,7 @@ from torch import Tensor
 
 from minibert.corpus.inputs import iter_rows
 from minibert.corpus.location import Location
-from minibert.files import read_json, read_text
+from minibert.files import read_json
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
 from minibert.tokenization.basic import SURROGATE
@@ -51,7 +51,7 @@ def read_table(
         if isinstance(row, ValueError):
             raise ValueError(f"{path}, {place}: {row}.")
         rows.append(row)
-    return _not_empty(path, rows)
+    return not_empty(path, rows)
 
 
 def read_rows(
@@ -69,30 +69,11 @@ def read_rows(
     return rows
 
 
-def _not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
+def not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
+    """The rows; ValueError when there are none."""
     if not rows:
         raise ValueError(f"{path} holds no rows.")
     return rows
-
-
-def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]]:
-    """Words and tags of each sentence of a file in CoNLL format: a word a line, its tag last, empty lines between.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: a line without a tag, or no line at all.
-    """
-    sentences: list[tuple[list[str], list[str]]] = [([], [])]
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        fields = line.strip().split("\t" if "\t" in line.strip() else None)
-        if not fields or fields[0] == "-DOCSTART-":
-            sentences.append(([], []))
-        elif len(fields) == 1:
-            raise ValueError(f"{path}, line {number}: {line!r} should be a word and, last, its tag.")
-        else:
-            sentences[-1][0].append(fields[0])
-            sentences[-1][1].append(fields[-1])
-    return _not_empty(path, [sentence for sentence in sentences if sentence[0]])
 
 
 def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -119,7 +100,7 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
                     rows.append({"question": entry["question"], "context": context, "answers": texts, "starts": places})
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a SQuAD file: {error} is missing or of another kind.") from None
-    return _not_empty(path, rows)
+    return not_empty(path, rows)
 
 
 def _answer_place(context: str, text: str, start: int) -> int | None:

@@ -25,19 +25,19 @@ from torch.nn.utils.rnn import pad_sequence
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
+from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification
 from minibert.inference.batching import run_packed
 from minibert.layouts import PackedLayout
-from minibert.losses import IGNORED, cross_entropy, regression_loss, span_loss
+from minibert.losses import cross_entropy, regression_loss, span_loss
 from minibert.predict import best_span, span_logits
 from minibert.pretrained import PreTrainedModel
 from minibert.progress import Progress, is_watched
+from minibert.tokenization.coverage import coverage_warning
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import (
     Batch,
     Example,
-    read_conll,
     read_rows,
     read_squad,
     text_lengths,
@@ -117,6 +117,7 @@ def finetune(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*newly initialised: train before")  # a new head is the point
         model, tokenizer = task.load(checkpoint, train_rows)
+    _warn_of_coverage(tokenizer, train_rows)
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
     positions = model.config.max_position_embeddings
@@ -140,6 +141,14 @@ def finetune(
     best = task.load(Path(folder) / "best", train_rows)[0].to(model.device)
     with torch.no_grad():
         return task.scores(best, dev_rows, dev_examples)
+
+
+def _warn_of_coverage(tokenizer: BertTokenizer, rows: Sequence[Any]) -> None:
+    """Warns once where the vocabulary does not know what the first rows are written in."""
+    for row in rows[:20]:
+        for text in row.values() if isinstance(row, dict) else ["".join(row[0])]:
+            if isinstance(text, str) and (sentence := coverage_warning(tokenizer, text)):
+                return warnings.warn(f"{text!r:.40}: {sentence}", stacklevel=3)
 
 
 class HeadTask:
@@ -199,6 +208,13 @@ class SequenceTask(HeadTask):
         if self.regression:
             return {"num_labels": 1, "problem_type": "regression"}
         labels = sorted({str(row[self.label]) for row in rows})
+        if len(labels) == 1:
+            raise ValueError(f"All rows have the label {labels[0]!r}: there is nothing to learn from a single class.")
+        if len(labels) > max(50, len(rows) // 2):
+            raise ValueError(
+                f"Column {self.label!r} holds {len(labels)} different labels in {len(rows)} rows: name a column of "
+                "classes, or learn numbers as a regression."
+            )
         return {"id2label": dict(enumerate(labels)), "problem_type": "single_label_classification"}
 
     def examples(
@@ -220,82 +236,21 @@ class SequenceTask(HeadTask):
                 if math.isfinite(number := float(label)):
                     return number
             raise ValueError(f"Column {self.label!r} should hold numbers, not {label!r}.")
-        return _number_of(label, config)
+        return number_of(label, config)
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Squared error, or cross entropy."""
         labels = batch["labels"]
-        logits = model(**_inputs(batch)).logits
+        logits = model(**inputs_of(batch)).logits
         loss = regression_loss if self.regression else cross_entropy
         return {"labels": loss(logits, labels, "sum")}
 
     def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
         """Correlations, or accuracy and F1."""
-        logits = torch.cat(_outputs(model, examples, lambda output: output.logits, [1] * len(examples)))
+        logits = torch.cat(outputs_of(model, examples, lambda output: output.logits, [1] * len(examples)))
         predictions = (logits.squeeze(-1) if self.regression else logits.argmax(-1)).tolist()
         measure = metrics.regression_scores if self.regression else metrics.classification_scores
         return measure([example["labels"] for example in examples], predictions)
-
-
-@dataclass(frozen=True)
-class TokenTask(HeadTask):
-    """A tag for every word, from files in CoNLL format; a word's first piece speaks for it (paper, section 5.3)."""
-
-    model_class: ClassVar[type[PreTrainedModel]] = BertForTokenClassification
-    metric: ClassVar[str] = "f1"
-
-    def read(self, path: Path_, dev: bool = False) -> list[tuple[list[str], list[str]]]:
-        """Words and tags of each sentence."""
-        return read_conll(path)
-
-    def config(self, rows: Sequence[tuple[list[str], list[str]]]) -> dict[str, Any]:
-        """The tags by name, in alphabetical order."""
-        return {"id2label": dict(enumerate(sorted({tag for _, tags in rows for tag in tags})))}
-
-    def examples(
-        self, rows: Sequence[tuple[list[str], list[str]]], tokenizer: BertTokenizer, config: BertConfig, max_length: int
-    ) -> list[Example]:
-        """Sentences; only first pieces have a label.
-
-        A sentence of more than `max_length` tokens is read through windows that share a quarter. A word that is in
-        two of them has its label in the first.
-        """
-        encoded = tokenizer(
-            [words for words, _ in rows],
-            is_split_into_words=True,
-            truncation=True,
-            max_length=max_length,
-            stride=max(0, min(max_length // 4, max_length - 3)),
-            return_overflowing_tokens=True,
-        )
-        examples = []
-        seen: set[tuple[int, int]] = set()
-        for window, row in enumerate(encoded["overflow_to_sample_mapping"]):
-            words = np.full(len(encoded["input_ids"][window]), -1)
-            for place, word in enumerate(encoded.word_ids(window)):
-                if word is not None and (row, word) not in seen:
-                    seen.add((row, word))
-                    words[place] = word
-            labels = [IGNORED if word < 0 else _number_of(rows[row][1][word], config) for word in words.tolist()]
-            ids = np.array(encoded["input_ids"][window])
-            examples.append({"input_ids": ids, "labels": np.array(labels), "words": words, "row": row})
-        return examples
-
-    def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Cross entropy of the words' tags."""
-        logits = model(**_inputs(batch)).logits
-        return {"labels": cross_entropy(logits, batch["labels"], "sum")}
-
-    def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
-        """F1 of entities, over every word of every sentence; a word without a WordPiece gets the tag O."""
-        names = model.config.id2label
-        predictions = [["O"] * len(tags) for _, tags in rows]
-        best = _outputs(model, examples, lambda output: output.logits.argmax(-1))
-        for example, given in zip(examples, best, strict=True):
-            words = example["words"]
-            for word, tag in zip(words[words >= 0].tolist(), given[words >= 0].tolist(), strict=True):
-                predictions[example["row"]][word] = names[tag]
-        return metrics.entity_scores([tags for _, tags in rows], predictions)
 
 
 @dataclass(frozen=True)
@@ -366,7 +321,7 @@ class AnswerTask(HeadTask):
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Cross entropy of the start and of the end, half of each, over the tokens of each window."""
-        logits = span_logits(model(**_inputs(batch)))
+        logits = span_logits(model(**inputs_of(batch)))
         if "layout" not in batch:
             logits = logits[batch["attention_mask"].bool()]
         lengths = batch["layout"].lengths if "layout" in batch else batch["attention_mask"].sum(-1).tolist()
@@ -392,7 +347,7 @@ class AnswerTask(HeadTask):
         some_without = any(not row["answers"] for row in rows)
         found = [(-np.inf, "")] * len(rows)
         nothing = [np.inf] * len(rows)
-        for example, logits in zip(examples, _outputs(model, examples, span_logits), strict=True):
+        for example, logits in zip(examples, outputs_of(model, examples, span_logits), strict=True):
             row, begins = example["row"], example["begins"]
             if span := best_span(logits, torch.from_numpy(begins >= 0), self.longest_answer):
                 score, first, last = span
@@ -414,13 +369,13 @@ def _place(offsets: Any, row: dict[str, Any]) -> tuple[int, int]:
     return (int(inside[0]), int(inside[-1])) if whole else (0, 0)
 
 
-def _inputs(batch: Batch) -> Batch:
-    """What a model's forward takes, without labels."""
+def inputs_of(batch: Batch) -> Batch:
+    """The arguments of a model's forward, without labels."""
     names = ("input_ids", "token_type_ids", "attention_mask", "layout")
     return {name: batch[name] for name in names if name in batch}
 
 
-def _outputs(
+def outputs_of(
     model: Any, examples: Sequence[Example], choose: Callable[[Any], Tensor], sizes: Sequence[int] | None = None
 ) -> list[Tensor]:
     """What `choose` takes of a model's outputs for each example, on the CPU; arguments as in `run_packed`."""
@@ -434,7 +389,8 @@ def _outputs(
         return run_packed(model, forward, rows, types, sizes, report=lambda batch: progress.add(len(batch)))
 
 
-def _number_of(label: str, config: BertConfig) -> int:
+def number_of(label: str, config: BertConfig) -> int:
+    """The number of a label; ValueError for one that the training data have not."""
     if label not in config.label2id:
         known = ", ".join(config.label2id)
         raise ValueError(f"Label {label!r} is not among those of the training data ({known}).")

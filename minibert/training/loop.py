@@ -122,6 +122,8 @@ class Trainer:
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
         self.best, self.evaluations_since_best = -math.inf, 0
         self._told_to_stop = self._stops = False  # this process by a signal; all of them, after the step at hand
+        self._trend: float | None = None  # of the loss
+        self._lowest = math.inf
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
         self._kept = max(2, options.keep_states)
@@ -150,7 +152,8 @@ class Trainer:
 
         Raises:
             ConnectionError: another process of the run has ended; the message says where to go on from.
-            ValueError: the loss is no longer a number.
+            ValueError: the loss is no longer a number, or diverges: it is above 1 and three times what it was on
+                average; the step that shows it is not made.
             OSError: the state or the log cannot be written.
             KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the step at hand, which is saved; a second
                 signal ends at once.
@@ -252,7 +255,7 @@ class Trainer:
             dist.all_reduce(both := torch.cat([summed, summed.new_tensor([self._stops])]))
             summed, self._stops = both[:-1], bool(both[-1])
         norm, loss = self._parallel.clip_gradients(self.options.max_grad_norm), summed.sum().item()
-        self._check_finite(loss, norm)
+        self._check(loss, norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step += 1
@@ -269,15 +272,20 @@ class Trainer:
             "tokens_per_second": round(tokens / seconds),
         }
 
-    def _check_finite(self, loss: float, norm: float) -> None:
-        """ValueError for a loss or a gradient that is no number, before it gets into the weights."""
+    def _check(self, loss: float, norm: float) -> None:
+        """ValueError for a loss that is no number, before it gets into the weights, or one that diverges."""
         if math.isfinite(loss) and math.isfinite(norm):
-            return
-        what = f"The loss is {loss}" if not math.isfinite(loss) else f"The gradient's norm is {norm}"
+            self._trend = loss if self._trend is None else 0.98 * self._trend + 0.02 * loss
+            self._lowest = min(self._lowest, self._trend)
+            if self._trend <= 3 * self._lowest + 1:
+                return
+            what = f"The loss diverges: it was {self._lowest:.3g} on average and is {self._trend:.3g}"
+        else:
+            what = f"The loss is {loss}" if not math.isfinite(loss) else f"The gradient's norm is {norm}"
         examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
         raise ValueError(
             f"{what} in step {self.step + 1} (epoch {self.epoch}, batch {self.batch_in_epoch}: examples {examples}, "
-            f"...): lower the learning rate, and look at these examples. {self._resume_hint()}"
+            f"...): lower --learning-rate, and look at these examples. {self._resume_hint()}"
         )
 
     def _operators(self) -> AbstractContextManager[None]:

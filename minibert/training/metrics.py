@@ -40,6 +40,8 @@ def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> 
 def entity_scores(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
     """Precision, recall and F1 of whole entities, as the CoNLL-2003 task counts them (tags such as B-PER, I-PER, O).
 
+    `macro_f1` is the mean over the kinds of entities, the "entity F1" of KLUE (Park et al. 2021, section 3.4).
+
     An entity is what `minibert.find_entities` makes of the tags, and found if kind, first and last word are right.
     """
     known = {tag for rows in (labels, predictions) for row in rows for tag in row}
@@ -48,8 +50,14 @@ def entity_scores(labels: Sequence[Sequence[str]], predictions: Sequence[Sequenc
         for rows in (labels, predictions)
     )
     found = len(right & given)
+    kinds = {
+        kind: [{entity for entity in entities if entity[1] == kind} for entities in (right, given)]
+        for kind in {entity[1] for entity in right | given}
+    }
+    apart = [2 * len(own & theirs) / (len(own) + len(theirs)) for own, theirs in kinds.values()]
     return {
         "f1": 2 * found / max(1, len(right) + len(given)),
+        "macro_f1": sum(apart) / max(1, len(apart)),
         "precision": found / max(1, len(given)),
         "recall": found / max(1, len(right)),
     }

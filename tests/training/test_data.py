@@ -11,7 +11,8 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from minibert.training.data import epoch_order, pack, pad, read_conll, read_squad, read_table, split_by_tokens
+from minibert.training.data import epoch_order, pack, pad, read_squad, read_table, split_by_tokens
+from minibert.training.entities import read_conll
 
 EXAMPLES = [
     {"input_ids": np.array([1, 2, 3]), "labels": np.array([-100, 5, -100]), "score": 0.5},

@@ -23,7 +23,8 @@ from minibert import (
 from minibert.losses import IGNORED
 from minibert.predict import answer_question
 from minibert.training.data import length, pad
-from minibert.training.finetuning import AnswerTask, SequenceTask, Task, TokenTask, finetune
+from minibert.training.entities import TokenTask
+from minibert.training.finetuning import AnswerTask, SequenceTask, Task, finetune
 from minibert.training.options import TrainingOptions
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "sat", "?", ".", "##s", "good", "bad", "seoul", "paris"]
@@ -294,8 +295,28 @@ def test_scores_that_are_no_numbers(score: str, checkpoint: str, tmp_path: Path)
         run(SequenceTask(regression=True), checkpoint, files, tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["1"] * 60, "All rows have the label '1': there is nothing to learn from a single class"),
+        ([f"w{n}" for n in range(60)], "Column 'label' holds 60 different labels in 60 rows: name a column of classes"),
+    ],
+)
+def test_columns_that_hold_no_classes(labels: list[str], message: str, checkpoint: str, tmp_path: Path) -> None:
+    rows = "".join(f"w1 w2\t{label}\n" for label in labels)
+    (tmp_path / "a.tsv").write_text("text\tlabel\n" + rows, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")
+
+
+def test_texts_that_the_vocabulary_does_not_know_are_said(checkpoint: str, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\n나는 한국을 사랑한다\t1\n나는 한국을 본다\t0\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="나는 한국을.*this model's vocabulary does not know these characters"):
+        finetune(SequenceTask(), checkpoint, *[tmp_path / "a.tsv"] * 2, tmp_path / "out", TrainingOptions(steps=1))
+
+
 def test_more_tokens_than_positions(checkpoint: str, tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "w1 " * 100 + "\t1\n", encoding="utf-8")
+    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "w1 " * 100 + "\t1\nw2\t0\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"An example has 102 tokens, but .* only 64 positions: max_length=64"):
         run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")
 

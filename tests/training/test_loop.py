@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from minibert.training.data import Example, epoch_order, pad
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer, count_labels, linear_schedule, make_optimizer
 from minibert.training.options import TrainingOptions
+from minibert.training.state import read_state, remove_states, state_files
 
 OPTIONS = TrainingOptions(steps=50, batch_size=8, learning_rate=1e-3, exact=True)
 losses_of = SequenceTask().losses
@@ -309,9 +311,45 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
     losses = SequenceTask(regression=True).losses
     with pytest.raises(
         ValueError,
-        match=r"loss is nan in step 1 .epoch 0, batch 1: .*: lower the learning rate.* from step 0",
+        match=r"loss is nan in step 1 .epoch 0, batch 1: .*: lower --learning-rate.* from step 0",
     ):
         Trainer(model, lambda _: examples, losses, tmp_path, OPTIONS).run()
+
+
+def test_a_loss_that_diverges_ends_the_run(tmp_path: Path) -> None:
+    factor = 1.0
+
+    def growing(model: Any, batch: Any) -> dict[str, Tensor]:
+        nonlocal factor
+        factor *= 1.2
+        return {"labels": losses_of(model, batch)["labels"] * factor}
+
+    model = BertForSequenceClassification(tiny_config())
+    options = replace(OPTIONS, save_every=5, learning_rate=1e-5)
+    with pytest.raises(
+        ValueError, match=r"The loss diverges: it was .* and is .* in step \d+ .*: lower --learning-rate"
+    ):
+        Trainer(model, lambda _: classification_examples(), growing, tmp_path, options).run()
+    assert 5 <= read_state(tmp_path / "state.pt")["position"]["step"] < 30
+
+
+def test_a_disk_without_room_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(10**6, 10**6 - 2, 2))  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match=r"The states of this run need \d+ MB in .*, where 0 MB are free: make room"):
+        trained(tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.pt"))
+
+
+def test_models_are_kept_on_the_way_and_states_as_many_as_are_wanted(tmp_path: Path) -> None:
+    trained(tmp_path, checkpoints=3, save_every=2, keep_states=4)
+    names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert names == ["step-000000", "step-000005", "step-000010"]
+    first, *_, last = (BertForSequenceClassification.from_pretrained(tmp_path / "checkpoints" / n) for n in names)
+    assert not torch.equal(first.classifier.weight, last.classifier.weight)
+    kept = [read_state(path)["position"]["step"] for path in state_files(tmp_path, 4)]
+    assert kept == [10, 8, 6, 4] and len(list(tmp_path.glob("state*.pt"))) == 4
+    remove_states(tmp_path, 1)
+    assert [path.name for path in tmp_path.glob("*.pt")] == ["state.pt"]
 
 
 def test_the_first_model_is_kept_even_if_its_score_is_no_number(tmp_path: Path) -> None:

@@ -26,8 +26,15 @@ def test_an_entity_counts_only_as_a_whole() -> None:
     right = [["B-PER", "I-PER", "O", "B-LOC"]]
     assert entity_scores(right, right)["f1"] == 1.0
     half = entity_scores(right, [["B-PER", "O", "O", "B-LOC"]])
-    assert half == {"f1": 0.5, "precision": 0.5, "recall": 0.5}
-    assert entity_scores([["O", "O"]], [["O", "O"]]) == {"f1": 0.0, "precision": 0.0, "recall": 0.0}
+    assert half == {"f1": 0.5, "macro_f1": 0.5, "precision": 0.5, "recall": 0.5}
+    assert set(entity_scores([["O", "O"]], [["O", "O"]]).values()) == {0.0}
+
+
+def test_klue_takes_the_mean_over_kinds_of_entities() -> None:
+    """As seqeval, which KLUE uses, with average="macro": PER 2/3, LOC 1, and 0 for a kind that only is predicted."""
+    right = [["B-PER", "O", "B-PER", "O", "B-LOC", "O"]]
+    scores = entity_scores(right, [["B-PER", "O", "O", "O", "B-LOC", "B-ORG"]])
+    assert scores["macro_f1"] == pytest.approx((2 / 3 + 1 + 0) / 3) and scores["f1"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(

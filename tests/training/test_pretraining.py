@@ -13,12 +13,14 @@ import pytest
 import torch
 from conftest import tiny_config
 from hypothesis import given, settings, strategies as st
+from safetensors.torch import load_file
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertTokenizer
 from minibert.cli import main
 from minibert.losses import IGNORED
 from minibert.training.corpora import Corpus, encode_documents
 from minibert.training.data import pack, pad
+from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import (
     Masking,
@@ -291,6 +293,37 @@ def test_the_command_goes_on_from_a_checkpoint(tokenizer: BertTokenizer, tmp_pat
     for name, weight in before.state_dict().items():
         torch.testing.assert_close(after[name], weight, rtol=0, atol=1e-5)
     assert any(not torch.equal(after[name], weight) for name, weight in before.state_dict().items())
+
+
+def test_a_run_is_resumed_with_nothing_but_its_folder(
+    tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with the weights of one that was left alone, and leaves models on the way, but no states."""
+    BertForPreTraining(tiny_config(vocab_size=len(WORDS))).save_pretrained(tmp_path / "before")
+    tokenizer.save_pretrained(tmp_path / "before")
+    (tmp_path / "corpus.txt").write_text("cat sat\ndog sat\n\nword1 word2\nword3\n\n" * 20, encoding="utf-8")
+    command = ["pretrain", "--model", str(tmp_path / "before"), "--corpus", str(tmp_path / "corpus.txt")]
+    command += ["--max-length", "16", "--steps", "6", "--batch-size", "4", "--save-every", "2", "--checkpoints", "2"]
+    assert main([*command, "--output", str(tmp_path / "whole")]) == 0
+    one_step = Trainer._one_step
+
+    def cut(self: Trainer, batch: Any) -> Any:
+        if self.step == 5:
+            raise OSError("the power went off.")
+        return one_step(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_one_step", cut)
+        assert main([*command, "--output", str(tmp_path / "cut")]) == 1
+    assert main(["pretrain", "--output", str(tmp_path / "cut"), "--resume"]) == 0
+    whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
+    assert all(torch.equal(resumed[name], weight) for name, weight in whole.items())
+    assert BertTokenizer.from_pretrained(tmp_path / "cut" / "checkpoints" / "step-000000").tokenize("cat") == ["cat"]
+    assert not list(tmp_path.glob("*/*.pt"))
+    assert main([*command, "--output", str(tmp_path / "cut")]) == 1  # although there is no state any more
+    assert "already holds a run" in capsys.readouterr().err
+    assert main(["pretrain", "--output", str(tmp_path / "other"), "--resume"]) == 2
+    assert "minibert pretrain: give --corpus" in capsys.readouterr().err
 
 
 def test_the_command_starts_from_a_config_or_from_a_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,42 @@
+"""`minibert info` of a training run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minibert.cli import main
+from minibert.cli.terminal import draw_curve
+
+
+def write_log(folder: Path) -> None:
+    records = [{"step": n, "loss": 10.0 / n, "tokens": 5} for n in range(1, 41)]
+    records.append({"step": 40, "accuracy": 0.5})
+    (folder / "log.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+
+
+def test_a_curve_falls_from_its_upper_left() -> None:
+    lines = draw_curve("loss", [1, 2, 3], [4.0, 2.0, 0.0], width=5, height=3).split("\n")
+    assert lines == ["loss", "         4 | *", "           |   *", "         0 |     *", "      step   1   3"]
+    assert "       0.5 | *" in draw_curve("accuracy", [3], [0.5])
+
+
+def test_the_curves_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(tmp_path)
+    assert main(["info", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "\nloss\n" in shown and "accuracy" in shown and "tokens" not in shown
+    assert main(["info", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["curves"]["accuracy"] == [[40], [0.5]]
+
+
+def test_a_picture_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    write_log(tmp_path)
+    assert main(["info", str(tmp_path), "--plot", str(tmp_path / "run.svg")]) == 0
+    picture = (tmp_path / "run.svg").read_text(encoding="utf-8")
+    assert picture.startswith("<?xml") and picture.count('id="axes_') == 2
+    assert main(["info", "minibert-tiny", "--plot", str(tmp_path / "no.svg")]) == 2
+    assert "--plot draws the curves of a training run, which this is not" in capsys.readouterr().err
