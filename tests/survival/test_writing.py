@@ -9,10 +9,18 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
-from conftest import full_disk
+from conftest import full_disk, tiny_config
+from tiny_folder import tiny_folder
 
+from minibert import BertForSequenceClassification, BertTokenizer, SentenceEmbedder
+from minibert.cli import main
+from minibert.corpus.shards import encode_corpus
 from minibert.files import lock, only_run_in, read_json, replacing, write_json
+from minibert.training.finetuning import SequenceTask
+from minibert.training.loop import Trainer
+from minibert.training.options import TrainingOptions
 
 WRITER = """
 import pathlib, sys, time
@@ -89,6 +97,28 @@ class TestReplacing:
             assert temporary.stat().st_mode & 0o777 == 0o600  # nobody reads it before
             temporary.write_text("{}", encoding="utf-8")
         assert path.stat().st_mode & 0o777 == mode
+
+    @pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+    def test_whatever_we_write_has_the_permissions_that_the_umask_says(self, tmp_path: Path, umask: int) -> None:
+        before = os.umask(umask)
+        try:
+            folder = tiny_folder(tmp_path / "model")
+            BertTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "tokenizer")
+            embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
+            embedder.save(tmp_path / "embedder")
+            encode_corpus(embedder, ["hello", "world"], tmp_path / "corpus")
+            rows = [{"input_ids": np.arange(5, 12), "labels": 0}]
+            model = BertForSequenceClassification(tiny_config())
+            options = TrainingOptions(steps=2, save_every=1)
+            Trainer(model, lambda _: rows, SequenceTask().losses, tmp_path / "run", options).run()
+            assert main(["view", "hello", "--model", str(folder), "--out", str(tmp_path / "page.html")]) == 0
+        finally:
+            os.umask(before)
+        written = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert len(written) > 15
+        assert {path.name: path.stat().st_mode & 0o777 for path in written} == dict.fromkeys(
+            (path.name for path in written), 0o666 & ~umask
+        )
 
     def test_the_umask_is_left_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """It belongs to the whole process: a thread that made a file meanwhile would make it for everybody."""

@@ -1,0 +1,202 @@
+"""Small files that ask for much: each is refused in little memory, in a sentence that names the field or the file."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+import resource
+import shutil
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_folder import sentence_folder, tiny_folder
+
+from minibert import BertForSequenceClassification, BertModel, BertTokenizer, SentenceEmbedder
+from minibert.training.data import read_squad, read_table
+from minibert.training.state import read_state
+
+GIANT = 10**10
+
+
+def model(folder: Path) -> None:
+    BertModel.from_pretrained(folder)
+
+
+def classifier(folder: Path) -> None:
+    BertForSequenceClassification.from_pretrained(folder)
+
+
+def tokenizer(folder: Path) -> None:
+    BertTokenizer.from_pretrained(folder)(["hello world"])
+
+
+def fields(filename: str, **values: Any) -> Callable[[Path], None]:
+    """Sets fields of a JSON file."""
+
+    def change(folder: Path) -> None:
+        path = folder / filename
+        content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        path.write_text(json.dumps({**content, **values}), encoding="utf-8")
+
+    return change
+
+
+def holes(filename: str) -> Callable[[Path], None]:
+    """A file of 100 GB that takes no room on the disk."""
+
+    def change(folder: Path) -> None:
+        with (folder / filename).open("wb") as file:
+            file.truncate(10**11)
+
+    return change
+
+
+def text(filename: str, content: str) -> Callable[[Path], Any]:
+    return lambda folder: (folder / filename).write_text(content, encoding="utf-8")
+
+
+def one_piece_far_away(folder: Path) -> None:
+    BertTokenizer.from_pretrained(folder).save_pretrained(folder)
+    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    content["model"]["vocab"]["hello"] = 10**15
+    (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def tensor_beyond_the_file(folder: Path) -> None:
+    header = json.dumps({"a": {"dtype": "F32", "shape": [GIANT], "data_offsets": [0, 4 * GIANT]}}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+
+
+def header_beyond_the_file(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes((GIANT).to_bytes(8, "little") + b"{}")
+
+
+def wide_dense(folder: Path) -> None:
+    sentence_folder(folder, ("Pooling", {}), ("Dense", {"in_features": 32, "out_features": GIANT}))
+    save_file(
+        {"linear.weight": torch.zeros(2, 32), "linear.bias": torch.zeros(2)}, folder / "2_Dense/model.safetensors"
+    )
+
+
+def compressed(path: Path, tensors: Any) -> None:
+    """As torch.save writes it, but with 400 MB of zeros, compressed, in the place of a tensor."""
+    torch.save(tensors, whole := path.with_name("whole"))
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            if name.endswith("data/0"):
+                with new.open(name, "w", force_zip64=True) as file:
+                    for _ in range(400):
+                        file.write(bytes(10**6))
+            else:
+                new.writestr(name, old.read(name))
+    whole.unlink()
+
+
+def compressed_bin(folder: Path) -> None:
+    compressed(folder / "pytorch_model.bin", load_file(folder / "model.safetensors"))
+    (folder / "model.safetensors").unlink()
+
+
+Bomb = tuple[Callable[[Path], Any], Callable[[Path], Any], str]
+BOMBS: dict[str, Bomb] = {
+    **{
+        name: (fields("config.json", **{name: GIANT}), model, rf"config\.json.*{name}")
+        for name in (
+            *("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size", "max_position_embeddings"),
+            "type_vocab_size",
+        )
+    },
+    "num_attention_heads": (fields("config.json", num_attention_heads=GIANT), model, "model.*num_attention_heads"),
+    "num_labels": (fields("config.json", num_labels=GIANT), classifier, r"config\.json.*num_labels"),
+    "id2label": (fields("config.json", id2label={str(GIANT): "x"}), classifier, r"config\.json.*id2label"),
+    "vocabulary with holes": (holes("vocab.txt"), tokenizer, r"vocab\.txt has 100,000,000,000 bytes"),
+    "vocabulary of empty lines": (
+        text("vocab.txt", "[UNK]" + "\n" * 5_000_000),
+        tokenizer,
+        r"vocab\.txt has 5,000,000 lines",
+    ),
+    "deep tokenizer": (text("tokenizer.json", "[" * 10**6), tokenizer, r"tokenizer\.json is not JSON"),
+    "id of a piece": (one_piece_far_away, tokenizer, r"tokenizer\.json.*not 1000000000000000"),
+    "id of an added token": (
+        fields("tokenizer_config.json", added_tokens_decoder={"9" * 17: {"content": "x"}}),
+        tokenizer,
+        r"tokenizer_config\.json: Ids should be",
+    ),
+    "many added tokens": (
+        fields("tokenizer_config.json", extra_special_tokens=[f"<{number}>" for number in range(200_000)]),
+        tokenizer,
+        "200,000 added tokens, more than 100,000",
+    ),
+    "tensor beyond the file": (tensor_beyond_the_file, model, r"model\.safetensors"),
+    "header beyond the file": (header_beyond_the_file, model, r"model\.safetensors"),
+    "compressed .bin": (compressed_bin, model, r"pytorch_model\.bin is refused"),
+    "compressed state": (
+        lambda folder: compressed(folder / "state.pt", {"model": {"a": torch.zeros(3)}}),
+        lambda folder: read_state(folder / "state.pt"),
+        r"state\.pt is damaged \(it is compressed",
+    ),
+    "state with holes": (holes("state.pt"), lambda folder: read_state(folder / "state.pt"), r"state\.pt is damaged"),
+    "deep row": (
+        text("rows.jsonl", "[" * 10**6),
+        lambda folder: read_table(folder / "rows.jsonl"),
+        r"rows\.jsonl, line 1",
+    ),
+    "deep questions": (
+        text("squad.json", "[" * 10**6),
+        lambda folder: read_squad(folder / "squad.json"),
+        r"squad\.json is not JSON",
+    ),
+    "dense layer": (
+        wide_dense,
+        lambda folder: SentenceEmbedder.from_pretrained(folder),
+        r"2_Dense should hold the tensors .*10000000000",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tiny_folder(tmp_path_factory.mktemp("bombs") / "model", num_hidden_layers=1)
+    tokenizer(folder)
+    model(folder)
+    return folder
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10  # MB
+
+
+def explode(bomb: str, folder: Path, answer: Any) -> None:
+    before = peak()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            BOMBS[bomb][1](folder)
+        answer.send(("no error", "", peak() - before))
+    except Exception as error:
+        answer.send((type(error).__name__, str(error), peak() - before))
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_bombs(bomb: str, whole: Path, tmp_path: Path) -> None:
+    """In a process of its own, whose memory is its own."""
+    make, _, message = BOMBS[bomb]
+    folder = tmp_path / "model"
+    shutil.copytree(whole, folder)
+    make(folder)
+    context = multiprocessing.get_context("fork")
+    received, answer = context.Pipe(duplex=False)
+    process = context.Process(target=explode, args=(bomb, folder, answer))
+    process.start()
+    kind, said, megabytes = received.recv()
+    process.join()
+    assert kind in ("ValueError", "FileNotFoundError") and re.search(message, said, re.DOTALL), (kind, said[:400])
+    assert megabytes < 300
