@@ -10,16 +10,18 @@ import copy
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from bench.timing import DATA, row
+from bench.timing import DATA, interleaved, row
 
 from minibert import BertForPreTraining, BertForSequenceClassification, BertTokenizer
 from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.inference.kernels import has_instructions
+from minibert.losses import IGNORED
 from minibert.training.data import Example, pad
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer, make_optimizer
@@ -28,6 +30,8 @@ from minibert.training.pretraining import PretrainingData, pretraining_losses
 
 # least ratios to the loop in transformers: fine-tuning in float32 and bfloat16, pre-training
 FP32, BF16, PRETRAINING = 2.1, 4.5, 2.0
+# least ratio of texts of one length to texts of many
+RAGGED = 0.8
 
 
 def training_speed(batches: int = 8, rounds: int = 3) -> list[dict[str, Any]]:
@@ -37,7 +41,7 @@ def training_speed(batches: int = 8, rounds: int = 3) -> list[dict[str, Any]]:
         batches: updates in a round.
         rounds: how often each loop is measured.
     """
-    return [*finetuning(batches, rounds), *pretraining(batches, rounds)]
+    return [*finetuning(batches, rounds), *pretraining(batches, rounds), *ragged(batches, rounds)]
 
 
 def finetuning(batches: int, rounds: int) -> list[dict[str, Any]]:
@@ -84,6 +88,40 @@ def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
     )
 
 
+def ragged(batches: int, rounds: int) -> list[dict[str, Any]]:
+    """The same model and losses, texts of 6 to 128 tokens in no order, beside as many tokens in texts of one length."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(6, 68, 80)
+    lengths[:20] = rng.integers(68, 129, 20)
+    ours = BertForPreTraining.from_pretrained("minibert-en", dtype=torch.float32)
+
+    def example(tokens: int) -> Example:
+        ids = rng.integers(1000, ours.config.vocab_size, tokens)
+        labels = np.where(rng.random(tokens) < 0.15, ids, IGNORED)
+        labels[0] = ids[0]
+        return {"input_ids": ids, "token_type_ids": np.zeros_like(ids), "labels": labels, "next_sentence_label": 0}
+
+    batch_of = {"ragged": [*map(example, lengths)], "even": [*map(example, [64] * round(lengths.sum() / 64))]}
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for bf16 in (False, True) if has_instructions("bf16") else (False,):
+            updates = {}
+            for name, batch in batch_of.items():
+                options = TrainingOptions(steps=batches * (rounds + 2), batch_size=len(batch), bf16=bf16)
+                where = Path(folder, f"{name}-{bf16}")
+                trainer = Trainer(copy.deepcopy(ours), lambda _, b=batch: b, pretraining_losses, where, options)
+                updates[name] = partial(_updates, trainer, batches)
+            times = interleaved(updates, rounds)
+            work = f"{batches} updates of 80 texts of 6 to 128 tokens, {'bf16' if bf16 else 'fp32'}"
+            found.append(row(work, times["ragged"], "as many tokens in texts of 64", times["even"], RAGGED))
+    return found
+
+
+def _updates(trainer: Trainer, count: int) -> None:
+    for _ in range(count):
+        trainer._one_step(trainer._next_batch())
+
+
 def compare(
     work: str,
     ours: Any,
@@ -111,8 +149,7 @@ def compare(
                 for numbers in order:
                     padded_step(theirs, optimizer, [examples[i] for i in numbers])
             else:
-                for _ in range(batches):
-                    trainers[name]._one_step(trainers[name]._next_batch())
+                _updates(trainers[name], batches)
 
         seconds: dict[str, list[float]] = {name: [] for name in [*precisions, "transformers"]}
         for turn in range(rounds + 1):
