@@ -127,8 +127,8 @@ class Trainer:
         self._open_epoch()
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
         self._kept = max(2, options.keep_states)
-        last = max(1, options.checkpoints - 1)
-        self._checkpoints = {round(self.steps * (last - n) / last) for n in range(options.checkpoints)}
+        last = max(1, options.checkpoints - 1)  # denser at first, since most is learned early
+        self._checkpoints = {round((self.steps + 1) ** ((last - n) / last)) - 1 for n in range(options.checkpoints)}
         self._about = {
             "model": type(model).__name__,
             **{f.name: getattr(options, f.name) for f in fields(options) if f.metadata["data_order"]},

@@ -50,7 +50,7 @@ class TrainingOptions:
     )
     save_every: int = _option(0, "steps between two saved states; 0 saves after every evaluation and every epoch", 0)
     keep_states: int = _option(0, "last states that stay when the run has ended; while it goes there are two", 0)
-    checkpoints: int = _option(0, "models kept on the way in the folder checkpoints, from step 0 to the last", 0)
+    checkpoints: int = _option(0, "models kept in the folder checkpoints, from step 0 to the last, denser at first", 0)
     evaluate_every: int = _option(0, "steps between two evaluations; 0 evaluates at the end of each epoch", 0)
     patience: int = _option(0, "evaluations without a better score before training stops early; 0 never stops early", 0)
     tensorboard: bool = _option(False, "write the log for TensorBoard too")

@@ -343,7 +343,7 @@ def test_a_disk_without_room_is_foreseen(tmp_path: Path, monkeypatch: pytest.Mon
 def test_models_are_kept_on_the_way_and_states_as_many_as_are_wanted(tmp_path: Path) -> None:
     trained(tmp_path, checkpoints=3, save_every=2, keep_states=4)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    assert names == ["step-000000", "step-000005", "step-000010"]
+    assert names == ["step-000000", "step-000002", "step-000010"]  # denser at first
     first, *_, last = (BertForSequenceClassification.from_pretrained(tmp_path / "checkpoints" / n) for n in names)
     assert not torch.equal(first.classifier.weight, last.classifier.weight)
     kept = [read_state(path)["position"]["step"] for path in state_files(tmp_path, 4)]
