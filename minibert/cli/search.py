@@ -1,12 +1,11 @@
-"""`minibert search`: the lines of a file that are most similar to a text."""
+"""`minibert search`: the lines of a file that are most similar to texts."""
 
 from __future__ import annotations
 
 import argparse
-import warnings
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import add_command, add_embedder_options, check_files, load_embedder, print_json
+from minibert.cli.common import UsageError, add_command, add_embedder_options, check_files, load_embedder, print_json
 from minibert.files import read_lines
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = add_command(commands, "search", run, "Find the lines of a file that are most similar to a text.")
-    parser.add_argument("query", metavar="QUERY")
+    parser.add_argument("queries", metavar="QUERY", nargs="+")
     parser.add_argument("--corpus", required=True, metavar="FILE", help="texts, one a line (- for stdin)")
     parser.add_argument(
         "--vectors",
@@ -32,8 +31,11 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     check_files(name for name in (options.corpus, options.vectors) if name not in ("-", None))
+    if not all(map(str.strip, options.queries)):
+        raise UsageError("the query is empty: write one between the quotation marks.")
     embedder = load_embedder(options)
     from minibert.corpus.formats import open_corpus
+    from minibert.corpus.records import check_corpus
     from minibert.progress import is_watched
     from minibert.sentences.encode import DOCUMENT_PROMPTS
     from minibert.sentences.search import nearest
@@ -47,15 +49,25 @@ def run(options: argparse.Namespace) -> None:
                 f"{options.vectors} holds {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."
             )
         # asymmetric models put one prompt before a question and another before what may answer it
-        if document := next((name for name in DOCUMENT_PROMPTS if name in embedder.prompts), None):
-            warnings.warn(f"the vectors should come from minibert embed --prompt-name {document}.", stacklevel=2)
+        names = [name for name in DOCUMENT_PROMPTS if name in embedder.prompts]
+        name = names[0] if names else embedder.default_prompt_name
+        check_corpus(options.vectors, embedder, texts, embedder.prompts[name] if name else "")
     else:
         vectors = embedder.encode_document(texts, show_progress=is_watched())
-    query = embedder.encode_query(options.query)
-    rows, scores = nearest(query, vectors, options.top)
-    found = [(int(row) + 1, float(score), texts[row]) for row, score in zip(rows[0], scores[0], strict=True)]
-    if options.json:
-        results = [{"line": line, "score": score, "text": text} for line, score, text in found]
-        return print_json({"query": options.query, "results": results})
-    for line, score, text in found:
-        print(f"{score:.4f}  {line:>6}  {text}")
+    asked, top = embedder.encode_query(options.queries), options.top
+    while True:  # a blank line is no hit, so as many more are looked at as there are such among them
+        rows, scores = nearest(asked, vectors, top)
+        pairs = [zip(*own, strict=True) for own in zip(rows.tolist(), scores.tolist(), strict=True)]
+        found = [[(row, score) for row, score in own if texts[row].strip()] for own in pairs]
+        if top >= len(texts) or min(map(len, found)) >= options.top:
+            break
+        top *= 4
+    for query, own in zip(options.queries, found, strict=True):
+        results = [{"line": row + 1, "score": score, "text": texts[row]} for row, score in own[: options.top]]
+        if options.json:
+            print_json({"query": query, "results": results})
+            continue
+        if len(options.queries) > 1:
+            print(query)
+        for result in results:
+            print(f"{result['score']:.4f}  {result['line']:>6}  {result['text']}")

@@ -14,8 +14,6 @@ their record describes are skipped, all others are made.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import pickle
 import re
@@ -24,7 +22,7 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -36,6 +34,7 @@ from typing import Any
 
 from minibert.corpus.formats import FORMATS, open_vectors, vector_format
 from minibert.corpus.location import Location
+from minibert.corpus.records import check_manifest, describe, digest_of, read_record, sha256_of_file, sha256_of_json
 from minibert.files import check_target, only_run_in
 from minibert.progress import SILENT, Progress, interruptible
 from minibert.sentences.embedder import SentenceEmbedder
@@ -152,13 +151,13 @@ def encode_corpus(
     texts = iter_texts(texts)
     target = Location(folder)
     target.make_folder()
-    about = {"file_format": file_format, "shard_size": shard_size, **_describe(embedder, settings)}
-    run = _Run(embedder, settings, target, file_format, _sha256_of_json(about))
+    about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
+    run = _Run(embedder, settings, target, file_format, sha256_of_json(about))
     # object stores have no locks; there, two runs at a time do their work twice, and write the same
     alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
     report, lines, number = CorpusReport(), 0, 0
     with alone, Progress(show_progress, total) as progress, interruptible() as told_to_stop:
-        _check_manifest(target, about)
+        check_manifest(target, about)
 
         def own_shards() -> Iterator[tuple[int, list[str]]]:
             nonlocal lines, number
@@ -196,7 +195,7 @@ def _write(
                 encoded = embedder.encode_chunk(chunk, settings, progress)
                 write(chunk, encoded.vectors)
                 report.add(CorpusReport(len(chunk), encoded.tokens, encoded.overlong))
-        return report, {"bytes": temporary.stat().st_size, "vectors_sha256": _sha256_of_file(temporary)}
+        return report, {"bytes": temporary.stat().st_size, "vectors_sha256": sha256_of_file(temporary)}
 
 
 @dataclass
@@ -211,9 +210,9 @@ class _Run:
 
     def write(self, number: int, texts: list[str], progress: Progress = SILENT) -> CorpusReport:
         """Writes one shard and then its record, unless an earlier run has done so."""
-        name, texts_hash = f"shard-{number:06d}", _digest(texts)
+        name, texts_hash = f"shard-{number:06d}", digest_of(texts)
         path, record = self.folder / f"{name}.{self.file_format}", self.folder / f"{name}.json"
-        if earlier := _read_record(record):
+        if earlier := read_record(record):
             if earlier["settings_sha256"] != self.settings_hash:
                 raise ValueError(f"{path} was made by another model or with other settings: give another folder.")
             if earlier["texts_sha256"] != texts_hash:
@@ -221,7 +220,7 @@ class _Run:
             if (size := path.size()) is not None:
                 # object stores keep hashes of their own, and reading everything back would cost more than a resumption
                 same = size == earlier["bytes"]
-                if same and (path.fs or _sha256_of_file(Path(path.path)) == earlier["vectors_sha256"]):
+                if same and (path.fs or sha256_of_file(Path(path.path)) == earlier["vectors_sha256"]):
                     progress.add(len(texts))
                     return CorpusReport(skipped=1)
                 warnings.warn(f"{path} has been damaged since it was written: it is made again.", stacklevel=3)
@@ -229,7 +228,7 @@ class _Run:
             done, file = _write(self.embedder, iter(texts), path, self.file_format, self.settings, progress)
             about = {"lines": done.lines, "tokens": done.tokens, "overlong": done.overlong, "texts_sha256": texts_hash}
             about |= {"settings_sha256": self.settings_hash, **file}
-            record.write_json({**about, "record_sha256": _sha256_of_json(about)})
+            record.write_json({**about, "record_sha256": sha256_of_json(about)})
         except OSError as error:
             advice = "The shards before it are complete: make room, then run the same again to go on."
             raise OSError(f"{error} {advice}") from error
@@ -297,21 +296,12 @@ def _write_shard(number: int, texts: list[str]) -> tuple[CorpusReport, list[str]
         return _run.write(number, texts), [str(warning.message) for warning in told]
 
 
-def _read_record(path: Location) -> dict[str, Any] | None:
-    """The record of a finished shard; None where there is none, or none that is as it was written."""
-    try:
-        record = path.read_json()
-    except (FileNotFoundError, ValueError):
-        return None
-    return record if record.pop("record_sha256", None) == _sha256_of_json(record) else None
-
-
 def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) -> None:
     """Writes the totals if this run, or this process among several, was the last to finish its shards."""
     numbers = [int(found[1]) for name in folder.files() if (found := re.fullmatch(r"shard-(\d+)\.json", name))]
     if any(number >= shards for number in numbers):
         raise ValueError(f"{folder} holds more than the {shards} shards of this input: the input has changed.")
-    records = [_read_record(folder / f"shard-{number:06d}.json") for number in range(shards)]
+    records = [read_record(folder / f"shard-{number:06d}.json") for number in range(shards)]
     counts = [record for record in records if record is not None]
     if len(counts) < shards:
         return
@@ -319,79 +309,3 @@ def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) ->
     if totals["lines"] != lines:
         raise ValueError(f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has changed.")
     (folder / "index.json").write_json({"shards": shards, **about, **totals})
-
-
-def _check_manifest(folder: Location, settings: dict[str, Any]) -> None:
-    """Writes the settings of a new folder, or compares them with those it was begun with."""
-    manifest = folder / "manifest.json"
-    try:
-        earlier = manifest.read_json()
-        if missing := settings.keys() - earlier.keys():
-            raise ValueError(f"{manifest} does not say {min(missing)}.")
-    except FileNotFoundError:
-        manifest.write_json(settings)
-        return
-    except ValueError as error:
-        raise ValueError(
-            f"{error} It is damaged: give another folder; or delete it to go on here, with the same model and settings."
-        ) from None
-    changed = [name for name in settings if earlier.get(name) != settings[name]]
-    if changed == ["model"]:
-        raise ValueError(f"{folder} was begun with another model or tokenizer; give another folder.")
-    if changed:
-        name = next(name for name in changed if name != "model")  # weights differ with the precision, too
-        raise ValueError(
-            f"{folder} was begun with {name} {earlier.get(name)!r}, not {settings[name]!r}: use the same settings "
-            "to go on, or another folder."
-        )
-
-
-def _describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
-    """Everything that vectors depend on beside their text."""
-    return {
-        "prompt": settings.prompt,
-        "overflow": settings.overflow,
-        "batch_tokens": settings.batch_tokens,
-        "model": _fingerprint(embedder),
-        "precision": embedder.precision,
-        "pooling": embedder.pooling,
-        "layers": embedder.layers,
-        "layer_weights": embedder.layer_weights,
-        "steps": [str(step) for step in embedder.steps],
-        "max_length": embedder.max_length,
-        "include_prompt": embedder.include_prompt,
-        "truncation_side": embedder.tokenizer.truncation_side,
-    }
-
-
-def _fingerprint(embedder: SentenceEmbedder) -> str:
-    """A hash of the weights and the vocabulary."""
-    tokenizer = embedder.tokenizer
-    switches = (tokenizer.do_lower_case, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
-    digest = hashlib.sha256(repr((sorted(tokenizer.get_vocab().items()), switches)).encode())
-    digest.update(embedder.model.config.to_json_string().encode())
-    for part in embedder.weights():
-        digest.update(part)
-    return digest.hexdigest()
-
-
-def _sha256_of_json(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256_of_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()
-
-
-def _digest(texts: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        if (own := getattr(text, "id", None)) is not None:
-            data += f"\0{own!r}".encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()

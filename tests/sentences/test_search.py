@@ -52,7 +52,8 @@ class TestNearest:
         corpus = np.eye(3, dtype=np.float32)[numbers.integers(0, 3, size=rows)]  # with many equals
         queries = numbers.normal(size=(2, 3))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("minibert.sentences.search.BLOCK_ROWS", block)
+            for limit in ("BLOCK_ROWS", "BLOCK_SCORES"):
+                patch.setattr(f"minibert.sentences.search.{limit}", block)
             found, scores = nearest(queries, corpus, top)
         cosines = similarity(queries, corpus)
         expected = np.argsort(-cosines, axis=1, kind="stable")[:, :top]
@@ -63,16 +64,26 @@ class TestNearest:
         """Equal vectors of a long corpus stand in its order, in whichever block and wherever in it they lie."""
         random = np.random.default_rng(0)
         corpus = random.normal(size=(20_003, 48)).astype(np.float32)
-        places = [0, 7, 8191, 8192, 16383, 16390, 20_001, 20_002]
+        places = [0, 7, 8191, 16383, 16384, 16390, 20_001, 20_002]
         corpus[places] = corpus[0]
-        found, scores = nearest(corpus[0], corpus, 5)
-        assert found[0].tolist() == places[:5]
-        np.testing.assert_allclose(scores[0], 1, atol=1e-6)
+        for rows in (corpus, corpus.astype(np.float64)):  # at once, and block by block
+            found, scores = nearest(corpus[0], rows, 5)
+            assert found[0].tolist() == places[:5]
+            np.testing.assert_allclose(scores[0], 1, atol=1e-6)
 
     def test_top_of_nothing(self) -> None:
         with pytest.raises(ValueError, match="top should be 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
+        with pytest.raises(ValueError, match='metric should be "cosine" or "dot", not \'manhattan\''):
+            nearest([[1.0]], [[1.0]], metric="manhattan")
+        with pytest.raises(ValueError, match="should be equally long, but have 3 and 2 numbers"):
+            nearest([[1.0, 2.0]], np.ones((2, 3)))
         assert nearest([[1.0]], np.empty((0, 1)))[0].shape == (1, 0)
+
+    @pytest.mark.parametrize("kind", [list, torch.tensor, lambda rows: np.array(rows, np.float16)])
+    def test_dot_products_of_any_kind(self, kind: Any) -> None:
+        found, scores = nearest([[1.0, 2.0], [-1.0, 0.0]], kind([[1.0, 0.0], [3.0, 1.0], [0.0, 2.0]]), 2, metric="dot")
+        assert found.tolist() == [[1, 2], [2, 0]] and scores.tolist() == [[5.0, 4.0], [0.0, -1.0]]
 
 
 class TestCorpora:

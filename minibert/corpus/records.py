@@ -1,0 +1,170 @@
+"""What made vectors: a folder of shards says it, and is compared with those who go on with it or search it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from minibert.corpus.formats import open_vector_file
+from minibert.corpus.location import Location
+from minibert.sentences.embedder import SentenceEmbedder
+from minibert.sentences.rows import Settings
+from minibert.sentences.search import pairwise_similarity
+
+# how many vectors of a file are made again to see whether they are those of its texts, and from which cosine on they
+# are: vectors in int8 and float32 of one model have more, those of two poolings less
+SAMPLES = 8
+SAME = 0.95
+
+
+def check_manifest(folder: Location, settings: dict[str, Any]) -> None:
+    """Writes the settings of a new folder, or compares them with those it was begun with."""
+    manifest = folder / "manifest.json"
+    try:
+        earlier = manifest.read_json()
+        if missing := settings.keys() - earlier.keys():
+            raise ValueError(f"{manifest} does not say {min(missing)}.")
+    except FileNotFoundError:
+        manifest.write_json(settings)
+        return
+    except ValueError as error:
+        raise ValueError(
+            f"{error} It is damaged: give another folder; or delete it to go on here, with the same model and settings."
+        ) from None
+    changed = [name for name in settings if earlier.get(name) != settings[name]]
+    if changed == ["model"]:
+        raise ValueError(f"{folder} was begun with another model or tokenizer; give another folder.")
+    if changed:
+        name = next(name for name in changed if name != "model")  # weights differ with the precision, too
+        raise ValueError(
+            f"{folder} was begun with {name} {earlier.get(name)!r}, not {settings[name]!r}: use the same settings "
+            "to go on, or another folder."
+        )
+
+
+def describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
+    """Everything that vectors depend on beside their text."""
+    return {
+        "prompt": settings.prompt,
+        "overflow": settings.overflow,
+        "batch_tokens": settings.batch_tokens,
+        "model": _fingerprint(embedder),
+        "precision": embedder.precision,
+        "pooling": embedder.pooling,
+        "layers": embedder.layers,
+        "layer_weights": embedder.layer_weights,
+        "steps": [str(step) for step in embedder.steps],
+        "max_length": embedder.max_length,
+        "include_prompt": embedder.include_prompt,
+        "truncation_side": embedder.tokenizer.truncation_side,
+    }
+
+
+def _fingerprint(embedder: SentenceEmbedder) -> str:
+    """A hash of the weights and the vocabulary."""
+    tokenizer = embedder.tokenizer
+    switches = (tokenizer.do_lower_case, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
+    digest = hashlib.sha256(repr((sorted(tokenizer.get_vocab().items()), switches)).encode())
+    digest.update(embedder.model.config.to_json_string().encode())
+    for part in embedder.weights():
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def check_corpus(path: str | Path, embedder: SentenceEmbedder, texts: Sequence[str], prompt: str = "") -> None:
+    """Refuses vectors that are not those of these texts by this embedder, because a search would answer from them.
+
+    A folder of shards knows what made it. Of a file, the vectors of some texts are made again and compared; a text
+    that has changed among others goes unnoticed there.
+
+    Args:
+        path: what `minibert.open_corpus` opens.
+        embedder: what the queries are encoded with.
+        texts: whose vectors they should be, in order.
+        prompt: that the embedder puts before them.
+
+    Raises:
+        ValueError: they were made by another model, with another pooling or prompt, or from other texts.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return _check_samples(path, embedder, texts, prompt)
+    own = describe(embedder, embedder.chunk_settings({"prompt": prompt}))
+    about = Location(path / "manifest.json").read_json()
+    for made in (about, own):
+        made["precision"] = made.get("precision") or "fp32"
+        # cosines do not depend on lengths
+        made["steps"] = [step for step in made.get("steps", []) if step != "Normalize()"]
+    names = ("precision", "pooling", "layers", "layer_weights", "include_prompt", "steps", "prompt")
+    other = next(
+        (f"{name} {about.get(name)!r}, not {own[name]!r}" for name in names if about.get(name) != own[name]), ""
+    )
+    # a model of another depth has other layers, and one whose pooler is not used has none
+    if about.get("model") != own["model"] and not other.startswith("precision"):
+        other = f", or with {other}" if other else ""
+        raise ValueError(f"{path} was made by another model or tokenizer{other}: search it with the one that made it.")
+    if other:
+        raise ValueError(f"{path} was made with {other}: search it with the same, or make it anew.")
+    start = 0
+    for number in count():
+        record = read_record(Location(path / f"shard-{number:06d}.json"))
+        if record is None or start >= len(texts):
+            return
+        shard = texts[start : start + record["lines"]]
+        if digest_of(shard) != record["texts_sha256"]:
+            changed = f"of those from {start + 1} to {start + len(shard)} some have been changed since"
+            raise ValueError(f"{path} was made from other texts: {changed}. Make it anew by minibert embed.")
+        start += len(shard)
+
+
+def _check_samples(path: Path, embedder: SentenceEmbedder, texts: Sequence[str], prompt: str) -> None:
+    filled = [number for number, text in enumerate(texts) if text.strip()]
+    some = filled[:: max(1, len(filled) // SAMPLES)][:SAMPLES]
+    vectors, made = open_vector_file(path), embedder.encode([texts[number] for number in some], prompt=prompt)
+    if vectors.shape[1] != made.shape[1]:
+        sizes = f"they have {vectors.shape[1]} numbers, not {made.shape[1]}"
+        raise ValueError(f"{path} was made by another model or with another pooling: {sizes}.")
+    for number, vector in zip(some, made, strict=True):
+        if (cosine := pairwise_similarity(vectors[number], vector).item()) < SAME:
+            raise ValueError(
+                f"{path} was made by another model, with another pooling or prompt, or from other texts: vector "
+                f"{number + 1} has a cosine of {cosine:.2f} with that of its text. Make it anew by minibert embed."
+            )
+
+
+def read_record(path: Location) -> dict[str, Any] | None:
+    """The record of a finished shard; None where there is none, or none that is as it was written."""
+    try:
+        record = path.read_json()
+    except (FileNotFoundError, ValueError):
+        return None
+    return record if record.pop("record_sha256", None) == sha256_of_json(record) else None
+
+
+def sha256_of_json(content: dict[str, Any]) -> str:
+    """The hash of an object, whatever the order of its names."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def sha256_of_file(path: Path) -> str:
+    """The hash of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def digest_of(texts: Sequence[str]) -> str:
+    """The hash of texts, and of their ids."""
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        if (own := getattr(text, "id", None)) is not None:
+            data += f"\0{own!r}".encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
