@@ -211,8 +211,10 @@ def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
         assert "predicted it" in other.page.inner_text("#scene-guess") and other.trouble == []
 
 
-@pytest.mark.parametrize("width", [360, 768, 1280])
-@pytest.mark.parametrize(("language", "scheme"), [("en-US", "light"), ("ko-KR", "dark")])
+@pytest.mark.parametrize(
+    ("width", "language", "scheme"),
+    [(360, "ko-KR", "dark"), (360, "en-US", "light"), (768, "en-US", "dark"), (1280, "ko-KR", "light")],
+)
 def test_nothing_runs_out_of_the_window(browser: Any, file: Path, width: int, language: str, scheme: str) -> None:
     with Reader(browser, file, 2, width=width, language=language, scheme=scheme, height=760) as reader:
         for scene in range(1, 11):

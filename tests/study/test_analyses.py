@@ -228,6 +228,11 @@ def test_cka_knows_rotations_and_chance() -> None:
     assert cka(x, torch.randn(500, 16)) < 0.1
     half = torch.cat([x[:, :8], torch.randn(500, 8)], dim=1)
     assert 0.3 < cka(x, half) < 0.7
+    # the tokens of one sentence, fewer than components: still no likeness between random numbers, and all with itself
+    few = [cka(torch.randn(12, 256), torch.randn(12, 256)) for _ in range(50)]
+    assert abs(sum(few) / 50) < 0.05 and cka(x[:12], turned[:12]) == pytest.approx(1)
+    with pytest.raises(ValueError, match="four rows or more, not 3"):
+        cka(x[:3], x[:3])
 
 
 def test_a_linear_probe_reads_what_is_linear() -> None:

@@ -1,0 +1,54 @@
+"""How long the article of `minibert learn` takes to open, and to be drawn again after an edit, in headless Chromium.
+
+pip install -c constraints.txt '.[browser]' && apt-get install chromium
+python scripts/bench/page.py [REPEATS]
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from minibert.study.page.build import write_page
+from minibert.study.page.lesson import FIRST_TEXT, article
+
+ALIVE = "() => document.documentElement.dataset.ready && document.querySelector('#pieces tbody tr')"
+EDIT = """async (text) => {
+  const began = performance.now();
+  $("edit").value = text;
+  $("edit").oninput();
+  while (running || shown.request.text !== text) await new Promise((resolve) => setTimeout(resolve, 1));
+  await new Promise(requestAnimationFrame);
+  return performance.now() - began;
+}"""
+
+
+def main(repeats: int) -> None:
+    """Opens the article again and again, each time in a new context, and edits its sentence."""
+    opened, edited = [], []
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        file = Path(folder, "learn.html")
+        write_page(file, "minibert-en", FIRST_TEXT, more=article())
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for _ in range(repeats):
+            page = browser.new_context(offline=True).new_page()
+            began = time.perf_counter()
+            page.goto(file.as_uri())
+            page.wait_for_function(ALIVE)
+            opened.append(time.perf_counter() - began)
+            page.evaluate(EDIT, FIRST_TEXT + " ")  # waits until the weights have been unpacked
+            edited += [page.evaluate(EDIT, f"The cat was sleeping on the mat {i}.") for i in range(5)]
+            page.context.close()
+        browser.close()
+    for name, values, unit in (("first scene", opened, "s"), ("an edit", edited, "ms")):
+        print(f"{name}: median {statistics.median(values):.2f} {unit}, {min(values):.2f} to {max(values):.2f}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 7)
