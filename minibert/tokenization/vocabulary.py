@@ -97,7 +97,7 @@ class Vocabulary:
             holder = self._by_id.get(number)
             if holder in (None, token.content) or token.content in self.base_vocab:
                 self._add(token, number)
-            else:
+            elif token.content:
                 self._add(token)
                 warnings.warn(
                     f"{token.content!r} should have the id {number}, which is that of {holder!r} in the vocabulary "

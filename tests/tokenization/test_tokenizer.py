@@ -748,6 +748,11 @@ def test_errors_name_the_file(tmp_path: Path, name: str, content: str, message: 
     assert str(tmp_path) in str(caught.value)
 
 
+def test_an_added_token_without_letters_is_none(tmp_path: Path) -> None:
+    write_vocabulary(tmp_path, tokenizer_config={"added_tokens_decoder": {"5": {"content": ""}}})
+    assert BertTokenizer.from_pretrained(tmp_path).encode("i") == BertTokenizer(WORDS).encode("i")
+
+
 def test_two_tokens_never_share_an_id(tmp_path: Path) -> None:
     """[CLS] was taken out of vocab.txt and still stands in the config, with the id that is [SEP]'s now."""
     words = [*WORDS[:2], *WORDS[3:], *(f"w{n}" for n in range(52))]
