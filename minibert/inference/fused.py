@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
+from minibert.compatibility.tracing import is_traced
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
@@ -90,6 +91,8 @@ class FusedEncoder(BertEncoder):
         """As `BertEncoder.forward`; results are float32 whatever the products were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
+        if is_traced(hidden_states) and hidden_states.device.type == "cpu":
+            raise ValueError("An optimised model is not exported: load it with precision=None, or unoptimize(model).")
         hidden_states = hidden_states.float()
         options = (output_hidden_states, output_attentions)
         threads = usable_threads()
@@ -145,6 +148,14 @@ class FusedEncoder(BertEncoder):
         if mode:
             raise ValueError("An optimised model cannot be trained: train the original, or unoptimize(model).")
         return super().train(mode)
+
+    def _refuse_quantization(self, _: Any) -> None:
+        raise ValueError(
+            "Nothing is left to quantise in an optimised model: optimize(model, precision='int8') has 8 bits, or "
+            "load it with precision=None."
+        )
+
+    qconfig = property(fset=_refuse_quantization)  # which torch.ao.quantization gives every module
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FusedEncoder:
         # `.to`, `.half` and the like come through here; packed weights cannot follow

@@ -125,6 +125,7 @@ class TextEncoder:
                   both, and the token ids.
                 - device: moves the model there first, and leaves it there.
                 - batch_size, chunk_size: have no effect: `batch_tokens` says what goes through the model together.
+                - task: has none either: a BERT encodes queries and documents in one way.
                 - pool: only None.
 
         Returns:
@@ -135,7 +136,7 @@ class TextEncoder:
             TypeError: an option that does not exist.
         """
         chosen = completed("encode", options)
-        given = next((own for own in (texts, chosen["inputs"], chosen["sentences"]) if own is not None), None)
+        given = _texts(texts, chosen)
         if isinstance(given, np.ndarray):
             given = given.tolist()
         if given is None:
@@ -153,12 +154,12 @@ class TextEncoder:
     @signature_of(encode)
     def encode_query(self, texts: Any = None, **options: Any) -> Any:
         """As `encode`, with the prompt that the model has for queries unless another is asked for."""
-        return self.encode(texts, **self._with_prompt(options, "query"))
+        return self.encode(**self._for_task("query", texts, options, ["query"]))
 
     @signature_of(encode)
     def encode_document(self, texts: Any = None, **options: Any) -> Any:
         """As `encode`, with the first of `DOCUMENT_PROMPTS` that the model has unless another is asked for."""
-        return self.encode(texts, **self._with_prompt(options, *DOCUMENT_PROMPTS))
+        return self.encode(**self._for_task("document", texts, options, DOCUMENT_PROMPTS))
 
     def encode_stream(
         self,
@@ -281,9 +282,16 @@ class TextEncoder:
                 stacklevel=3,
             )
 
-    def _with_prompt(self, options: dict[str, Any], *names: str) -> dict[str, Any]:
-        """The options with the first of these prompts that the model has, if they ask for none."""
-        if options.get("prompt") is None and options.get("prompt_name") is None:
-            own = next((name for name in names if name in self.prompts), None)
-            return options if own is None else {**options, "prompt_name": own}
-        return options
+    def _for_task(self, task: str, texts: Any, options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+        """Arguments for `encode`, with the first of these prompts that the model has if the options ask for none."""
+        asked = {"prompt": None, "prompt_name": None, **options}
+        if asked["prompt"] is None and asked["prompt_name"] is None:
+            asked["prompt_name"] = next((name for name in names if name in self.prompts), None)
+        given = _texts(texts, asked)
+        asked.pop("sentences", None)
+        return {**asked, "inputs": given, "task": task}
+
+
+def _texts(texts: Any, options: Mapping[str, Any]) -> Any:
+    """The texts by whichever of their three names they were given."""
+    return next((own for own in (texts, options.get("inputs"), options.get("sentences")) if own is not None), None)

@@ -38,6 +38,7 @@ class EncodeOptions(ChunkOptions, total=False):
     batch_size: int
     chunk_size: int | None
     pool: None
+    task: str | None
     show_progress_bar: bool | None
     device: torch.device | str | None
 
@@ -64,6 +65,7 @@ DEFAULTS: ResultOptions = {
     "batch_size": 32,
     "chunk_size": None,
     "pool": None,
+    "task": None,
     "show_progress_bar": None,
     "device": None,
     "sentences": None,

@@ -133,6 +133,19 @@ def test_compile_without_a_graph_break(models: Callable[..., Together], backend:
             assert_same(compiled(**batch), model(**batch))
 
 
+@pytest.mark.parametrize("tool", ["export", "trace", "onnx"])
+def test_an_optimised_model_says_what_to_export(tool: str, quiet: None, tmp_path: Path) -> None:
+    model, (full, _) = minibert.optimize(minibert.BertModel(tiny_config()).eval()), batches()
+    with pytest.raises(Exception, match="is not exported: load it with precision=None, or unoptimize"):
+        if tool == "export":
+            torch.export.export(model, (), full)
+        elif tool == "trace":
+            torch.jit.trace(model, tuple(full.values()), strict=False)
+        else:
+            pytest.importorskip("onnxscript")
+            torch.onnx.export(model, (), tmp_path / "model.onnx", kwargs=full, dynamo=True)
+
+
 @pytest.fixture
 def quiet() -> Iterator[None]:
     logging.disable(logging.WARNING)

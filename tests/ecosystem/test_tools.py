@@ -264,6 +264,8 @@ def test_dynamic_quantization() -> None:
         assert kinds.count("Linear") == 2 * 6 + 2
         logits.append(quantized(**batch).logits)
     torch.testing.assert_close(*logits)
+    with pytest.raises(ValueError, match="Nothing is left to quantise in an optimised model"):
+        torch.ao.quantization.quantize_dynamic(minibert.optimize(ours), {nn.Linear}, dtype=torch.qint8)
 
 
 @pytest.mark.parametrize("name", HEADS[:4])

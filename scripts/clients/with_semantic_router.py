@@ -1,0 +1,24 @@
+"""semantic-router: `SemanticRouter(encoder=Encoder(embedder=embedder), routes=routes)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from semantic_router.encoders import DenseEncoder
+
+
+class Encoder(DenseEncoder):
+    """Texts to vectors."""
+
+    name: str = "minibert"
+    embedder: Any
+
+    def __call__(self, docs: list[Any]) -> list[list[float]]:
+        """Vectors of texts."""
+        vectors: list[list[float]] = self.embedder.embed_documents(docs)
+        return vectors
+
+    async def acall(self, docs: list[Any]) -> list[list[float]]:
+        """The same, awaited."""
+        vectors: list[list[float]] = await self.embedder.aembed_documents(docs)
+        return vectors

@@ -1,0 +1,28 @@
+"""spaCy: `doc.vector`, `span.vector` and `similarity`, by `nlp.add_pipe("minibert", config={"name_or_path": name})`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from minibert import SentenceEmbedder
+
+
+@Language.factory("minibert", default_config={"name_or_path": "minibert-en"})
+class Vectors:
+    """A component of a pipeline."""
+
+    def __init__(self, nlp: Language, name: str, name_or_path: str) -> None:
+        self.embedder = SentenceEmbedder.from_pretrained(name_or_path)
+
+    def __call__(self, doc: Doc) -> Doc:
+        """The document, with vectors that are made when they are asked for."""
+
+        def vector(text: Any) -> Any:
+            return self.embedder.encode(text.text)
+
+        for hooks in (doc.user_hooks, doc.user_span_hooks):
+            hooks.update(vector=vector, has_vector=lambda _: True)
+        return doc

@@ -1,0 +1,14 @@
+"""txtai: an index whose vectors come from an embedder. Without one, txtai downloads a model of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minibert import SentenceEmbedder
+
+
+def index(embedder: SentenceEmbedder, **options: Any) -> Any:
+    """An empty `txtai.Embeddings`, with options of its own, such as `content=True`."""
+    from txtai import Embeddings
+
+    return Embeddings({"method": "external", "transform": embedder.encode, **options})
