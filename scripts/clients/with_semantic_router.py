@@ -1,4 +1,4 @@
-"""semantic-router: `SemanticRouter(encoder=Encoder(embedder=embedder), routes=routes)`."""
+"""semantic-router: `IndexedRouter(encoder=Encoder(embedder=embedder), routes=routes)`."""
 
 from __future__ import annotations
 

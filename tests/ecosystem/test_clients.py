@@ -122,12 +122,11 @@ def test_lancedb(folder: Path, embedder: SentenceEmbedder, recipe: Any, tmp_path
 
 def test_semantic_router(embedder: SentenceEmbedder, recipe: Any) -> None:
     made = recipe("with_semantic_router", "semantic_router").Encoder(embedder=embedder, score_threshold=0.0)
-    from semantic_router import Route
-    from semantic_router.routers import SemanticRouter
+    from semantic_router import IndexedRouter, Route
 
     assert made(TEXTS[:3]) == embedder.encode_document(TEXTS[:3]).tolist()
     routes = [Route(name=word, utterances=[word, f"{word} {word}"]) for word in WORDS[:3]]
-    router = SemanticRouter(encoder=made, routes=routes, auto_sync="local")
+    router = IndexedRouter(encoder=made, routes=routes)
     assert [router(word).name for word in WORDS[:3]] == WORDS[:3]
 
 
