@@ -13,6 +13,7 @@ of data is named by MINIBERT_DATA. A section whose needs are not met is left out
     encoder     transformers, onnx, onnxruntime, openvino, a C++ compiler for the row of torch.compile; no data
     embedder    sentence-transformers, MiniLM; data: stsb
     training    transformers, MiniLM; data: sst2
+    serve       sentence-transformers, openvino, fastapi, MiniLM; data: stsb; nine minutes for each number of clients
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ SECTIONS = {
     "encoder": ("bench.encoder", "encoder_speed"),
     "embedder": ("bench.embedder", "embedder_speed"),
     "training": ("bench.training", "training_speed"),
+    "serve": ("bench.serve", "serving_speed"),
 }
 
 
