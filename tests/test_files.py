@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import pytest
 
-from minibert.checkpoints.source import Source
+from minibert.checkpoints.source import BUNDLED_MODELS, Source
 from minibert.files import read_json, read_lines, read_text, replacing, write_json
 
 
@@ -77,3 +78,17 @@ def test_one_reader_of_text_for_all_files(tmp_path: Path) -> None:
     for reader in (read_text, read_json, lambda path: list(read_lines(path))):
         with pytest.raises(ValueError, match="line 3 of .*latin is not UTF-8; convert the file"):
             reader(tmp_path / "latin")
+
+
+def test_a_folder_with_the_name_of_a_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts, and that is said; one without a model in it does not hide what is bundled."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "minibert-tiny").mkdir()
+    assert Source("minibert-tiny").folder == BUNDLED_MODELS / "minibert-tiny"
+    (tmp_path / "minibert-tiny" / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.warns(UserWarning, match="minibert-tiny is the folder here and not the bundled model of that name"):
+        assert Source("minibert-tiny").folder == Path("minibert-tiny")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Source("./minibert-tiny").folder == Path("./minibert-tiny")
+        assert Source(tmp_path / "minibert-tiny").folder == tmp_path / "minibert-tiny"

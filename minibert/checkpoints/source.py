@@ -90,8 +90,16 @@ class Source:
             "local_files_only": local_files_only,
             "token": token,
         }
-        for folder in (os.path.expanduser(self.name), os.path.join(BUNDLED_MODELS, self.name)):
+        bundled = os.path.join(BUNDLED_MODELS, self.name)
+        for folder in (os.path.expanduser(self.name), bundled):
             if self.name and os.path.isdir(folder):
+                if folder == os.path.basename(bundled) and os.path.isdir(bundled):
+                    if not os.path.isfile(os.path.join(folder, "config.json")):
+                        continue  # no model, but the output of a run, for instance
+                    warnings.warn(
+                        f"{folder} is the folder here and not the bundled model of that name: rename one to say which.",
+                        stacklevel=3,
+                    )
                 self.folder = Path(folder)
                 return
         if not _HUB_NAME.fullmatch(self.name) or self.name.startswith("."):

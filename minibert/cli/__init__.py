@@ -153,7 +153,8 @@ def _drop_output() -> None:
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every command."""
     parser = Parser(prog="minibert", description="A small, exact BERT.")
-    parser.add_argument("--version", action="version", version=f"minibert {minibert.__version__}")
+    about = f"minibert {minibert.__version__} (minibert-torch), a small, exact BERT in PyTorch"
+    parser.add_argument("--version", action="version", version=about)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)
@@ -176,8 +177,11 @@ def overview(commands: dict[str, argparse.ArgumentParser]) -> str:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]}?" if found else ""
+    """The nearest name: of these initials, as --lr is of --learning-rate, or spelled like it."""
+    bare, names = word.lstrip("-"), {name.lstrip("-"): name for name in known}
+    found = [own for own in names if "".join(part[:1] for part in own.split("-")) == bare]
+    found = found or difflib.get_close_matches(bare, names, n=1, cutoff=0.5)
+    return f"; did you mean {names[found[0]]}?" if found else ""
 
 
 def _sentence(error: BaseException) -> str:

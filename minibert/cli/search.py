@@ -24,6 +24,11 @@ def add(commands: Any) -> None:
         help="their vectors: the file or folder that `minibert embed --out` or `--out-dir` wrote (with --prompt-name, "
         "if the model has a prompt for documents)",
     )
+    parser.add_argument(
+        "--corpus-model",
+        metavar="MODEL",
+        help="whose vectors the corpus has, when it is another one of the same space (default: --model)",
+    )
     parser.add_argument("--top", type=int, default=5, help="lines to show (default: %(default)s)")
     add_embedder_options(parser)
 
@@ -33,7 +38,9 @@ def run(options: argparse.Namespace) -> None:
     check_files(name for name in (options.corpus, options.vectors) if name not in ("-", None))
     if not all(map(str.strip, options.queries)):
         raise UsageError("the query is empty: write one between the quotation marks.")
-    embedder = load_embedder(options)
+    embedder = of_corpus = load_embedder(options)
+    if options.corpus_model is not None:
+        of_corpus = load_embedder(argparse.Namespace(**{**vars(options), "model": options.corpus_model}))
     from minibert.corpus.formats import open_corpus
     from minibert.corpus.records import check_corpus
     from minibert.progress import is_watched
@@ -49,11 +56,11 @@ def run(options: argparse.Namespace) -> None:
                 f"{options.vectors} holds {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."
             )
         # asymmetric models put one prompt before a question and another before what may answer it
-        names = [name for name in DOCUMENT_PROMPTS if name in embedder.prompts]
-        name = names[0] if names else embedder.default_prompt_name
-        check_corpus(options.vectors, embedder, texts, embedder.prompts[name] if name else "")
+        names = [name for name in DOCUMENT_PROMPTS if name in of_corpus.prompts]
+        name = names[0] if names else of_corpus.default_prompt_name
+        check_corpus(options.vectors, of_corpus, texts, of_corpus.prompts[name] if name else "")
     else:
-        vectors = embedder.encode_document(texts, show_progress=is_watched())
+        vectors = of_corpus.encode_document(texts, show_progress=is_watched())
     asked, top = embedder.encode_query(options.queries), options.top
     while True:  # a blank line is no hit, so as many more are looked at as there are such among them
         rows, scores = nearest(asked, vectors, top)

@@ -37,6 +37,10 @@ def test_every_command_has_an_example_that_parses() -> None:
         ("qqqq", "there is no command 'qqqq'"),
         ("view hello --output x.html", "minibert view: there is no option --output; did you mean --out?"),
         ("embed hello --pooing=cls", "did you mean --pooling?"),
+        (
+            "finetune pairs --train a --dev b --output c --lr 3",
+            "there is no option --lr; did you mean --learning-rate?",
+        ),
         ("view one two", "there is no place for 'two'"),
         ("embed --precision fp8 hello", "invalid choice: 'fp8'"),
         ("search", "the following arguments are required: QUERY, --corpus"),

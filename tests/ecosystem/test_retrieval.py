@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import tiny_config
+from conftest import CHECKOUT, tiny_config
 from tiny_folder import WORDS, sentence_folder
 
-from minibert import BertForSequenceClassification, SentenceEmbedder, nearest
+from minibert import BertForSequenceClassification, SentenceEmbedder, encode_corpus, nearest, open_corpus
 from minibert.sentences.rerank import CrossEncoder
 from minibert.sentences.sklearn import SentenceVectorizer
 
@@ -92,6 +93,22 @@ def test_faiss(embedder: SentenceEmbedder) -> None:
     index.add(embedder.encode_document(TEXTS))
     _, rows = index.search(embedder.encode_query(["tall trees in korea"]), 5)
     assert [TEXTS[row] for row in rows[0]] == expected(embedder, "tall trees in korea", 5)
+
+
+@pytest.mark.parametrize("cells", [0, 8])
+def test_shards_in_faiss(embedder: SentenceEmbedder, folder: Path, tmp_path: Path, cells: int) -> None:
+    """The recipe, which finds what looking at every vector finds."""
+    pytest.importorskip("faiss")
+    recipe = runpy.run_path(str(CHECKOUT / "scripts" / "clients" / "with_faiss.py"))
+    encode_corpus(embedder, TEXTS, tmp_path, shard_size=17)
+    corpus, queries = open_corpus(tmp_path), embedder.encode(["hello world", "how tall do trees grow"])
+    index = recipe["build"](corpus, cells)
+    if cells:
+        index.nprobe = cells
+    rows, scores = nearest(queries, corpus, 5)
+    for own, exact, found in zip(rows, scores, recipe["search"](index, corpus, queries), strict=True):
+        np.testing.assert_allclose([score for _, score in found], exact, atol=1e-6)
+        assert set(own[exact > exact[-1] + 1e-6]) <= {row for row, _ in found}  # which of the last equals is its choice
 
 
 def test_hnswlib(embedder: SentenceEmbedder) -> None:
