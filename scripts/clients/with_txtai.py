@@ -11,4 +11,7 @@ def index(embedder: SentenceEmbedder, **options: Any) -> Any:
     """An empty `txtai.Embeddings`, with options of its own, such as `content=True`."""
     from txtai import Embeddings
 
-    return Embeddings({"method": "external", "transform": embedder.encode, **options})
+    def transform(texts: Any) -> Any:  # txtai would call a method to get the function from it
+        return embedder.encode(texts)
+
+    return Embeddings({"method": "external", "transform": transform, **options})
