@@ -448,3 +448,29 @@ class TestCommand:
             port = str(server.getsockname()[1])
             run = subprocess.run([*command, "--port", port], capture_output=True, text=True)
         assert run.returncode == 1 and "in use" in run.stderr and run.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_memory_stays(folders: Folders) -> None:
+    """A minute of texts of random lengths (MINIBERT_SOAK: seconds) after one to grow: not 20 MB more, and no error."""
+    seconds = float(os.environ.get("MINIBERT_SOAK") or 60)
+    random = np.random.default_rng(0)
+    with TestCommand().started(str(folders.embedder), "--precision", "bf16") as (run, url):
+        assert run.stdout is not None
+        reader = threading.Thread(target=run.stdout.read)  # a full pipe would stop the service
+        reader.start()
+        headers = {"Authorization": f"Bearer {KEY}"}
+        sizes, statuses = [], set()
+        begin = time.monotonic()
+        with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
+            for until in (60, 60 + seconds):
+                while time.monotonic() < begin + until:
+                    texts = [" ".join(random.choice(WORDS, size=size)) for size in random.integers(1, 60, size=16)]
+                    statuses.add(client.post("/embed", json={"inputs": texts}).status_code)
+                pages = Path(f"/proc/{run.pid}/statm").read_text(encoding="ascii").split()[1]
+                sizes.append(int(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(60) == 0
+        reader.join()
+    assert statuses == {200}
+    assert sizes[1] - sizes[0] < 20, sizes
