@@ -13,6 +13,8 @@ from opened import Opened, browser as browser, shown
 
 from minibert.cli import main
 from minibert.study import run
+from minibert.study.page import live
+from minibert.study.page.build import load
 from minibert.study.page.lesson import article
 
 pytestmark = pytest.mark.browser
@@ -167,8 +169,11 @@ def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
 def average_shares(sentences: list[str]) -> tuple[float, float]:
     """What layer 0, head 1 gives to the previous token on average, and what a head does that looks everywhere alike."""
     shares, even = [], []
+    model, tokenizer = load("minibert-en")
+    model = live.rounded(model)
     for sentence in sentences:
-        probabilities = run("minibert-en", sentence, rounded=True)["layer.0.attention.probabilities"][0, 1]
+        t, _ = live.compute(model, tokenizer, sentence)
+        probabilities = t["layer.0.attention.probabilities"][0, 1]
         shares.append(probabilities.diagonal(-1)[:-1].mean().item())
         even.append(1 / len(probabilities))
     return sum(shares) / len(shares), sum(even) / len(even)

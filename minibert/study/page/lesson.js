@@ -54,32 +54,36 @@ const sceneRequest = (scene) => {
 /** Draws the scene: its text at once, its verdict when it has been measured. */
 function drawLesson() {
   if (!page.lesson) return;
-  const scene = SCENES[state.scene], say = (key, values) => t(`lesson.${scene.id}.${key}`, values), amounts = { count: page.lesson.sentences.length, name: page.name };
-  for (const [name, size] of Object.entries(sizes)) amounts[name] = size.toLocaleString("en");
-  $("scene-title").textContent = `${state.scene + 1}. ${say("title")}`;
-  $("scene-say").replaceChildren(...say("say", amounts).split("\n").map((text) => element("p", text)));
-  $("scene-ask").textContent = say("ask", amounts);
-  const choices = [0, 1, 2].filter((i) => words.en[`lesson.${scene.id}.choice.${i}`]).map((i) => {
-    const label = element("label"), input = element("input", "", { type: "radio", name: "guess", value: i, checked: i === state.guess });
-    input.onchange = () => change({ guess: i });
-    label.append(input, element("span", say(`choice.${i}`)));
-    return label;
-  });
-  if (drawLesson.for !== `${scene.id}.${state.language}`) $("scene-choices").replaceChildren($("scene-ask"), ...choices);
-  drawLesson.for = `${scene.id}.${state.language}`;
+  const scene = SCENES[state.scene], written = `${scene.id}.${state.language}`;
+  if (drawLesson.written !== written) writeScene(scene);
+  drawLesson.written = written;
   for (const input of $("scene-choices").querySelectorAll("input")) input.checked = Number(input.value) === state.guess;
-  $("scene-act-say").textContent = say("act.say", amounts);
-  $("scene-act").textContent = say("act", amounts);
-  $("scene-source").textContent = say("source");
-  $("scene-source").hidden = !words.en[`lesson.${scene.id}.source`];
-  for (let i = 0; i < SCENE_COUNT; i++) {
-    if (i === state.scene) $(`scene-${i}`).setAttribute("aria-current", "step"); else $(`scene-${i}`).removeAttribute("aria-current");
-    $(`scene-${i}`).setAttribute("aria-label", `${i + 1}. ${t(`lesson.${SCENES[i].id}.title`)}`);
-  }
-  $("scene-back").disabled = state.scene === 0;
-  $("scene-next").hidden = state.scene === SCENE_COUNT - 1;
   Object.assign($("scene-progress"), { hidden: !evidence.running, value: evidence.count / page.lesson.sentences.length });
   judge.latest = judge(scene);
+}
+
+/** Writes what a scene says before anything is done. */
+function writeScene(scene) {
+  const amounts = { count: page.lesson.sentences.length, name: page.name };
+  for (const [name, size] of Object.entries(sizes)) amounts[name] = size.toLocaleString("en");
+  const say = (key) => t(`lesson.${scene.id}.${key}`, amounts), has = (key) => words.en[`lesson.${scene.id}.${key}`];
+  $("scene-title").textContent = `${state.scene + 1}. ${say("title")}`;
+  $("scene-say").replaceChildren(...say("say").split("\n").map((text) => element("p", text)));
+  $("scene-ask").textContent = say("ask");
+  $("scene-choices").replaceChildren($("scene-ask"), ...[0, 1, 2].filter((i) => has(`choice.${i}`)).map((i) => {
+    const label = element("label"), input = element("input", "", { type: "radio", name: "guess", value: i, onchange: () => change({ guess: i }) });
+    label.append(input, element("span", say(`choice.${i}`)));
+    return label;
+  }));
+  $("scene-act-say").textContent = say("act.say");
+  $("scene-act").textContent = say("act");
+  $("scene-source").textContent = has("source") ? say("source") : "";
+  SCENES.forEach(({ id }, i) => {
+    if (i === state.scene) $(`scene-${i}`).setAttribute("aria-current", "step"); else $(`scene-${i}`).removeAttribute("aria-current");
+    $(`scene-${i}`).setAttribute("aria-label", `${i + 1}. ${t(`lesson.${id}.title`)}`);
+  });
+  $("scene-back").disabled = state.scene === 0;
+  $("scene-next").hidden = state.scene === SCENE_COUNT - 1;
 }
 
 /** Measures what the reader has done against what the scene began with; the newest state wins. */

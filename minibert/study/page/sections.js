@@ -96,8 +96,11 @@ function tokenTold(i) {
 
 function drawFrame() {
   root.lang = state.language;
-  for (const item of document.querySelectorAll("[data-t]")) item.textContent = t(item.dataset.t);
-  for (const item of document.querySelectorAll("[data-label]")) item.setAttribute("aria-label", t(item.dataset.label));
+  const changed = (before, now, write) => { if (before !== now) write(now); }; // what is written anew, the browser lays out anew
+  for (const item of document.querySelectorAll("[data-t]")) changed(item.textContent, t(item.dataset.t), (said) => { item.textContent = said; });
+  for (const item of document.querySelectorAll("[data-label]")) {
+    changed(item.getAttribute("aria-label"), t(item.dataset.label), (said) => item.setAttribute("aria-label", said));
+  }
   for (const name of CHOSEN) for (const button of buttonsOf(name)) button.setAttribute("aria-pressed", button.dataset[name] === state[name]);
   $("coverage").textContent = shown.texts.map(coverage).find(Boolean) ?? "";
   const written = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, size.toLocaleString("en")]));
