@@ -52,6 +52,7 @@ def add(commands: Any) -> None:
         help="train the first N numbers of each vector, too",
     )
     parser.add_argument("--pooling", type=lambda names: names.split(","), help="of vectors (default: the checkpoint's)")
+    parser.add_argument("--class-weights", action="store_true", help="a rare class counts as much as a frequent one")
     parser.add_argument("--columns", metavar="A,B,...", help="names of the columns, for files without a header line")
     parser.add_argument(
         "--delimiter", type=lambda name: {"tab": "\t"}.get(name, name), help="between columns, such as tab"
@@ -111,6 +112,7 @@ def _task(options: argparse.Namespace) -> Task:
         label=options.label,
         pair=options.pair,
         regression=options.task == "regression",
+        class_weights=options.class_weights,
         columns=columns,
         delimiter=options.delimiter,
     )

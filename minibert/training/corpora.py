@@ -63,7 +63,7 @@ def _between_empty_lines(lines: Iterable[str]) -> Iterator[list[str]]:
 def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iterator[list[Ids]]:
     """Every sentence as ids without special tokens; sentences and documents without a token are left out."""
     for document in documents:
-        rows = tokenizer(list(document), add_special_tokens=False)["input_ids"]
+        rows = tokenizer(list(document), add_special_tokens=False, verbose=False)["input_ids"]
         if encoded := [np.array(row, dtype=np.int64) for row in rows if row]:
             yield encoded
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -176,6 +177,7 @@ class SequenceTask(HeadTask):
         label: column of the label.
         pair: column of the second text, if there is one.
         regression: the label is a number.
+        class_weights: a rare class counts as much as a frequent one.
         columns: names of the columns, for files without a header line.
         delimiter: see `read_table`.
     """
@@ -184,6 +186,7 @@ class SequenceTask(HeadTask):
     label: str = "label"
     pair: str | None = None
     regression: bool = False
+    class_weights: bool = False
     columns: Sequence[str] | None = None
     delimiter: str | None = None
 
@@ -225,9 +228,12 @@ class SequenceTask(HeadTask):
         pairs = [row[self.pair] for row in rows] if self.pair else None
         encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length)
         labels = [self._label(str(row[self.label]), config) for row in rows]
+        counts = Counter(labels)
+        weights = [len(rows) / len(counts) / counts[label] if self.class_weights else 1.0 for label in labels]
+        columns = zip(encoded["input_ids"], encoded["token_type_ids"], labels, weights, strict=True)
         return [
-            {"input_ids": np.array(ids), "token_type_ids": np.array(segments), "labels": label}
-            for ids, segments, label in zip(encoded["input_ids"], encoded["token_type_ids"], labels, strict=True)
+            {"input_ids": np.array(ids), "token_type_ids": np.array(segments), "labels": label, "weight": weight}
+            for ids, segments, label, weight in columns
         ]
 
     def _label(self, label: str, config: BertConfig) -> int | float:
@@ -242,6 +248,8 @@ class SequenceTask(HeadTask):
         """Squared error, or cross entropy."""
         labels = batch["labels"]
         logits = model(**inputs_of(batch)).logits
+        if self.class_weights:
+            return {"labels": (cross_entropy(logits, labels, "none") * batch["weight"]).sum()}
         loss = regression_loss if self.regression else cross_entropy
         return {"labels": loss(logits, labels, "sum")}
 

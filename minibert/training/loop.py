@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import signal
 import threading
 import time
@@ -56,13 +57,27 @@ LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
 
 
 def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
-    """AdamW (Loshchilov and Hutter 2019) that lets only matrices decay: biases and LayerNorms are vectors."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": options.weight_decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=options.learning_rate, fused=True)
+    """AdamW (Loshchilov and Hutter 2019) that lets only matrices decay: biases and LayerNorms are vectors.
+
+    The `share` of a group is that of the learning rate: lower layers learn slower (Howard and Ruder 2018, section 3.2).
+    """
+    depths = {name: _depth(name) for name, _ in model.named_parameters()}
+    layers = max((depth for depth in depths.values() if depth is not None), default=0)
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            depth = depths[name]
+            below = 0 if depth is None else layers + 1 - depth  # what lies above the layers learns fastest
+            decay = options.weight_decay if parameter.dim() > 1 else 0.0
+            groups.setdefault((decay, options.layer_decay**below), []).append(parameter)
+    described = [{"params": own, "weight_decay": decay, "share": share} for (decay, share), own in groups.items()]
+    return torch.optim.AdamW(described, lr=options.learning_rate, fused=True)
+
+
+def _depth(name: str) -> int | None:
+    """0 for the embeddings, 1 for the first layer and so on; None for what lies above the layers."""
+    layer = re.search(r"encoder\.layer\.(\d+)\.", name)
+    return int(layer[1]) + 1 if layer else 0 if "embeddings." in name else None
 
 
 def linear_schedule(step: int, steps: int, warmup: float, decay_steps: int | None = None) -> float:
@@ -137,6 +152,9 @@ class Trainer:
             **{name: getattr(model.config, name) for name in _OF_THE_MODEL},
             "data": _digest(self._examples),
         }
+        for name, parameter in model.named_parameters():
+            if options.freeze and (depth := _depth(name)) is not None and depth <= options.freeze:
+                parameter.requires_grad_(False)
         self._parallel = Parallel(model, self.processes, options.sharded)
         self.optimizer = make_optimizer(model, options)
         self._found = stamp(self.folder)
@@ -236,7 +254,7 @@ class Trainer:
             self.step, self.steps, self.options.warmup, self.options.decay_steps
         )
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["share"]
         ordered = sorted(batch, key=length)
         # a process for which no example is left computes the first one without counting it, because all must take part
         mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)

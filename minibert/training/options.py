@@ -35,6 +35,8 @@ class TrainingOptions:
         0,
     )
     weight_decay: float = _option(0.01, "of AdamW, for all weights but biases and LayerNorms")
+    layer_decay: float = _option(1.0, "each layer learns at this share of the rate of the one above it")
+    freeze: int = _option(0, "first layers that keep their weights, and the embeddings with them; 0: all learn", 0)
     max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm")
     tokens_per_forward: int | None = _option(16384, "limit of the tokens of one forward; None: the whole batch", 1)
     bf16: bool = _option(
@@ -67,6 +69,6 @@ class TrainingOptions:
                 raise ValueError(f"{each.name} should be {least} or more, not {value}.")
         if not 0 <= self.warmup <= 1:
             raise ValueError(f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}.")
-        for name in ("learning_rate", "weight_decay", "max_grad_norm"):
+        for name in ("learning_rate", "weight_decay", "layer_decay", "max_grad_norm"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} should be 0 or more and finite, not {getattr(self, name)!r}.")

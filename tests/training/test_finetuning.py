@@ -22,7 +22,7 @@ from minibert import (
 )
 from minibert.losses import IGNORED
 from minibert.predict import answer_question
-from minibert.training.data import length, pad
+from minibert.training.data import length, pack, pad
 from minibert.training.entities import TokenTask
 from minibert.training.finetuning import AnswerTask, SequenceTask, Task, finetune
 from minibert.training.options import TrainingOptions
@@ -307,6 +307,18 @@ def test_columns_that_hold_no_classes(labels: list[str], message: str, checkpoin
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + rows, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")
+
+
+def test_a_rare_class_counts_as_much_as_a_frequent_one(checkpoint: str) -> None:
+    rows = [{"text": "w1 w2", "label": "often"}] * 3 + [{"text": "w3", "label": "seldom"}]
+    task = SequenceTask(class_weights=True)
+    tokenizer, config = BertTokenizer.from_pretrained(checkpoint), tiny_config(**task.config(rows))
+    examples = task.examples(rows, tokenizer, config, 16)
+    assert [example["weight"] for example in examples] == pytest.approx([4 / 6, 4 / 6, 4 / 6, 2])
+    model, batch = BertForSequenceClassification(config).eval(), pack(examples)
+    logits = model(input_ids=batch["input_ids"], layout=batch["layout"]).logits
+    wanted = torch.nn.functional.cross_entropy(logits, batch["labels"], torch.tensor([4 / 6, 2.0]), reduction="sum")
+    torch.testing.assert_close(task.losses(model, batch)["labels"], wanted)
 
 
 def test_texts_that_the_vocabulary_does_not_know_are_said(checkpoint: str, tmp_path: Path) -> None:

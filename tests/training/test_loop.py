@@ -218,6 +218,21 @@ def test_biases_and_layer_norms_do_not_decay() -> None:
     assert len(decayed["params"]) + len(bare["params"]) == len(names)
 
 
+def test_lower_layers_learn_slower_and_frozen_ones_not_at_all(tmp_path: Path) -> None:
+    model = BertForSequenceClassification(tiny_config())
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    options = replace(OPTIONS, steps=2, layer_decay=0.5, freeze=1)
+    trainer = trainer_of(model, tmp_path, options)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    shares = {names[id(p)]: group["share"] for group in trainer.optimizer.param_groups for p in group["params"]}
+    assert shares["classifier.weight"] == shares["bert.pooler.dense.bias"] == 1.0
+    assert shares["bert.encoder.layer.1.output.dense.weight"] == 0.5
+    assert not [name for name in shares if "embeddings" in name or "layer.0." in name]
+    trainer.run()
+    still = {name for name, weight in model.state_dict().items() if torch.equal(weight, before[name])}
+    assert still == {name for name in before if "embeddings" in name or "layer.0." in name}
+
+
 def test_ignored_labels_are_not_counted() -> None:
     examples = [{"labels": np.array([-100, 3, -100])}, {"labels": np.array([1, 2])}]
     assert count_labels(examples, "labels") == 3
