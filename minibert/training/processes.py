@@ -22,7 +22,9 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -57,7 +59,11 @@ class Processes:
         if gpu:
             torch.cuda.set_device(device)
         if size > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if gpu else "gloo")
+            store, rank, size = next(iter(rendezvous("env://")))
+            if os.environ.get("LOCAL_WORLD_SIZE") == str(size):
+                # when torchrun starts them again, its store still has the addresses of those that were killed
+                store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+            dist.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size)
             atexit.register(time.sleep, _LAST_WORK)
         return cls(rank, size, device)
 

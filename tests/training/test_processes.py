@@ -210,3 +210,25 @@ def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> Non
     assert steps >= 10 and steps % 5 == 0
     train(project, "out", "--steps", str(steps + 3), "--resume")
     assert len(losses(project, "out")) == steps + 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
+def test_what_torchrun_starts_again_ends_with_the_same_bits(processes: int, project: Path) -> None:
+    """One process is killed; torchrun starts all of them once more by the same command, and they go on."""
+    options = ("--steps", "30", "--save-every", "5")
+    whole = train(project, "whole", *options, processes=processes)
+    restarting = command(project, "out", *options, processes=processes)
+    restarting.insert(restarting.index("--standalone"), "--max-restarts=1")
+    run = subprocess.Popen(restarting, env=ENVIRONMENT, stderr=subprocess.PIPE, encoding="utf-8")
+    log = project / "out" / "log.jsonl"
+    while run.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 7):
+        time.sleep(0.01)
+    workers = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, encoding="utf-8").stdout.split()
+    os.kill(int(workers[-1]), signal.SIGKILL)
+    _, messages = run.communicate(timeout=300)
+
+    assert run.returncode == 0, messages[-3000:]
+    again = load_file(project / "out" / "model.safetensors")
+    assert all(torch.equal(again[name], weight) for name, weight in whole.items())
+    assert losses(project, "out") == losses(project, "whole")
