@@ -102,11 +102,11 @@ class PackedLayout:
         self.mask: Tensor | None = None
         # (length, how many sequences of it follow each other)
         self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)] or [(0, 0)]
-        self._positions = torch.cat([torch.arange(length).expand(count, -1).flatten() for length, count in self.runs])
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
         """0, 1, 2, ... from the start of each sequence: (tokens,)."""
-        return self._positions.to(device)
+        positions = [torch.arange(length).expand(count, -1).flatten() for length, count in self.runs]
+        return torch.cat(positions).to(device)
 
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (tokens,), as many as the lengths add up to."""
@@ -126,7 +126,9 @@ class PackedLayout:
     def join(self, contexts: list[Tensor]) -> Tensor:
         """(run, heads, length, head_size) each to (tokens, hidden)."""
         rows = [context.transpose(1, 2).flatten(-2).flatten(0, 1) for context in contexts]
-        return torch.cat([*rows, rows[0].new_zeros(self.tail, rows[0].shape[1])] if self.tail else rows)
+        if self.tail:
+            rows.append(rows[0].new_zeros(self.tail, rows[0].shape[1]))
+        return rows[0] if len(rows) == 1 else torch.cat(rows)
 
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """(tokens, hidden) to (batch, hidden)."""

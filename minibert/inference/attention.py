@@ -6,6 +6,8 @@ bf16_attention      bfloat16, where the processor has instructions for it
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -32,23 +34,28 @@ def packed_attention(
     """
     assert isinstance(layout, PackedLayout)
     contexts, start = [], 0
+    tokens, heads, head_size = key.shape
     for length, count in layout.runs:
         end = start + length * count
         padded_length = -(-length // KEYS_AT_ONCE) * KEYS_AT_ONCE
-        if end + padded_length - length > len(key):
+        if end + padded_length - length > tokens:
             padded_length = length
-        mask = None if padded_length == length else (torch.arange(padded_length) < length)[None, None, None]
+        mask = None if padded_length == length else _first(length, padded_length, query.dtype)
+        row, head, number = query.stride()  # those of keys and values, too: they come from one product
+        strides = (length * row, head, row, number)
         q, k, v = (
-            x.as_strided(
-                (count, x.shape[1], size, x.shape[2]),
-                (length * x.stride(0), x.stride(1), x.stride(0), x.stride(2)),
-                x.storage_offset() + start * x.stride(0),
-            )
+            x.as_strided((count, heads, size, head_size), strides, x.storage_offset() + start * row)
             for x, size in ((query, length), (key, padded_length), (value, padded_length))
         )
         contexts.append(F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout))
         start = end
     return layout.join(contexts), None
+
+
+@cache
+def _first(visible: int, keys: int, dtype: torch.dtype) -> Tensor:
+    """What hides all keys but the first ones when it is added to their scores, (1, 1, 1, keys)."""
+    return torch.zeros(1, 1, 1, keys, dtype=dtype).masked_fill_(torch.arange(keys) >= visible, -torch.inf)
 
 
 def bf16_attention(

@@ -6,6 +6,7 @@ import copy
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -74,8 +75,9 @@ class FusedEncoder(BertEncoder):
             inputs: dict[nn.Module, Tensor] = {}
             if kernel is Int8Kernel and x is not None:
                 x, inputs = _with_inputs(layer, x, layout)
-            layers.append(_fused(layer, config, _Products(kernel, self.dtype, inputs, scratch)))
+            layers.append(FusedLayer(layer, config, _Products(kernel, self.dtype, inputs, scratch)))
         self.layer = nn.ModuleList(layers)
+        self._hooks = _hooks_inside(self)
         self.register_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
         self.eval()
 
@@ -108,36 +110,41 @@ class FusedEncoder(BertEncoder):
         parts = list(workers(len(shares), threads, os.getpid()).map(run, shares))
         return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
 
-    def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: Any) -> BertModelOutput:
-        """As `forward`, for a batch that is left whole; packed rows are rounded up, see `rounded_rows`."""
-        rows = len(hidden_states)
-        if (
-            isinstance(layout, PackedLayout)
-            and hidden_states.device.type == "cpu"
-            and (more := rounded_rows(rows) - rows)
-        ):
-            padded = F.pad(hidden_states, (0, 0, 0, more))
-            output = self._run(padded, PackedLayout(layout.lengths, tail=more), attend, *options)
-            return tree_map(lambda states: states[:rows], output)  # type: ignore[no-any-return]
+    def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:
+        """As `forward`, for a batch that is left whole."""
+        kind, shape, rows = hidden_states.device.type, hidden_states.shape, hidden_states.shape[:-1].numel()
+        # hooks see the batch as it came, and attention probabilities are those of a padded one
+        if kind == "cpu" and not options[1] and not any(self._hooks):
+            hidden_states, layout = as_rows(hidden_states, layout)
         quickest = self._attention(hidden_states, layout) if attend is sdpa_attention else attend
-        with torch.autocast(hidden_states.device.type, enabled=False):  # kernels take the type they were made for
+        # kernels take the type they were made for
+        with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
             output = super().forward(hidden_states, layout, quickest, *options)
             # 0 times NaN is NaN: neighbours would share it
             if quickest is packed_attention and not output.last_hidden_state.sum().isfinite():
                 output = super().forward(hidden_states, layout, attend, *options)
-        return tree_map(Tensor.float, output)  # type: ignore[no-any-return]
+        if options[1]:
+            return tree_map(Tensor.float, output)  # type: ignore[no-any-return]
+        if output.hidden_states is not None:
+            output.hidden_states = tuple(states[:rows].view(shape) for states in output.hidden_states)
+        output.last_hidden_state = output.last_hidden_state[:rows].view(shape)
+        return output
 
     def _attention(self, hidden_states: Tensor, layout: Layout) -> AttentionFunction:
         """The quickest for this batch."""
         if hidden_states.device.type != "cpu":
             return sdpa_attention
-        if isinstance(layout, PackedLayout):
-            length = sum(n * n for n in layout.lengths) / max(1, len(hidden_states))  # of an average token's sequence
-        else:
-            length = hidden_states.shape[1]
-        if self.dtype == torch.bfloat16 or (self.precision == "int8" and length >= LONG and has_instructions("bf16")):
+        if self.dtype == torch.bfloat16:
             return bf16_attention
-        return packed_attention if isinstance(layout, PackedLayout) else sdpa_attention
+        if self.precision == "int8" and has_instructions("bf16"):
+            length = float(hidden_states.shape[1])
+            if isinstance(layout, PackedLayout):
+                length = sum(n * n for n in layout.lengths) / max(
+                    1, len(hidden_states)
+                )  # of an average token's sequence
+            if length >= LONG:
+                return bf16_attention
+        return packed_attention if isinstance(layout, PackedLayout) and layout.mask is None else sdpa_attention
 
     def unfused(self) -> BertEncoder:
         """An ordinary encoder with these weights in float32."""
@@ -180,6 +187,23 @@ class FusedEncoder(BertEncoder):
         kinds = [type(kernel).__name__ for kernel in self._kernels()]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
         return f"precision={self.precision!r}, {counts}"
+
+
+def _hooks_inside(module: nn.Module) -> list[dict[int, Any]]:
+    """The forward hooks of each module inside, in dicts that stay the same: whether `any` has one is soon said."""
+    inside = [part for part in module.modules() if part is not module]
+    return [hooks for part in inside for hooks in (part._forward_hooks, part._forward_pre_hooks)]
+
+
+def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
+    """Any batch as rows, `rounded_rows` of them, and their layout."""
+    tokens = hidden_states.shape[:-1]
+    more = rounded_rows(tokens.numel()) - tokens.numel()
+    if isinstance(layout, PackedLayout) and not more:
+        return hidden_states, layout
+    rows = PackedLayout(layout.lengths if isinstance(layout, PackedLayout) else [tokens[1]] * tokens[0], tail=more)
+    rows.mask = layout.mask
+    return F.pad(hidden_states.flatten(0, -2), (0, 0, 0, more)), rows
 
 
 def rounded_rows(rows: int) -> int:
@@ -256,14 +280,14 @@ class FusedSelfAttention(Fused, BertSelfAttention):
     def __init__(self, part: BertSelfAttention, products: _Products) -> None:
         super().__init__(part, ["query", "key", "value"], products)
         self.num_attention_heads, self.attention_head_size = part.num_attention_heads, part.attention_head_size
+        self._sizes = (3, part.num_attention_heads, part.attention_head_size)
 
     def forward(
         self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
     ) -> tuple[Tensor, Tensor | None]:
         """As `BertSelfAttention.forward`."""
         qkv = self.kernel(hidden_states)
-        sizes = (3, self.num_attention_heads, self.attention_head_size)
-        query, key, value = qkv.view(*qkv.shape[:-1], *sizes).unbind(-3)
+        query, key, value = qkv.view(*qkv.shape[:-1], *self._sizes).unbind(-3)
         return attend(query, key, value, layout, 0.0)
 
 
@@ -322,10 +346,28 @@ class _Products:
         return kernel(weight, bias, activation)
 
 
-def _fused(layer: BertLayer, config: BertConfig, products: _Products) -> BertLayer:
-    """A layer whose every part is fused."""
-    with torch.device("meta"):
-        fused = BertLayer(config)
-    for name, kind in FUSED_PARTS.items():
-        fused.set_submodule(name, kind(layer.get_submodule(name), products))
-    return fused
+class FusedLayer(BertLayer):
+    """`BertLayer` with every part fused; without hooks on them, their forwards are called directly."""
+
+    def __init__(self, layer: BertLayer, config: BertConfig, products: _Products) -> None:
+        with torch.device("meta"):
+            super().__init__(config)
+        for name, kind in FUSED_PARTS.items():
+            self.set_submodule(name, kind(layer.get_submodule(name), products))
+        self._parts = [self.get_submodule(name) for name in FUSED_PARTS]  # a list of modules is no submodule
+        self._hooks = _hooks_inside(self)
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        layout: Layout = UNMASKED,
+        attend: AttentionFunction = sdpa_attention,
+        attentions: list[Tensor] | None = None,
+    ) -> Tensor:
+        """As `BertLayer.forward`."""
+        if attentions is not None or any(self._hooks):
+            return super().forward(hidden_states, layout, attend, attentions)
+        attention, attention_output, intermediate, output = self._parts
+        context, _ = attention.forward(hidden_states, layout, attend)
+        x = attention_output.forward(context, hidden_states)
+        return output.forward(intermediate.forward(x), x)  # type: ignore[no-any-return]

@@ -429,6 +429,37 @@ def test_under_autocast(precision: str) -> None:
     torch.testing.assert_close(states, fast(**batch).last_hidden_state, rtol=0, atol=0.05)
 
 
+def test_products_meet_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN keeps a compiled product for each of them: eight an octave, padded or packed, whatever the batches."""
+    fast = optimize(model_of())
+    kernel, met = fast.base_model.encoder.layer[0].intermediate.kernel, set()
+    monkeypatch.setattr(
+        fast.base_model.encoder.layer[0].intermediate, "kernel", lambda x: (met.add(len(x)), kernel(x))[1]
+    )
+    for batch in range(1, 12):
+        for length in range(1, 12):
+            padded = ragged_batch(fast.config, (length,) * batch)
+            fast(**padded)
+            fast(padded["input_ids"].flatten(), layout=PackedLayout([length] * batch))
+    assert met <= {*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8)}
+
+
+@pytest.mark.parametrize("precision", list(MOST))
+def test_hooks_see_the_batch_as_it_came(precision: str) -> None:
+    fast = optimize(model_of(), precision=precision)
+    batch = ragged_batch(fast.config, (9, 5, 7))
+    expected = fast(**batch).last_hidden_state
+    layer, shapes = fast.base_model.encoder.layer[-1], []
+    parts = [layer, layer.attention, layer.output.LayerNorm]
+    handles = [part.register_forward_pre_hook(lambda _, x: shapes.append(x[0].shape)) for part in parts]
+    received = fast(**batch).last_hidden_state
+    assert shapes == [expected.shape] * 3
+    assert (received - expected)[batch["attention_mask"].bool()].abs().max() < MOST[precision] / 10
+    for handle in handles:
+        handle.remove()
+    assert torch.equal(fast(**batch).last_hidden_state, expected)
+
+
 @pytest.fixture
 def shared(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small batches are shared out as well, among two threads."""

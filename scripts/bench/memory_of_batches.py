@@ -1,0 +1,104 @@
+"""Prints the MB of resident memory of a process after 1, 75, 150, 300, ... batches of random lengths (Linux).
+
+    python scripts/bench/memory_of_batches.py model bf16 FOLDER
+
+WORK is one of
+
+    model                   BertModel: padded ids and their mask to hidden states
+    embedder                SentenceEmbedder: rows of ids to vectors, packed
+    training                a step of BertModel in training, forward and backward, packed
+    sentence-transformers   SentenceTransformer.encode, in fp32 or bf16
+    onnx                    the graph that `minibert export` wrote, in ONNX Runtime
+
+PRECISION is plain (the model as it is loaded), fp32, bf16 or int8; training knows plain and bf16 (autocast). A batch is
+1 to 4 texts of 3 to 64 words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+TEXTS, WORDS = 4, 64
+
+
+def resident() -> float:
+    """MB of this process in memory."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+
+def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any]:
+    """A function of the texts of a batch."""
+    import torch
+
+    from minibert import BertModel, BertTokenizer, PackedLayout, SentenceEmbedder, optimize
+
+    if name == "sentence-transformers":
+        from sentence_transformers import SentenceTransformer
+
+        dtype = {"plain": torch.float32, "bf16": torch.bfloat16}[precision]
+        return SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": dtype}).encode
+    tokenizer = BertTokenizer.from_pretrained(folder)
+    if name == "embedder":
+        embedder = SentenceEmbedder.from_pretrained(folder, precision=None if precision == "plain" else precision)
+        return embedder.encode
+    if name == "onnx":
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(f"{folder}/model.onnx", providers=["CPUExecutionProvider"])
+        wanted = [one.name for one in session.get_inputs()]
+
+        def run(texts: list[str]) -> Any:
+            batch = tokenizer(texts, padding=True, truncation=True, return_tensors="np")
+            return session.run(None, {name: batch[name] for name in wanted})
+
+        return run
+    model = BertModel.from_pretrained(folder)
+    if name == "training":
+        model.train()
+
+        def step(texts: list[str]) -> None:
+            rows = tokenizer(texts, truncation=True)["input_ids"]
+            ids, layout = torch.tensor([number for row in rows for number in row]), PackedLayout(list(map(len, rows)))
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+                loss = model(ids, layout=layout).last_hidden_state.float().square().mean()
+            loss.backward()
+            model.zero_grad()
+
+        return step
+    if precision != "plain":
+        model = optimize(model, precision=precision)
+
+    def forward(texts: list[str]) -> None:
+        with torch.inference_mode():
+            model(**tokenizer(texts, padding=True, truncation=True, return_tensors="pt"))
+
+    return forward
+
+
+def main() -> None:
+    """Runs the batches."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", choices=["model", "embedder", "training", "sentence-transformers", "onnx"])
+    parser.add_argument("precision", choices=["plain", "fp32", "bf16", "int8"])
+    parser.add_argument("folder", help="a model with its tokenizer")
+    parser.add_argument("--batches", type=int, default=600)
+    options = parser.parse_args()
+    run = work_of(options.work, options.precision, options.folder)
+    words = "the a of to and in is was for on that with as by at from it an be this which or".split()
+    chance = random.Random(0)
+    curve = {}
+    for number in range(1, options.batches + 1):
+        lengths = [chance.randint(3, WORDS) for _ in range(chance.randint(1, TEXTS))]
+        run([" ".join(chance.choices(words, k=length)) for length in lengths])
+        if number in (1, 10, 75, 150, 300) or number == options.batches:
+            curve[number] = round(resident())
+    print(json.dumps({"work": f"{options.work}, {options.precision}", "MB": curve}))
+
+
+if __name__ == "__main__":
+    main()
