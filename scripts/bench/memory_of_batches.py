@@ -1,4 +1,4 @@
-"""Prints the MB of resident memory of a process after 1, 75, 150, 300, ... batches of random lengths (Linux).
+"""Prints the MB of resident memory of a process after 1, 10, 75, 150, 300 and all batches of random lengths (Linux).
 
     python scripts/bench/memory_of_batches.py model bf16 FOLDER
 
