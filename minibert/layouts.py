@@ -12,7 +12,7 @@ where it may look at all of them. There are two:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Union
 
 import torch
@@ -105,8 +105,8 @@ class PackedLayout:
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
         """0, 1, 2, ... from the start of each sequence: (tokens,)."""
-        positions = [torch.arange(length).expand(count, -1).flatten() for length, count in self.runs]
-        return torch.cat(positions).to(device)
+        runs = [torch.arange(length, device=device).expand(count, -1).flatten() for length, count in self.runs]
+        return torch.cat(runs)
 
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (tokens,), as many as the lengths add up to."""
@@ -132,8 +132,8 @@ class PackedLayout:
 
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """(tokens, hidden) to (batch, hidden)."""
-        starts = torch.tensor([0, *self.lengths[:-1]][: len(self.lengths)], dtype=torch.long).cumsum(0)
-        return hidden_states[starts.to(hidden_states.device)]
+        *starts, _ = accumulate(self.lengths, initial=0)
+        return hidden_states[torch.tensor(starts, dtype=torch.long, device=hidden_states.device)]
 
 
 def _hides(attention_mask: Tensor, is_added: bool) -> bool:

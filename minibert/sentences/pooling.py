@@ -177,8 +177,11 @@ def _pool_blocks(
 
 
 def _pool_block(states: Tensor, kept: Tensor | None, name: str) -> Tensor:
-    if name == "cls":
+    if name == "cls" and kept is None:
         return states[:, 0]
+    if name == "cls" and kept is not None:  # the first of those that count, wherever they begin
+        first = kept.long().argmax(dim=1, keepdim=True).expand(-1, 1, states.size(-1))
+        return states.gather(1, first)[:, 0]
     if kept is not None:
         states = states.masked_fill(~kept, -torch.inf if name == "max" else 0)
     if name == "max":
