@@ -56,7 +56,7 @@ def test_the_commands_print_what_it_says(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     for commands, printed in shown:
         script = f'minibert() {{ "{sys.executable}" -m minibert "$@"; }}\n{commands}'
-        options = {"capture_output": True, "text": True, "check": True, "timeout": 120, "env": environment}
+        options = {"capture_output": True, "encoding": "utf-8", "check": True, "timeout": 120, "env": environment}
         run = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, **options)  # type: ignore[call-overload]
         assert re.sub(r"-?\d\.\d+", "", run.stdout) == re.sub(r"-?\d\.\d+", "", printed)
         numbers = [[float(number) for number in re.findall(r"-?\d\.\d+", said)] for said in (run.stdout, printed)]

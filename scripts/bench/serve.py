@@ -116,7 +116,7 @@ def clients(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
 def alone(engine: str, precision: str, folder: str, *more: str) -> str:
     """What a process of its own prints."""
     command = [sys.executable, __file__, engine, folder, precision, *more]
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=True)
     return run.stdout.split()[-1]
 
 
@@ -130,7 +130,7 @@ def asked(command: list[str], texts: list[str], count: int) -> dict[str, float]:
     import numpy as np
 
     with subprocess.Popen(
-        [*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
     ) as run:
         assert run.stdout is not None
         port = next(int(line.rpartition(":")[2]) for line in run.stdout if line.startswith("http://"))

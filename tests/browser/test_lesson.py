@@ -161,7 +161,7 @@ def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
         # the difference goes in at the word, and comes out at the place of the answer
         assert cells[0][13] < 0.2 * cells[0][0] and cells[5][10] < 0.2 * cells[5][0]
         line = reader.page.evaluate("patchFigure.plan().python(13, 0)")
-        printed = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True).stdout
+        printed = subprocess.run([sys.executable, "-c", line], capture_output=True, encoding="utf-8", check=True).stdout
         assert float(printed) == pytest.approx(cells[0][13], abs=2e-4)
         assert reader.trouble == []
 

@@ -234,7 +234,7 @@ class TestStoppedRuns:
     ) -> None:
         """The shards at hand are finished, nothing else is begun, and the same command goes on."""
         out, command = tmp_path / "out", [*self.command(tiny_model, corpus, tmp_path / "out"), "--processes"]
-        process = subprocess.Popen([*command, str(processes)], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*command, str(processes)], stderr=subprocess.PIPE, encoding="utf-8")
         while process.poll() is None and not list(out.glob("shard-*.json")):
             time.sleep(0.002)
         process.send_signal(number)
@@ -244,7 +244,7 @@ class TestStoppedRuns:
             assert process.returncode == 130 and 0 < done < SHARDS
             assert sentence.endswith(f"stopped; {done} shards in {out} are complete: run the same again to go on.\n")
         assert {path.suffix for path in out.iterdir()} == {".json", ".npy"}
-        again = subprocess.run([*command, "1"], capture_output=True, text=True)
+        again = subprocess.run([*command, "1"], capture_output=True, encoding="utf-8")
         assert again.returncode == 0 and ("finished shards skipped" in again.stdout), again.stderr
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         expected = embedder.encode(corpus.read_text(encoding="utf-8").splitlines())
@@ -254,8 +254,8 @@ class TestStoppedRuns:
         pipe, out = tmp_path / "pipe", tmp_path / "out.npy"
         os.mkfifo(pipe)
         command = [*self.command(tiny_model, pipe, out)[:6], "--file", str(pipe), "--out", str(out)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        with pipe.open("w") as file:  # it is there when somebody reads
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8")
+        with pipe.open("w", encoding="utf-8") as file:  # it is there when somebody reads
             file.write("hello")
             file.flush()
             time.sleep(0.2)
@@ -353,7 +353,7 @@ class TestCommand:
         arguments: list[str],
         message: str,
     ) -> None:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
         options = ("--model", str(tiny_model), "--precision", "exact")
         code, _, err = self.run(capsys, "embed", *arguments, *options)
         assert code == (2 if "not both" in message else 1)

@@ -398,7 +398,7 @@ class TestCommand:
         command = [sys.executable, "-m", "minibert", "serve", *arguments, "--port", "0"]
         environment = {**os.environ, "MINIBERT_API_KEY": KEY}
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", env=environment
         ) as run:
             assert run.stdout is not None
             lines = []
@@ -446,7 +446,7 @@ class TestCommand:
         with socket.create_server(("127.0.0.1", 0)) as server:
             command = [sys.executable, "-m", "minibert", "serve", str(folders.embedder)]
             port = str(server.getsockname()[1])
-            run = subprocess.run([*command, "--port", port], capture_output=True, text=True)
+            run = subprocess.run([*command, "--port", port], capture_output=True, encoding="utf-8")
         assert run.returncode == 1 and "in use" in run.stderr and run.stderr.count("\n") == 1
 
 

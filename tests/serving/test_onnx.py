@@ -218,5 +218,5 @@ class TestBackend:
             assert "torch" not in sys.modules
         """
         command = [sys.executable, "-W", "error", "-c", code, str(exported), str(tmp_path / "lines.txt")]
-        run = subprocess.run(command, capture_output=True, text=True)
+        run = subprocess.run(command, capture_output=True, encoding="utf-8")
         assert run.returncode == 0, run.stderr

@@ -26,7 +26,7 @@ WRITER = """
 import pathlib, sys, time
 from minibert.files import replacing
 with replacing(sys.argv[1]) as temporary:
-    temporary.write_text("half")
+    temporary.write_text("half", encoding="utf-8")
     pathlib.Path(sys.argv[2]).touch()
     time.sleep(float(sys.argv[3]))
 """

@@ -113,7 +113,9 @@ def test_a_run_that_is_resumed_may_change_its_schedule(tmp_path: Path) -> None:
     trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=3, warmup=1.0)).run()
     slower = replace(OPTIONS, steps=10, warmup=0.5, learning_rate=1e-4)
     trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, slower, resume=True).run()
-    rates = [json.loads(line)["learning_rate"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    rates = [
+        json.loads(line)["learning_rate"] for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert rates[3:] == pytest.approx([0.6e-4, 0.8e-4, 1e-4, 0.8e-4, 0.6e-4, 0.4e-4, 0.2e-4])
 
 
