@@ -10,10 +10,10 @@
 set -euo pipefail
 
 data=$(cd "$(dirname "$0")" && pwd)/lesson
-language=english cased=() sentence="I could not see what he had in his hand."
+language=english pieces=2000 cased=() sentence="I could not see what he had in his hand."
 if [ "${1:-}" = --korean ]; then # capitals and accents are kept: taking accents off would take Hangul apart
   shift
-  language=korean cased=(--cased) sentence="이 영화 정말 재미있게 봤어요."
+  language=korean pieces=6000 cased=(--cased) sentence="이 영화 정말 재미있게 봤어요."
 fi
 text=${1:-$data/$language.txt.xz}
 out=${OUT:-out/own_bert}
@@ -25,9 +25,9 @@ fi
 step() { printf '\n\033[1m%s\033[0m\n%s\n%s\n' "$@"; }
 
 step "1. A vocabulary" \
-  "Counts the words of the text and learns 2,000 pieces from which all of them can be put together:" \
+  "Counts the words of the text and learns $pieces pieces from which all of them can be put together:" \
   "frequent words stay whole, rare ones become several pieces (vocab.txt, a piece a line)."
-minibert vocab --corpus "$text" --vocab-size 2000 "${cased[@]}" --output "$out/vocabulary"
+minibert vocab --corpus "$text" --vocab-size "$pieces" "${cased[@]}" --output "$out/vocabulary"
 
 step "2. Pre-training" \
   "Reads the text with 15% of its pieces hidden, and learns to find them and to tell whether two sentences belong together;" \
