@@ -4,17 +4,12 @@
 #     pip install -c constraints.txt '.[train]'
 #     bash scripts/own_bert.sh                     # the bundled stories; minutes on two cores
 #     bash scripts/own_bert.sh my.txt              # your text: a sentence a line, an empty line between documents
-#     bash scripts/own_bert.sh --korean [my.txt]   # film reviews, or your text, in Korean
 #
 # Everything lands in out/own_bert (or $OUT); STEPS sets how long the model reads, 2,000 steps if it is not given.
 set -euo pipefail
 
 data=$(cd "$(dirname "$0")" && pwd)/lesson
 language=english pieces=2000 cased=() sentence="I could not see what he had in his hand."
-if [ "${1:-}" = --korean ]; then # capitals and accents are kept: taking accents off would take Hangul apart
-  shift
-  language=korean pieces=6000 cased=(--cased) sentence="이 영화 정말 재미있게 봤어요."
-fi
 text=${1:-$data/$language.txt.xz}
 out=${OUT:-out/own_bert}
 if [ -e "$out" ]; then
@@ -37,8 +32,8 @@ minibert pretrain --config "$data/config.json" --corpus "$text" --vocab "$out/vo
   --output "$out/pretrained"
 
 step "3. Fine-tuning" \
-  "Goes on from there with a few thousand labelled sentences, and becomes a classifier (English: does somebody" \
-  "in a story say this, or is it told? Korean: praise or blame?). The accuracy is of unseen ones; guessing gets half."
+  "Goes on from there with a few thousand labelled sentences, and becomes a classifier (does somebody" \
+  "in a story say this, or is it told?). The accuracy is of unseen ones; guessing gets half."
 minibert finetune classification --model "$out/pretrained" --train "$data/$language-train.tsv" \
   --dev "$data/$language-dev.tsv" --epochs 4 --learning-rate 5e-4 --output "$out/classifier"
 
