@@ -23,7 +23,6 @@ def own_bert(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         ["bash", str(CHECKOUT / "scripts" / "own_bert.sh"), *arguments],
         env={**os.environ, "PATH": path, "OUT": str(out)},
         capture_output=True,
-        text=True,
         encoding="utf-8",
     )
 
