@@ -138,10 +138,8 @@ class FusedEncoder(BertEncoder):
             return bf16_attention
         if self.precision == "int8" and has_instructions("bf16"):
             length = float(hidden_states.shape[1])
-            if isinstance(layout, PackedLayout):
-                length = sum(n * n for n in layout.lengths) / max(
-                    1, len(hidden_states)
-                )  # of an average token's sequence
+            if isinstance(layout, PackedLayout):  # the length of an average token's sequence
+                length = sum(n * n for n in layout.lengths) / max(1, len(hidden_states))
             if length >= LONG:
                 return bf16_attention
         return packed_attention if isinstance(layout, PackedLayout) and layout.mask is None else sdpa_attention

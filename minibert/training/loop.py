@@ -11,14 +11,12 @@ import hashlib
 import math
 import os
 import re
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -29,6 +27,7 @@ from minibert.extras import need
 from minibert.files import only_run_in
 from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
+from minibert.progress import interruptible
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import Batch, Epochs, Example, epoch_order, length, pack, pad, split_by_tokens
 from minibert.training.journal import Journal, Record
@@ -136,7 +135,8 @@ class Trainer:
         self.model.to(self.processes.device).train()
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
         self.best, self.evaluations_since_best = -math.inf, 0
-        self._told_to_stop = self._stops = False  # this process by a signal; all of them, after the step at hand
+        self._told_to_stop: Callable[[], bool] = lambda: False  # this process, by a signal
+        self._stops = False  # all of them, after the step at hand
         self._trend: float | None = None  # of the loss
         self._lowest = math.inf
         self._open_epoch()
@@ -188,7 +188,10 @@ class Trainer:
                 self._save()
                 self._keep_checkpoint()
             try:
-                with self._stopping(), self._journal() if self.is_first else nullcontext() as journal:
+                with (
+                    interruptible() as self._told_to_stop,
+                    self._journal() if self.is_first else nullcontext() as journal,
+                ):
                     scores = self._run(journal)
                     if self._saved_step < self.step:
                         self._save()
@@ -222,29 +225,6 @@ class Trainer:
                 self._save()
         return scores
 
-    @contextmanager
-    def _stopping(self) -> Iterator[None]:
-        """The first SIGINT or SIGTERM is noted; the next one does what it did before."""
-        if threading.current_thread() is not threading.main_thread():
-            yield  # signals come to the main thread alone
-            return
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-        def restore(*_: Any) -> None:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-        def note(*_: Any) -> None:
-            self._told_to_stop = True
-            restore()
-
-        for number in before:
-            signal.signal(number, note)
-        try:
-            yield
-        finally:
-            restore()
-
     # --- one step ----------------------------------------------------------------------------------------------------
 
     def _one_step(self, batch: Sequence[Example]) -> Record:
@@ -268,7 +248,7 @@ class Trainer:
                 whole = torch.stack(list(shares.values())).sum() * size  # the exchange takes the mean over processes
                 whole.backward()  # type: ignore[no-untyped-call]
             totals = {name: totals.get(name, 0) + share.detach() for name, share in shares.items()}
-        summed, self._stops = torch.stack(list(totals.values())), self._told_to_stop
+        summed, self._stops = torch.stack(list(totals.values())), self._told_to_stop()
         if size > 1:  # torchrun tells all processes to stop, but not in the same step
             dist.all_reduce(both := torch.cat([summed, summed.new_tensor([self._stops])]))
             summed, self._stops = both[:-1], bool(both[-1])
