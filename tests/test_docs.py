@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import sys
 from pathlib import Path
 
+import docs
 import pytest
 from conftest import CHECKOUT
-
-sys.path.append(str(CHECKOUT / "scripts"))
-import docs
 
 WITH_EXAMPLES = [
     ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)

@@ -6,15 +6,13 @@ import ast
 import sys
 from pathlib import Path
 
+import one_page_bert
 import pytest
 import torch
 from conftest import CHECKOUT
 from official import bert_base_uncased
 
 from minibert import BertForMaskedLM, BertTokenizer, fill_mask
-
-sys.path.append(str(CHECKOUT / "scripts"))
-import one_page_bert
 
 SOURCE = Path(one_page_bert.__file__).read_text(encoding="utf-8")
 TEXTS = ("Paris is the [MASK] of France.", "Embeddings aren't  un-embeddable [MASK]! Héllo; 20%", "a [MASK]")

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import embed_ray
 import numpy as np
 import pyarrow
 import pytest
@@ -23,9 +24,6 @@ from tiny_folder import WORDS, tiny_folder
 
 from minibert import SentenceEmbedder
 from minibert.corpus.location import Location
-
-sys.path.append(str(CHECKOUT / "scripts"))
-import embed_ray
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra [ray]")
 

@@ -4,7 +4,7 @@
     dropout        16 random bits a number: a sixth of the time of `bernoulli_`
     attention      by two products and a softmax, unless it is long, in float32 and without dropout: the shorter the
                    sequences, the slower is torch's kernel beside it, forward and backward (AMD: up to 10 times);
-                   packed sequences in blocks of lengths rounded up, and not in a block for each length
+                   in blocks of lengths rounded up, and not in a block for each length
     loss of words  its gradient is written over the logits, the largest tensor of a step: a fifth off the MLM head
 
 The model and its modules stay as they are; nothing changes outside of a step. Dropout draws other numbers, products
@@ -51,7 +51,7 @@ def faster_operators(device: torch.device, model: nn.Module | None = None) -> It
     encoders = [] if model is None else [module for module in model.modules() if isinstance(module, BertEncoder)]
     hooks = [encoder.register_forward_pre_hook(_attend_in_blocks) for encoder in encoders]
     try:
-        with _onednn_products() if onednn_is_faster() else nullcontext(), _FasterOperators():
+        with _onednn_products() if onednn_is_faster() else nullcontext(), _FasterDropout():
             yield
     finally:
         for hook in hooks:
@@ -88,16 +88,9 @@ def onednn_is_faster() -> bool:
         return float((x @ weight - exact).norm() / exact.norm()) < 1e-6  # with bfloat16 it is 2e-3
 
 
-class _FasterOperators(TorchFunctionMode):
-    """Replaces dropout and attention."""
-
+class _FasterDropout(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if function is F.dropout:
-            return dropout(*args, **kwargs)
-        if function is F.scaled_dot_product_attention:
-            return attention(*args, **kwargs)
-        return function(*args, **kwargs)
+        return (dropout if function is F.dropout else function)(*args, **(kwargs or {}))
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -112,32 +105,6 @@ def _noise(x: Tensor, p: float) -> Tensor:
     numbers = random.view(torch.int16)[: x.numel()].view(x.shape)  # -32768 to 32767
     noise = torch.lt(numbers, kept - 32768, out=torch.empty(x.shape, dtype=x.dtype, device=x.device))
     return noise.mul_(65536 / max(1, kept))
-
-
-def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    scale: float | None = None,
-    **others: Any,
-) -> Tensor:
-    """As `F.scaled_dot_product_attention`; a query that may look nowhere gets the mean of all values, as in eager."""
-    known = query.dim() == 4 and not others and (attn_mask is None or attn_mask.dtype == torch.bool)
-    is_long = query.dtype != torch.bfloat16 and query.shape[-2] > MAX_LENGTH_FOR_PRODUCTS
-    torch_is_faster = dropout_p == 0 and (is_long or not query.requires_grad)
-    if not known or torch_is_faster:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, scale=scale, **others)
-    with torch.autocast(query.device.type, enabled=False):  # softmax in the products' own precision: no copies
-        # each head in one piece, for products copy what is not, forward and backward
-        q, k, v = (x.contiguous().flatten(0, 1) for x in (query, key, value))
-        unused, scale = q.new_empty(1), query.shape[-1] ** -0.5 if scale is None else scale
-        scores = torch.baddbmm(unused, q, k.transpose(1, 2), beta=0, alpha=scale)  # (batch x heads, seq, seq)
-        if attn_mask is not None:
-            hidden = ~attn_mask.expand(*query.shape[:2], *attn_mask.shape[-2:]).flatten(0, 1)
-            scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
-        return torch.bmm(dropout(scores.softmax(-1), dropout_p), v).view(query.shape)
 
 
 def _attend_in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -244,39 +211,33 @@ class _BlockAttention(torch.autograd.Function):
         return (*(x.index_select(0, back).view(shape) for x in found), None, None)
 
 
-def word_loss(logits: Tensor, labels: Tensor, soft: Tensor | None = None, soft_share: float = 0.0) -> Tensor:
+def word_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Summed cross entropy; `logits` are gone afterwards: their memory holds the gradient.
 
     Args:
         logits: (words, vocab), not used for anything else.
         labels: (words,), none of them ignored.
-        soft: a teacher's probabilities, (words, vocab).
-        soft_share: of `soft` in what the model should say; the rest is that of `labels`.
     """
-    loss: Tensor = _WordLoss.apply(logits, labels, soft, soft_share)  # type: ignore[no-untyped-call]
+    loss: Tensor = _WordLoss.apply(logits, labels)  # type: ignore[no-untyped-call]
     return loss
 
 
 class _WordLoss(torch.autograd.Function):
-    """With p = softmax(logits) and t the wanted probabilities the loss is -sum(t log p), and its gradient p - t."""
+    """With p = softmax(logits) the loss is -sum(log p[label]), and its gradient p, less 1 for the label."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, labels: Tensor, soft: Tensor | None, soft_share: float) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:
         loss = torch.zeros((), device=logits.device)
         rows = max(1, LOGITS_AT_ONCE // logits.shape[-1])
         for start in range(0, len(logits), rows):
             part, wanted = slice(start, start + rows), labels[start : start + rows, None]
             log_p = logits[part].float().log_softmax(-1)
-            loss -= (1 - soft_share) * log_p.gather(1, wanted).sum()
-            if soft is not None:
-                loss -= soft_share * (soft[part] * log_p).sum()
-            gradient = log_p.exp_()
-            gradient.scatter_add_(1, wanted, torch.full_like(wanted, soft_share - 1, dtype=torch.float32))
-            logits[part] = gradient if soft is None else gradient.sub_(soft[part], alpha=soft_share)
+            loss -= log_p.gather(1, wanted).sum()
+            logits[part] = log_p.exp_().scatter_add_(1, wanted, torch.full_like(wanted, -1, dtype=torch.float32))
         ctx.gradient = logits
         return loss
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         gradient, ctx.gradient = ctx.gradient, None
-        return gradient.mul_(gradients[0]), None, None, None
+        return gradient.mul_(gradients[0]), None

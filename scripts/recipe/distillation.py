@@ -130,11 +130,14 @@ class TaughtPretraining:
         inputs = {name: batch[name] for name in ("input_ids", "token_type_ids", "layout")}
         asked = batch["labels"] != IGNORED
         outputs = model(**inputs, positions=asked, output_hidden_states=True)
-        soft, share = None, 0.0
-        if self.word_teacher is not None:
+        logits, labels = outputs.prediction_logits, batch["labels"][asked]
+        if self.word_teacher is None:
+            words = word_loss(logits, labels)
+        else:
             with torch.no_grad():
-                soft, share = self.word_teacher(**inputs, positions=asked).logits.softmax(-1), self.soft_share
-        words = word_loss(outputs.prediction_logits, batch["labels"][asked], soft, share)
+                wanted = self.word_teacher(**inputs, positions=asked).logits.softmax(-1) * self.soft_share
+            wanted.scatter_add_(1, labels[:, None], torch.full_like(wanted[:, :1], 1 - self.soft_share))
+            words = F.cross_entropy(logits.float(), wanted, reduction="sum")
         pairs = F.cross_entropy(outputs.seq_relationship_logits, batch["next_sentence_label"], reduction="sum")
         return {
             "labels": self.word_weight * words,

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import CHECKOUT, shared_data
+from conftest import shared_data
+from recipe import measures, table, texts
 from safetensors.torch import load_file
 
 from minibert import BertForPreTraining, BertTokenizer, SentenceEmbedder
 from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.training.corpora import encode_documents
-
-sys.path.append(str(CHECKOUT / "scripts"))
-
-from recipe import measures, table, texts  # noqa: E402
 
 SIZES = {"minibert-en": 26_000_000, "minibert-ko": 24_000_000}
 

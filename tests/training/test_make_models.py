@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import lzma
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import CHECKOUT, tiny_config
+from conftest import tiny_config
+from make_models import Recipe
+from recipe import measures, student, table, texts
+from recipe.e5 import E5, E5File, E5Tokenizer
+from recipe.mixtures import AsAsked
+from recipe.models import MODELS
+from recipe.space import Space, principal_components, unit
+from recipe.words import WordTeacher, states_of_tokens
 from safetensors.torch import load_file
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer, SentenceEmbedder
 from minibert.layouts import PackedLayout
 from minibert.training.data import pack
 from minibert.training.pretraining import single_texts
-
-sys.path.append(str(CHECKOUT / "scripts"))
-
-from make_models import Recipe  # noqa: E402
-from recipe import measures, student, table, texts  # noqa: E402
-from recipe.e5 import E5, E5File, E5Tokenizer  # noqa: E402
-from recipe.mixtures import AsAsked  # noqa: E402
-from recipe.models import MODELS  # noqa: E402
-from recipe.space import Space, principal_components, unit  # noqa: E402
-from recipe.words import WordTeacher, states_of_tokens  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
