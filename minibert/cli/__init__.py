@@ -40,38 +40,22 @@ from minibert.cli.common import EXPECTED_ERRORS, Parser, UsageError, show_warnin
 
 _NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
-COMMANDS = (
-    embed,
-    search,
-    serve,
-    export,
-    tokenize,
-    fill_mask,
-    info,
-    convert,
-    view,
-    learn,
-    verify,
-    vocab,
-    pretrain,
-    finetune,
-)
-# one for each, in `minibert` alone and at the end of its --help; a test parses them
-EXAMPLES = {
-    "embed": '"I love Korea" "Paris is in France"',
-    "search": '"Where is Paris?" --corpus lines.txt',
-    "serve": "minibert-en --port 8000",
-    "export": "minibert-en out/minibert-en-onnx",
-    "tokenize": '"I love Korea"',
-    "fill-mask": '"Paris is the [MASK] of France."',
-    "info": "bert-base-uncased",
-    "convert": "--model old/checkpoint new/folder",
-    "view": '"I love Korea" --out page.html',
-    "learn": "--out learn.html",
-    "verify": "bert-base-uncased",
-    "vocab": "--corpus corpus.txt --output out/vocabulary",
-    "pretrain": "--config tiny --corpus corpus.txt --output out/tiny",
-    "finetune": "classification --train train.tsv --dev dev.tsv --output out/labels",
+# each with an example, in `minibert` alone and at the end of its --help; a test parses them
+COMMANDS = {
+    embed: '"I love Korea" "Paris is in France"',
+    search: '"Where is Paris?" --corpus lines.txt',
+    serve: "minibert-en --port 8000",
+    export: "minibert-en out/minibert-en-onnx",
+    tokenize: '"I love Korea"',
+    fill_mask: '"Paris is the [MASK] of France."',
+    info: "bert-base-uncased",
+    convert: "--model old/checkpoint new/folder",
+    view: '"I love Korea" --out page.html',
+    learn: "--out learn.html",
+    verify: "bert-base-uncased",
+    vocab: "--corpus corpus.txt --output out/vocabulary",
+    pretrain: "--config tiny --corpus corpus.txt --output out/tiny",
+    finetune: "classification --train train.tsv --dev dev.tsv --output out/labels",
 }
 
 
@@ -107,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         code: int = options.run(options) or 0
-        _flush()  # here and not when Python ends, so that a full disk is an error like any other
+        sys.stdout.flush()  # here and not when Python ends, so that a full disk is an error like any other
     except KeyboardInterrupt as error:
         print(f"minibert: {error or 'stopped'}", file=sys.stderr)
         return 130
@@ -122,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sentence = f"standard output could not be written ({error.strerror})."  # whoever writes files names them
         print(f"minibert {options.command}: {sentence}", file=sys.stderr)
         try:
-            _flush()
+            sys.stdout.flush()
         except OSError:
             _drop_output()
         return 2 if isinstance(error, UsageError) else 1
@@ -140,10 +124,6 @@ class _ClosedOutput(io.TextIOBase):
         raise OSError(errno.EBADF, "it is closed")
 
 
-def _flush() -> None:
-    sys.stdout.flush()
-
-
 def _drop_output() -> None:
     """Sends nothing more to stdout: at exit Python would try to flush the rest, and complain."""
     with suppress(OSError):
@@ -158,8 +138,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)
-    for name, command_parser in commands.choices.items():
-        command_parser.epilog = f"example: minibert {name} {EXAMPLES[name]}"
+    for (name, command_parser), example in zip(commands.choices.items(), COMMANDS.values(), strict=True):
+        command_parser.epilog = f"example: minibert {name} {example}"
     return parser
 
 
@@ -172,7 +152,7 @@ def overview(commands: dict[str, argparse.ArgumentParser]) -> str:
     """Every command with its summary and one example."""
     lines = [f"minibert {minibert.__version__}: a small, exact BERT. minibert COMMAND --help says more.", ""]
     for name, parser in commands.items():
-        lines += [f"{name:<10} {parser.description}", f"{'':<10} minibert {name} {EXAMPLES[name]}"]
+        lines += [f"{name:<10} {parser.description}", f"{'':<10} {str(parser.epilog).removeprefix('example: ')}"]
     return "\n".join(lines)
 
 

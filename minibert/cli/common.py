@@ -6,24 +6,31 @@ import argparse
 import json
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from minibert.checkpoints.source import BUNDLED_MODELS, Source
+from minibert.checkpoints.source import Source
 from minibert.files import read_lines
 
 if TYPE_CHECKING:
     from minibert.sentences.embedder import SentenceEmbedder
-    from minibert.tokenization.tokenizer import BertTokenizer
 
 DEFAULT_MODEL = "minibert-en"
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        is_off = action.default in (None, []) or action.default is False
+        return action.help if is_off else super()._get_help_string(action)
+
+
 class Parser(argparse.ArgumentParser):
     """Says in one sentence what is wrong with the arguments, where argparse prints the usage of everything."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, formatter_class=_Help)
 
     def error(self, message: str) -> NoReturn:
         """Ends with exit code 2."""
@@ -41,7 +48,7 @@ class UsageError(ValueError):
 def add_command(commands: Any, name: str, run: Callable[[Any], int | None], summary: str) -> argparse.ArgumentParser:
     """A command with the options that all of them share."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    parser.add_argument("--model", default=DEFAULT_MODEL, help="folder, bundled model or Hub id (default: %(default)s)")
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="folder, bundled model or Hub id")
     parser.add_argument("--revision", help="branch, tag or commit on the Hub")
     parser.add_argument("--offline", action="store_true", help="never ask the network")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -72,6 +79,16 @@ def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def print_json(content: Any) -> None:
     """One JSON document on stdout."""
     print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+
+def report(options: argparse.Namespace, content: dict[str, Any], sentence: str) -> None:
+    """What a command has done: `content` for programs, or a sentence for people."""
+    print_json(content) if options.json else print(sentence)
+
+
+def comma_list(kind: Callable[[str], Any] = str) -> Callable[[str], list[Any]]:
+    """The type of an option that takes several values, with commas between them."""
+    return lambda values: [kind(value) for value in values.split(",")]
 
 
 def texts_of(options: argparse.Namespace) -> Iterable[str]:
@@ -111,11 +128,8 @@ def _at_least_one(texts: Iterable[str]) -> Iterator[str]:
         raise ValueError("there is no text: the input is empty.")
 
 
-def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:
-    """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer.
-
-    With `at_most`, no more lines than that are read.
-    """
+def count_texts(options: argparse.Namespace) -> int | None:
+    """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer."""
     from minibert.corpus.inputs import has_plain_lines
 
     files = [Path(name) for name in options.file or [] if name != "-"]
@@ -123,18 +137,7 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
         return None
     if not all(file.is_file() and has_plain_lines(str(file)) for file in files):
         return None
-    return len(options.texts) + sum(1 for _ in islice((line for file in files for line in file.open("rb")), at_most))
-
-
-def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:
-    """Warns once where the vocabulary does not know what a text is written in."""
-    from minibert.tokenization.coverage import coverage_warning
-
-    for text in texts:
-        if sentence := coverage_warning(tokenizer, text):
-            korean = BUNDLED_MODELS / "minibert-ko"
-            advice = " Try --model minibert-ko." if "Hangul" in sentence and korean.is_dir() else ""
-            return warnings.warn(f"{text!r:.40}: {sentence}{advice}", stacklevel=2)
+    return len(options.texts) + sum(1 for file in files for _ in file.open("rb"))
 
 
 def _texts_of_file(name: str, options: argparse.Namespace) -> Iterable[str]:
@@ -157,19 +160,15 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
 def add_embedder_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that turns texts into vectors."""
     parser.add_argument("--backend", default="torch", choices=["torch", "onnx"], help="onnx: what export has written")
-    parser.add_argument(
-        "--pooling", type=lambda names: names.split(","), help="cls, pooler, mean, max or mean_sqrt_len"
-    )
+    parser.add_argument("--pooling", type=comma_list(), help="cls, pooler, mean, max or mean_sqrt_len")
     parser.add_argument("--layers", type=_layers, help="last, second_to_last, concat_last_4, ... or numbers: 11,12")
-    parser.add_argument(
-        "--layer-weights", type=lambda numbers: [float(n) for n in numbers.split(",")], metavar="W,W,..."
-    )
+    parser.add_argument("--layer-weights", type=comma_list(float), metavar="W,W,...")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
     parser.add_argument("--max-length", type=int, help="limit of the tokens of a text (default: what the model says)")
 
 
 def _layers(choice: str) -> str | list[int]:
-    return [int(n) for n in choice.split(",")] if choice[-1:].isdigit() and "_" not in choice else choice
+    return comma_list(int)(choice) if choice[-1:].isdigit() and "_" not in choice else choice
 
 
 def load_embedder(options: argparse.Namespace, normalize: bool | None = None) -> SentenceEmbedder:

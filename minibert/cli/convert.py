@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.common import UsageError, add_command, print_json, source_of
+from minibert.cli.common import UsageError, add_command, report, source_of
 
 
 def add(commands: Any) -> None:
@@ -25,18 +25,15 @@ def run(options: argparse.Namespace) -> None:
 
     # the class that has a place for every tensor, whatever the config calls it, so that the head comes along
     model, tokenizer = load_with_heads(source, dtype=options.dtype)
-    name, report = type(model).__name__, model.load_report
-    assert report is not None
-    if report.missing:
-        lacking = ", ".join(report.missing)
+    name, loaded = type(model).__name__, model.load_report
+    assert loaded is not None
+    if loaded.missing:
+        lacking = ", ".join(loaded.missing)
         raise ValueError(f"{options.model} is not a complete {name}: it lacks {lacking}. Nothing was written.")
     model.save_pretrained(options.folder)
     tokenizer.save_pretrained(options.folder)
-    left_out = report.left_out + report.unexpected
-    if options.json:
-        counts = {"renamed": len(report.renamed), "left_out": left_out}
-        return print_json({"folder": options.folder, "architecture": name, **counts})
-    print(f"{name} with its tokenizer written to {options.folder} ({len(report.renamed)} tensors renamed).")
-    if left_out:
-        print(f"Left out, because {name} has no place for them: {', '.join(left_out)}.")
-    return None
+    left_out, renamed = loaded.left_out + loaded.unexpected, len(loaded.renamed)
+    sentence = f"{name} with its tokenizer written to {options.folder} ({renamed} tensors renamed)."
+    sentence += f"\nLeft out, because {name} has no place for them: {', '.join(left_out)}." if left_out else ""
+    content = {"folder": options.folder, "architecture": name, "renamed": renamed, "left_out": left_out}
+    report(options, content, sentence)

@@ -17,9 +17,8 @@ from minibert.cli.common import (
     add_text_options,
     count_texts,
     load_embedder,
-    print_json,
+    report,
     texts_of,
-    warn_of_coverage,
 )
 from minibert.cli.terminal import MAX_SHOWN, describe_vectors
 from minibert.inference import BATCH_TOKENS
@@ -37,8 +36,7 @@ def add(commands: Any) -> None:
     add_text_options(parser)
     add_embedder_options(parser)
     parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="vectors of length 1")
-    batch = "tokens that go through the model together (default: %(default)s)"
-    parser.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS, help=batch)
+    parser.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS, help="that go through the model together")
     parser.add_argument("--prompt", help="put before every text")
     parser.add_argument("--prompt-name", help="a prompt that the model brings, such as query")
     parser.add_argument(
@@ -51,8 +49,8 @@ def add(commands: Any) -> None:
     parser.add_argument("-o", "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, atomically")
     parser.add_argument("--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop")
     formats = ["npy", "safetensors", "jsonl", "parquet"]
-    parser.add_argument("--format", default="npy", choices=formats, help="of the shards (default: %(default)s)")
-    parser.add_argument("--shard-size", type=int, default=16384, help="texts in a shard (default: %(default)s)")
+    parser.add_argument("--format", default="npy", choices=formats, help="of the shards")
+    parser.add_argument("--shard-size", type=int, default=16384, help="texts in a shard")
     processes = f"that share the shards out (default: one for every {THREADS_PER_PROCESS} threads)"
     parser.add_argument("--processes", type=int, metavar="N", help=processes)
 
@@ -84,9 +82,10 @@ def run(options: argparse.Namespace) -> None:
 
     printing = not (options.out or options.out_dir)
     watched = rank == 0 and is_watched(printing)
-    bar: dict[str, Any] = {"show_progress": watched, "total": count_texts(options) if watched else None}
+    total = count_texts(options) if watched or options.out_dir else None
+    bar: dict[str, Any] = {"show_progress": watched, "total": total}
     if options.out_dir:
-        processes = options.processes or (useful_processes(options) if world_size == 1 else 1)
+        processes = options.processes or (useful_processes(options, total) if world_size == 1 else 1)
         done = encode_corpus(
             embedder,
             texts,
@@ -99,45 +98,42 @@ def run(options: argparse.Namespace) -> None:
             **bar,
             **settings,
         )
-        report(options, done, embedder)
+        say(options, done, embedder)
     elif options.out:
         try:
-            report(options, encode_file(embedder, texts, options.out, **bar, **settings), embedder)
+            say(options, encode_file(embedder, texts, options.out, **bar, **settings), embedder)
         except KeyboardInterrupt:
             advice = "--out-dir FOLDER writes shards, and goes on where it was stopped"
             raise KeyboardInterrupt(f"stopped; nothing was written to {options.out} ({advice}).") from None
     elif sys.stdout is not None and sys.stdout.isatty() and not options.json:
         show(embedder, texts, settings)
     else:
-        with Progress(bar["show_progress"], bar["total"]) as progress:
+        with Progress(watched, total) as progress:
             for window, vectors in embedder.encode_stream(texts, progress=progress, **settings):
                 for text, vector in zip(window, vectors, strict=True):
                     print(json_line(text, vector) if options.json else " ".join(numbers(vector)))
 
 
-def useful_processes(options: argparse.Namespace) -> int:
-    """One for every so many threads, but none that would find no shard to write."""
+def useful_processes(options: argparse.Namespace, texts: int | None) -> int:
+    """One for every so many threads, but none that would find no shard of the texts to write."""
     if options.backend == "onnx":  # ONNX Runtime has its own threads; --processes says it otherwise
         return 1
     import torch
 
     processes = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
-    shard_size = max(1, options.shard_size)
-    texts = count_texts(options, at_most=processes * shard_size) if processes > 1 else None
-    return processes if texts is None else max(1, -(-texts // shard_size))
+    return processes if texts is None else max(1, min(processes, -(-texts // max(1, options.shard_size))))
 
 
-def report(options: argparse.Namespace, done: CorpusReport, embedder: SentenceEmbedder) -> None:
+def say(options: argparse.Namespace, done: CorpusReport, embedder: SentenceEmbedder) -> None:
     """Says what was written."""
     target = options.out or options.out_dir
-    if options.json:
-        return print_json({"path": target, "dimension": embedder.dimension, **vars(done)})
-    skipped = f", {done.skipped} finished shards skipped" if done.skipped else ""
-    print(f"{done.lines} texts, {done.tokens} tokens written to {target}{skipped}")
+    sentence = f"{done.lines} texts, {done.tokens} tokens written to {target}"
+    sentence += f", {done.skipped} finished shards skipped" if done.skipped else ""
     if done.overlong:
         cut = "were cut there (--overflow mean takes all of them in)"
         what = cut if options.overflow == "truncate" else "were averaged over windows"
-        print(f"{done.overlong} texts have more than {embedder.max_length} tokens and {what}")
+        sentence += f"\n{done.overlong} texts have more than {embedder.max_length} tokens and {what}"
+    report(options, {"path": target, "dimension": embedder.dimension, **vars(done)}, sentence)
 
 
 def show(embedder: SentenceEmbedder, texts: Iterable[str], settings: dict[str, Any]) -> None:
@@ -146,6 +142,8 @@ def show(embedder: SentenceEmbedder, texts: Iterable[str], settings: dict[str, A
     first = list(islice(texts, MAX_SHOWN))
     if not first:
         raise UsageError("no text given.")
+    from minibert.tokenization.coverage import warn_of_coverage
+
     warn_of_coverage(embedder.tokenizer, first)
     vectors = embedder.encode(first, **settings)
     print(describe_vectors(first, vectors, len(first) + sum(1 for _ in texts)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.common import UsageError, add_command, print_json, source_of
+from minibert.cli.common import UsageError, add_command, report, source_of
 
 
 def add(commands: Any) -> None:
@@ -26,8 +26,8 @@ def run(options: argparse.Namespace) -> None:
     from minibert.serving.export import export
 
     done = export(source, options.folder, options.precision, options.heads)
-    if options.json:
-        return print_json({"folder": options.folder, "precision": options.precision, **done._asdict()})
-    print(f"{done.kind} written to {options.folder}; held against torch, its numbers differ by at most")
-    print(f"{done.difference:.1e} of the largest one, and the smallest cosine is {done.cosine:.6f}.")
-    return None
+    sentence = (
+        f"{done.kind} written to {options.folder}; held against torch, its numbers differ by at most\n"
+        f"{done.difference:.1e} of the largest one, and the smallest cosine is {done.cosine:.6f}."
+    )
+    report(options, {"folder": options.folder, "precision": options.precision, **done._asdict()}, sentence)

@@ -6,13 +6,13 @@ import argparse
 import warnings
 from typing import Any
 
-from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of, warn_of_coverage
+from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = add_command(commands, "fill-mask", run, "Guess the words behind [MASK] in texts.")
-    parser.add_argument("--top", type=int, default=5, help="guesses for each [MASK] (default: %(default)s)")
+    parser.add_argument("--top", type=int, default=5, help="guesses for each [MASK]")
     add_text_options(parser)
 
 
@@ -25,6 +25,7 @@ def run(options: argparse.Namespace) -> None:
     from minibert.heads import BertForMaskedLM
     from minibert.predict import fill_mask
     from minibert.progress import Progress, is_watched
+    from minibert.tokenization.coverage import warn_of_coverage
     from minibert.tokenization.tokenizer import BertTokenizer
 
     with warnings.catch_warnings():

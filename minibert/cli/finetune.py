@@ -19,8 +19,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, add_command, check_files, print_json, source_of
-from minibert.cli.training import add_training_options, keep_options, options_of_run, training_options
+from minibert.cli.common import UsageError, add_command, check_files, comma_list, report, source_of
+from minibert.cli.training import add_training_options, filled, keep_options, options_of_run, training_options
 
 if TYPE_CHECKING:
     from minibert.training.finetuning import Task
@@ -34,9 +34,9 @@ def add(commands: Any) -> None:
     parser.add_argument("task", choices=TASKS, nargs="?", help="what to learn")
     parser.add_argument("--train", metavar="FILE", help="to learn from")
     parser.add_argument("--dev", metavar="FILE", help="to measure with")
-    parser.add_argument("--text", default="text", metavar="COLUMN", help="of the text (default: %(default)s)")
+    parser.add_argument("--text", default="text", metavar="COLUMN", help="of the text")
     parser.add_argument("--pair", metavar="COLUMN", help="of the second text")
-    parser.add_argument("--label", default="label", metavar="COLUMN", help="of the label (default: %(default)s)")
+    parser.add_argument("--label", default="label", metavar="COLUMN", help="of the label")
     parser.add_argument(
         "--negative", action="append", default=[], metavar="COLUMN", help="of a text unlike --text; may be repeated"
     )
@@ -44,21 +44,14 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--dev-label", metavar="COLUMN", help="of the score, where --dev has scored pairs although --train has none"
     )
-    parser.add_argument(
-        "--matryoshka",
-        type=lambda sizes: [int(n) for n in sizes.split(",")],
-        default=[],
-        metavar="N,N,...",
-        help="train the first N numbers of each vector, too",
-    )
-    parser.add_argument("--pooling", type=lambda names: names.split(","), help="of vectors (default: the checkpoint's)")
+    help_ = "train the first N numbers of each vector, too"
+    parser.add_argument("--matryoshka", type=comma_list(int), default=[], metavar="N,N,...", help=help_)
+    parser.add_argument("--pooling", type=comma_list(), help="of vectors (default: the checkpoint's)")
     parser.add_argument("--class-weights", action="store_true", help="a rare class counts as much as a frequent one")
-    parser.add_argument("--columns", metavar="A,B,...", help="names of the columns, for files without a header line")
+    help_ = "names of the columns, for files without a header line"
+    parser.add_argument("--columns", type=comma_list(), metavar="A,B,...", help=help_)
     parser.add_argument(
         "--delimiter", type=lambda name: {"tab": "\t"}.get(name, name), help="between columns, such as tab"
-    )
-    parser.add_argument(
-        "--max-length", type=int, default=128, metavar="N", help="limit of tokens an example (default: %(default)s)"
     )
     add_training_options(parser)
 
@@ -72,33 +65,19 @@ def run(options: argparse.Namespace) -> None:
     check_files([options.train, options.dev])
     source, task = source_of(options), _task(options)
     from minibert.training.finetuning import finetune
-    from minibert.training.state import check_new
 
-    if not options.resume:
-        check_new(options.output)
     keep_options(options)
-    scores = finetune(
-        task,
-        source,
-        options.train,
-        options.dev,
-        options.output,
-        how,
-        max_length=options.max_length,
-        resume=options.resume,
-    )
+    more = {"max_length": options.max_length, "resume": options.resume}
+    scores = finetune(task, source, options.train, options.dev, options.output, how, **more)
     if int(os.environ.get("RANK") or 0) > 0:  # torchrun's first process speaks for all
         return
-    if options.json:
-        return print_json({"path": os.path.join(options.output, "best"), **scores})
-    measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-    print(f"The best model is in {os.path.join(options.output, 'best')}: {measured}.")
+    best, measured = os.path.join(options.output, "best"), ", ".join(f"{n} {score:.4f}" for n, score in scores.items())
+    report(options, {"path": best, **scores}, f"The best model is in {best}: {measured}.")
 
 
 def _task(options: argparse.Namespace) -> Task:
-    columns = options.columns.split(",") if options.columns else None
     if options.task in ("pairs", "triplets", "scores"):
-        return _similarity(options, columns)
+        return _similarity(options)
     if options.task == "tokens":
         from minibert.training.entities import TokenTask
 
@@ -107,33 +86,16 @@ def _task(options: argparse.Namespace) -> Task:
 
     if options.task == "answers":
         return AnswerTask()
-    return SequenceTask(
-        text=options.text,
-        label=options.label,
-        pair=options.pair,
-        regression=options.task == "regression",
-        class_weights=options.class_weights,
-        columns=columns,
-        delimiter=options.delimiter,
-    )
+    return filled(SequenceTask, options, regression=options.task == "regression")
 
 
-def _similarity(options: argparse.Namespace, columns: list[str] | None) -> Task:
+def _similarity(options: argparse.Namespace) -> Task:
     if options.pair is None:
         raise UsageError(f"{options.task} needs --pair, the column of the second text.")
     if (options.task == "triplets") != bool(options.negative):
         raise UsageError("--negative names the columns of triplets, one or more, and goes with no other task.")
     from minibert.training.pairs import SimilarityTask
 
-    return SimilarityTask(
-        anchor=options.text,
-        positive=options.pair,
-        negatives=options.negative,
-        score=options.label if options.task == "scores" else None,
-        max_score=options.max_score,
-        dev_score=options.dev_label,
-        matryoshka=options.matryoshka,
-        pooling=options.pooling,
-        columns=columns,
-        delimiter=options.delimiter,
-    )
+    texts = {"anchor": options.text, "positive": options.pair, "negatives": options.negative}
+    score = options.label if options.task == "scores" else None
+    return filled(SimilarityTask, options, **texts, score=score, dev_score=options.dev_label)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, add_command, check_files, print_json, source_of
+from minibert.cli.common import UsageError, add_command, check_files, report, source_of
 from minibert.cli.training import add_training_options, keep_options, options_of_run, training_options
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from minibert.tokenization.tokenizer import BertTokenizer
 
 
+# arguments of `pretrain` that options of the same names give
+_MORE = ("column", "held_out", "resume", "max_length", "sentence_order", "mask_probability", "whole_words", "spans")
 SAMPLE_BYTES = 1 << 26  # of text to learn a vocabulary from; `minibert vocab` reads all of it
 
 
@@ -44,29 +46,19 @@ def add(commands: Any) -> None:
         help="text with a sentence a line and empty lines between documents; .jsonl, .csv or .parquet with a document "
         "a row; compressed, too; folders; s3://...; with the share of tokens to take of each, or all as they are",
     )
-    parser.add_argument("--column", default="text", help="of the texts, in tables (default: %(default)s)")
-    parser.add_argument(
-        "--held-out",
-        type=float,
-        default=0.01,
-        metavar="P",
-        help="share of documents to measure with (default: %(default)s)",
-    )
+    parser.add_argument("--column", default="text", help="of the texts, in tables")
+    help_ = "share of documents to measure with"
+    parser.add_argument("--held-out", type=float, default=0.01, metavar="P", help=help_)
     parser.add_argument(
         "--vocab", metavar="FOLDER", help="that has a vocabulary (default: --model's, or one learned from the corpus)"
     )
     parser.add_argument("--vocab-size", type=int, metavar="N", help="of a learned vocabulary (default: the config's)")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents (needed for Korean)")
-    parser.add_argument(
-        "--max-length", type=int, default=128, metavar="N", help="limit of tokens an example (default: %(default)s)"
-    )
     parser.add_argument("--no-next-sentence", action="store_true", help="masked words only")
     parser.add_argument("--sentence-order", action="store_true", help="pairs are swapped, not random (ALBERT)")
     parser.add_argument("--whole-words", action="store_true", help="mask all pieces of a word together")
     parser.add_argument("--spans", action="store_true", help="mask spans of several words (SpanBERT)")
-    parser.add_argument(
-        "--mask-probability", type=float, default=0.15, metavar="P", help="share of the tokens (default: %(default)s)"
-    )
+    parser.add_argument("--mask-probability", type=float, default=0.15, metavar="P", help="share of the tokens")
     add_training_options(
         parser,
         leave_out=("epochs",),
@@ -86,33 +78,14 @@ def run(options: argparse.Namespace) -> None:
     how, corpus = training_options(options), _weighted(options.corpus)
     check_files(corpus)
     from minibert.training.pretraining import pretrain
-    from minibert.training.state import check_new
 
-    if not options.resume:
-        check_new(options.output)
     keep_options(options)
     model, tokenizer = _start(options, corpus)
-    trainer = pretrain(
-        model,
-        tokenizer,
-        corpus,
-        options.output,
-        how,
-        column=options.column,
-        held_out=options.held_out,
-        resume=options.resume,
-        max_length=options.max_length,
-        next_sentence=not options.no_next_sentence,
-        sentence_order=options.sentence_order,
-        mask_probability=options.mask_probability,
-        whole_words=options.whole_words,
-        spans=options.spans,
-    )
-    if not trainer.is_first:
-        return
-    if options.json:
-        return print_json({"path": options.output, "steps": trainer.step})
-    print(f"The model is in {options.output}.")
+    more = {name: getattr(options, name) for name in _MORE}
+    more["next_sentence"] = not options.no_next_sentence
+    trainer = pretrain(model, tokenizer, corpus, options.output, how, **more)
+    if trainer.is_first:
+        report(options, {"path": options.output, "steps": trainer.step}, f"The model is in {options.output}.")
 
 
 def _weighted(names: list[str]) -> list[str] | dict[str, float]:

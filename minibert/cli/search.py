@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
         metavar="MODEL",
         help="whose vectors the corpus has, when it is another one of the same space (default: --model)",
     )
-    parser.add_argument("--top", type=int, default=5, help="lines to show (default: %(default)s)")
+    parser.add_argument("--top", type=int, default=5, help="lines to show")
     add_embedder_options(parser)
 
 

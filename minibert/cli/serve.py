@@ -26,14 +26,14 @@ def add(commands: Any) -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help="or NAME=MODEL; several, to be asked for by name")
     parser.add_argument("--backend", default="torch", choices=["torch", "onnx"])
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
-    parser.add_argument("--host", default="127.0.0.1", help=f"(default: %(default)s; a key is taken from {KEY})")
-    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one (default: %(default)s)")
-    parser.add_argument("--max-wait-ms", type=float, default=2.0, help="of a text for others (default: %(default)s)")
-    parser.add_argument("--max-waiting", type=int, default=4096, help="texts in the queue (default: %(default)s)")
-    parser.add_argument("--max-body", type=int, default=4_000_000, help="bytes of a request (default: %(default)s)")
-    parser.add_argument("--max-texts", type=int, default=2048, help="of a request (default: %(default)s)")
-    parser.add_argument("--max-tokens", type=int, default=500_000, help="of a request (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds of a request (default: %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help=f"a key is taken from {KEY}")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    parser.add_argument("--max-wait-ms", type=float, default=2.0, help="of a text for others")
+    parser.add_argument("--max-waiting", type=int, default=4096, help="texts in the queue")
+    parser.add_argument("--max-body", type=int, default=4_000_000, help="bytes of a request")
+    parser.add_argument("--max-texts", type=int, default=2048, help="of a request")
+    parser.add_argument("--max-tokens", type=int, default=500_000, help="of a request")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds of a request")
 
 
 def run(options: argparse.Namespace) -> None:

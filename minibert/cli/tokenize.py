@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of, warn_of_coverage
+from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of
 
 
 def add(commands: Any) -> None:
@@ -20,6 +20,7 @@ _LOOKED_AT = 8  # texts, for a script that the vocabulary does not know
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from minibert.progress import counted, is_watched
+    from minibert.tokenization.coverage import warn_of_coverage
     from minibert.tokenization.tokenizer import BertTokenizer
 
     tokenizer = BertTokenizer.from_pretrained(source_of(options))

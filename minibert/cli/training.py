@@ -1,4 +1,4 @@
-"""What the two training commands share: every field of `TrainingOptions` as an option."""
+"""What the two training commands share: every field of `TrainingOptions` as an option, and options that a run keeps."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import argparse
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from minibert.cli.common import UsageError
 from minibert.files import read_json, write_json
 from minibert.training.options import TrainingOptions
+
+T = TypeVar("T")
 
 _TYPES = {"int": int, "int | None": int, "float": float}
 _OF_THE_COMMAND = ("arguments", "command", "debug", "json", "output", "parser", "resume", "run")
@@ -27,6 +29,7 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[st
         defaults: the command's own, where they differ.
     """
     parser.set_defaults(parser=parser)
+    parser.add_argument("--max-length", type=int, default=128, metavar="N", help="limit of tokens an example")
     group = parser.add_argument_group("training")
     for field in dataclasses.fields(TrainingOptions):
         if field.name in leave_out:
@@ -36,8 +39,7 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[st
         if field.type == "bool":
             group.add_argument(flag, action="store_true", help=text)
         else:
-            shown = "" if default is None else " (default: %(default)s)"
-            group.add_argument(flag, type=_TYPES[str(field.type)], default=default, metavar="N", help=text + shown)
+            group.add_argument(flag, type=_TYPES[str(field.type)], default=default, metavar="N", help=text)
     group.add_argument("--output", required=True, metavar="FOLDER", help="for the state, the log and the model")
     group.add_argument(
         "--resume",
@@ -76,14 +78,23 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
 
 
 def keep_options(options: argparse.Namespace) -> None:
-    """Writes the options of a run into its folder, for `options_of_run`."""
+    """Writes the options of a run into its folder, for `options_of_run`; ValueError when another run is there."""
+    from minibert.training.state import check_new
+
+    if not options.resume:
+        check_new(options.output)
     if int(os.environ.get("RANK") or 0) == 0:
         Path(options.output).mkdir(parents=True, exist_ok=True)
         kept = {name: value for name, value in vars(options).items() if name not in _OF_THE_COMMAND}
         write_json(Path(options.output, "run.json"), json.loads(json.dumps(kept, default=os.fspath)))
 
 
+def filled(made: Callable[..., T], options: argparse.Namespace, **more: Any) -> T:
+    """A dataclass whose fields are the options of the same names, and `more`."""
+    names = {field.name for field in dataclasses.fields(made)}  # type: ignore[arg-type]
+    return made(**{**{name: value for name, value in vars(options).items() if name in names}, **more})
+
+
 def training_options(options: argparse.Namespace) -> TrainingOptions:
     """What the command line says about training."""
-    names = {field.name for field in dataclasses.fields(TrainingOptions)}
-    return TrainingOptions(**{name: value for name, value in vars(options).items() if name in names})
+    return filled(TrainingOptions, options)

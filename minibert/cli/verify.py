@@ -15,9 +15,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--text", action="append", help="compare on this text (may be repeated) instead of the built-in"
     )
-    parser.add_argument(
-        "--tolerance", type=float, default=0.0, help="largest difference allowed (default: %(default)s)"
-    )
+    parser.add_argument("--tolerance", type=float, default=0.0, help="largest difference allowed")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, add_command, print_json, source_of
+from minibert.cli.common import UsageError, add_command, report, source_of
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--run", metavar="FOLDER", dest="training", help="a run of pretrain --checkpoints to watch")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    parser.add_argument("-o", "--out", default="page.html", metavar="FILE", help="the page (default: %(default)s)")
+    parser.add_argument("-o", "--out", default="page.html", metavar="FILE", help="the page")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -48,9 +48,7 @@ def write(options: argparse.Namespace, out: str, source: Source | str, text: str
     with Progress(is_watched(), STEPS, "steps") as progress:
         tokens = write_page(out, source, text, pair, pad_to, progress, more)
     address = Path(out).resolve().as_uri()
-    if options.json:
-        print_json({"page": out, "tokens": tokens, "bytes": Path(out).stat().st_size})
-    else:
-        print(f"{out} written ({tokens} tokens): {address}" + ("" if opens else " (--open opens it)"))
+    sentence = f"{out} written ({tokens} tokens): {address}" + ("" if opens else " (--open opens it)")
+    report(options, {"page": out, "tokens": tokens, "bytes": Path(out).stat().st_size}, sentence)
     if opens and not webbrowser.open(address):
         raise OSError(f"no browser was found; open {address} in one.")

@@ -11,16 +11,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.common import add_command, check_files, print_json
+from minibert.cli.common import add_command, check_files, report
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = add_command(commands, "vocab", run, "Learn a WordPiece vocabulary from text.")
     parser.add_argument("--corpus", metavar="FILE", nargs="+", required=True, help="text, as for minibert pretrain")
-    parser.add_argument("--column", default="text", help="of the texts, in tables (default: %(default)s)")
-    parser.add_argument("--vocab-size", type=int, default=30000, metavar="N", help="at most (default: %(default)s)")
-    parser.add_argument("--min-frequency", type=int, default=2, metavar="N", help="of a piece (default: %(default)s)")
+    parser.add_argument("--column", default="text", help="of the texts, in tables")
+    parser.add_argument("--vocab-size", type=int, default=30000, metavar="N", help="at most")
+    parser.add_argument("--min-frequency", type=int, default=2, metavar="N", help="of a piece")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents (needed for Korean)")
     parser.add_argument("--output", required=True, metavar="FOLDER", help="for vocab.txt and tokenizer_config.json")
 
@@ -36,6 +36,5 @@ def run(options: argparse.Namespace) -> None:
     train_vocabulary(words, options.output, lowercase=not options.cased, **how)
     tokenizer = BertTokenizer.from_pretrained(options.output, do_lower_case=not options.cased)
     tokenizer.save_pretrained(options.output)
-    if options.json:
-        return print_json({"path": options.output, "pieces": len(tokenizer), "words": len(words)})
-    print(f"{len(tokenizer):,} pieces, learned from {len(words):,} different words, are in {options.output}.")
+    sentence = f"{len(tokenizer):,} pieces, learned from {len(words):,} different words, are in {options.output}."
+    report(options, {"path": options.output, "pieces": len(tokenizer), "words": len(words)}, sentence)

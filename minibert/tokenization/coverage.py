@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+import warnings
 from collections import Counter
+from collections.abc import Iterable
 
+from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.tokenization.tokenizer import BertTokenizer
 
 MIN_PIECES = 4  # a text of one or two letters is no sign of anything
@@ -40,3 +43,11 @@ def coverage_warning(tokenizer: BertTokenizer, text: str) -> str:
         f"{letters} of {len(pieces)} pieces are single letters: this model's vocabulary knows no "
         f"{_NAMES.get(script, script.capitalize())} words."
     )
+
+
+def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:
+    """Warns of the first text whose script the vocabulary does not know."""
+    for text in texts:
+        if sentence := coverage_warning(tokenizer, text):
+            korean = "Hangul" in sentence and (BUNDLED_MODELS / "minibert-ko").is_dir()
+            return warnings.warn(f"{text!r:.40}: {sentence}{' Try minibert-ko.' if korean else ''}", stacklevel=3)
