@@ -130,12 +130,13 @@ def _at_least_one(texts: Iterable[str]) -> Iterator[str]:
 
 def count_texts(options: argparse.Namespace) -> int | None:
     """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer."""
-    from minibert.corpus.inputs import has_plain_lines
+    from minibert.corpus.inputs import is_table
+    from minibert.corpus.location import Location
 
     files = [Path(name) for name in options.file or [] if name != "-"]
     if len(files) < len(options.file or ["-"]) and not options.texts:
         return None
-    if not all(file.is_file() and has_plain_lines(str(file)) for file in files):
+    if any(not file.is_file() or is_table(str(file)) or Location(file).compressed for file in files):
         return None
     return len(options.texts) + sum(1 for file in files for _ in file.open("rb"))
 

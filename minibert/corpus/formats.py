@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,9 @@ def open_vectors(path: Path, file_format: str, dimension: int) -> AbstractContex
         dimension: D, the length of a vector.
 
     Raises:
-        ValueError: an unknown format.
         ImportError: parquet without pyarrow.
     """
-    if file_format not in FORMATS:
-        raise ValueError(f"the format should be one of {', '.join(FORMATS)}, not {file_format!r}.")
-    return FORMATS[file_format](path, dimension)
+    return FORMATS[file_format][0](path, dimension)
 
 
 def _npy_header(rows: int, dimension: int) -> bytes:
@@ -68,7 +66,7 @@ def _safetensors_header(rows: int, dimension: int) -> bytes:
 
 
 @contextmanager
-def _raw(path: Path, dimension: int, header: Callable[[int, int], bytes]) -> Iterator[Write]:
+def _raw(header: Callable[[int, int], bytes], path: Path, dimension: int) -> Iterator[Write]:
     """Numbers after a header of fixed size, which is written again when the number of rows is known."""
     rows = 0
     with path.open("wb") as file:
@@ -82,14 +80,6 @@ def _raw(path: Path, dimension: int, header: Callable[[int, int], bytes]) -> Ite
         yield write
         file.seek(0)
         file.write(header(rows, dimension))
-
-
-def _npy(path: Path, dimension: int) -> AbstractContextManager[Write]:
-    return _raw(path, dimension, _npy_header)
-
-
-def _safetensors(path: Path, dimension: int) -> AbstractContextManager[Write]:
-    return _raw(path, dimension, _safetensors_header)
 
 
 @contextmanager
@@ -148,14 +138,6 @@ def _parquet(path: Path, dimension: int) -> Iterator[Write]:
         yield write
         if writer is None:
             open_with([("text", pyarrow.string()), ("vector", vector)])
-
-
-FORMATS: dict[str, Callable[[Path, int], AbstractContextManager[Write]]] = {
-    "npy": _npy,
-    "safetensors": _safetensors,
-    "jsonl": _jsonl,
-    "parquet": _parquet,
-}
 
 
 class ShardedVectors:
@@ -232,20 +214,15 @@ def open_corpus(path: str | Path) -> Vectors | ShardedVectors:
 
 def open_vector_file(path: Path) -> Vectors:
     """The vectors of one file; see `open_corpus`."""
-    reader = _READERS.get(path.suffix)
-    if reader is None:
-        raise ValueError(f"{path} should be a folder of shards, or end in {', '.join(_READERS)}.")
+    if path.suffix[1:] not in FORMATS:
+        raise ValueError(f"{path} should be a folder of shards, or end in {', '.join('.' + name for name in FORMATS)}.")
     try:
-        vectors = reader(path)
+        vectors = FORMATS[path.suffix[1:]][1](path)
     except (ValueError, EOFError, KeyError, json.JSONDecodeError):
         raise ValueError(f"{path} is not a complete {path.suffix} file; write one with minibert embed --out.") from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise ValueError(f"{path} should hold one row of numbers for each text, as minibert embed writes them.")
     return vectors
-
-
-def _read_npy(path: Path) -> Any:
-    return np.load(path, mmap_mode="r")
 
 
 def _read_safetensors(path: Path) -> Any:
@@ -266,9 +243,10 @@ def _read_parquet(path: Path) -> Any:
     return column.flatten().to_numpy().reshape(len(column), -1)
 
 
-_READERS: dict[str, Callable[[Path], Any]] = {
-    ".npy": _read_npy,
-    ".safetensors": _read_safetensors,
-    ".jsonl": _read_jsonl,
-    ".parquet": _read_parquet,
+# how a file is written, and how it is read
+FORMATS: dict[str, tuple[Callable[[Path, int], AbstractContextManager[Write]], Callable[[Path], Any]]] = {
+    "npy": (partial(_raw, _npy_header), partial(np.load, mmap_mode="r")),
+    "safetensors": (partial(_raw, _safetensors_header), _read_safetensors),
+    "jsonl": (_jsonl, _read_jsonl),
+    "parquet": (_parquet, _read_parquet),
 }

@@ -20,7 +20,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, NamedTuple
+from itertools import accumulate, count
+from typing import Any, NamedTuple
 
 from minibert.corpus.location import Location
 from minibert.extras import need
@@ -56,7 +57,7 @@ class Part(NamedTuple):
 
 
 OnBad = Callable[[BadRow], None]
-Row = tuple[str, Any]  # where it stands, and its columns or the error that reading it gave
+Row = tuple[str, "dict[str, Any] | BadRow"]  # where it stands, and its columns if it has any
 
 
 def read_texts(
@@ -75,11 +76,14 @@ def read_texts(
         ValueError: a row without a text, a table without the columns, or a file that cannot be read.
     """
     location = Location(source)
-    files = location.files()
-    if not files:
-        raise FileNotFoundError(f"there is no file {source}, and no folder with files in it.")
-    for name in files:
+    for name in _files(location):
         yield from read_part(Part(str(location.at(name))), column, id_column, on_bad)
+
+
+def _files(location: Location) -> dict[str, tuple[int, float]]:
+    if files := location.files():
+        return files
+    raise FileNotFoundError(f"there is no file {location}, and no folder with files in it.")
 
 
 def read_part(
@@ -88,15 +92,16 @@ def read_part(
     """The texts of a part of a file; see `read_texts`."""
     location = Location(part.file)
     wanted = [column] if id_column is None else [column, id_column]
-    rows = iter_rows(location, part.start, part.end, wanted)
-    if location.suffix not in _READERS:
-        if id_column is not None:
-            raise ValueError(f"{location} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet.")
-        rows = _undamaged(location, _lines(location, part.start, part.end, column))
+    if is_table(part.file):
+        rows = iter_rows(location, part.start, part.end, wanted)
+    elif id_column is not None:
+        raise ValueError(f"{location} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet.")
+    else:
+        rows = _undamaged(location, _texts(location, part.start, part.end, column))
     for place, row in rows:
-        reason, content = "", ""
-        if isinstance(row, Exception):
-            reason, content = str(row), str(getattr(row, "content", ""))
+        reason, content = "", repr(row)
+        if isinstance(row, BadRow):
+            _, reason, content = row
         elif missing := [name for name in wanted if name not in row]:
             reason = f"there is no column {missing[0]!r}"
         elif not isinstance(text := row[column], str):
@@ -106,7 +111,7 @@ def read_part(
         else:
             yield Text(text, None if id_column is None else row[id_column])
             continue
-        bad = BadRow(f"{part.file}, {place}", reason, (content or repr(row))[:200])
+        bad = BadRow(f"{part.file}, {place}", reason, content[:200])
         if on_bad is None:
             raise ValueError(f"{bad.place}: {bad.reason}.")
         on_bad(bad)
@@ -150,9 +155,7 @@ def parts_of(source: str, column: str, part_bytes: int) -> dict[str, Part]:
         ValueError: a parquet file that is damaged or has no such column.
     """
     location = Location(source)
-    files = location.files()
-    if not files:
-        raise FileNotFoundError(f"there is no file {source}, and no folder with files in it.")
+    files = _files(location)
 
     def cut(name: str) -> dict[str, Part]:
         file, size = location.at(name), files[name][0]
@@ -176,67 +179,51 @@ def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
     """The rows; ValueError that names the file where decompressing or a library's own reader fails."""
     try:
         yield from rows
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
+        if isinstance(error, ValueError) and not type(error).__module__.startswith("pyarrow"):
+            raise
         raise ValueError(f"{location} is damaged ({error}); get it again.") from None
-    except ValueError as error:
-        if type(error).__module__.startswith("pyarrow"):
-            raise ValueError(f"{location} is damaged ({error}); get it again.") from None
-        raise
 
 
-def _numbered_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[str, bytes]]:
-    """Lines that begin in `[start, end)`, and where they are."""
-    position = 0
-    if start:
-        file.seek(start - 1)
-        position = start - 1 + len(file.readline())  # a line that began before belongs to the part before
-    number = 0
-    while end is None or position < end:
-        line = file.readline()
-        if not line:
-            return
-        number += 1
-        yield f"byte {position}" if start else f"line {number}", line
-        position += len(line)
-
-
-def _decoded(location: Location, start: int, end: int | None) -> Iterator[tuple[str, str | ValueError]]:
-    """The lines with their ends, or the error of one that is not UTF-8."""
+def _lines(location: Location, start: int, end: int | None) -> Iterator[tuple[str, str | BadRow]]:
+    """Lines with their ends that begin in `[start, end)`, and where they are; or one that is not UTF-8."""
     with location.open() as file:
-        for place, line in _numbered_lines(file, start, end):
-            if place == "line 1":
-                line = line.removeprefix(codecs.BOM_UTF8)
+        position = 0
+        if start:
+            file.seek(start - 1)
+            position = start - 1 + len(file.readline())  # a line that began before belongs to the part before
+        for number in count(1):
+            if (end is not None and position >= end) or not (line := file.readline()):
+                return
+            place = f"byte {position}" if start else f"line {number}"
+            position += len(line)
             try:
-                yield place, line.decode("utf-8")
+                yield place, (line.removeprefix(codecs.BOM_UTF8) if place == "line 1" else line).decode("utf-8")
             except UnicodeDecodeError:
-                yield place, _error(f"the line {NOT_UTF8}", repr(line[:200]))
+                yield place, BadRow(place, f"the line {NOT_UTF8}", repr(line[:200]))
 
 
-def _error(reason: str, content: str) -> ValueError:
-    error = ValueError(reason)
-    error.content = content  # type: ignore[attr-defined]
-    return error
-
-
-def _lines(location: Location, start: int, end: int | None, column: str) -> Iterator[Row]:
-    for place, line in _decoded(location, start, end):
-        yield place, {column: line.rstrip("\r\n")} if isinstance(line, str) else line
+def _texts(location: Location, start: int, end: int | None, column: str) -> Iterator[Row]:
+    for place, line in _lines(location, start, end):
+        yield place, line if isinstance(line, BadRow) else {column: line.rstrip("\r\n")}
 
 
 def _jsonl(location: Location, start: int, end: int | None, wanted: Sequence[str]) -> Iterator[Row]:
-    for place, line in _decoded(location, start, end):
-        if not isinstance(line, str):
-            yield place, line
-        elif line.strip():
+    for place, line in _lines(location, start, end):
+        row: dict[str, Any] | BadRow
+        if isinstance(line, BadRow):
+            row = line
+        elif not line.strip():
+            continue
+        else:
             try:
                 row = json_object(line, "the line")
                 json.dumps(row, ensure_ascii=False).encode()  # fails for half a character, which JSON can hold
             except UnicodeEncodeError:
-                yield place, _error("the line has half a character, a surrogate", line)
+                row = BadRow(place, "the line has half a character, a surrogate", line)
             except ValueError as error:
-                yield place, _error(str(error).removesuffix("."), line)
-            else:
-                yield place, row
+                row = BadRow(place, str(error).removesuffix("."), line)
+        yield place, row
 
 
 def _csv(
@@ -253,8 +240,8 @@ def _csv(
     csv.field_size_limit(2**31 - 1)  # a text may be as long as the file
 
     def lines() -> Iterator[str]:
-        for number, (_, line) in enumerate(_decoded(location, 0, None), 1):
-            if isinstance(line, ValueError):
+        for number, (_, line) in enumerate(_lines(location, 0, None), 1):
+            if isinstance(line, BadRow):
                 raise not_utf8(location, number)
             yield from io.StringIO(line, newline="")  # an old Macintosh ends its lines in another way
 
@@ -272,31 +259,28 @@ def _csv(
         if twice := [name for name, count in Counter(columns).items() if count > 1]:
             raise ValueError(f"{location} has the column {twice[0]!r} twice: rename one.")
         for row in rows:
+            place = f"line {table.line_num}"
             if len(row) < len(columns) or (len(row) > len(columns) and names is None):
                 reason = f"there are {len(row)} columns, not {len(columns)} ({', '.join(columns)})"
-                yield f"line {table.line_num}", _error(reason, delimiter.join(row))
+                yield place, BadRow(place, reason, delimiter.join(row))
             else:
-                yield f"line {table.line_num}", dict(zip(columns, row, strict=False))
+                yield place, dict(zip(columns, row, strict=False))
     except csv.Error as error:
         raise ValueError(f"{location}, line {table.line_num}: {error}; look for a quotation mark too many.") from None
 
 
 def _rows_of_parquet(location: Location, start: int, end: int | None, wanted: Sequence[str]) -> Iterator[Row]:
     with _parquet(location, wanted) as table:
-        first = 0
-        for group in range(table.metadata.num_row_groups):
-            last = first + table.metadata.row_group(group).num_rows
-            if last > start and (end is None or first < end):
-                number = first
-                for batch in table.iter_batches(batch_size=4096, row_groups=[group], columns=list(wanted) or None):
-                    if number + len(batch) > start and (end is None or number < end):
-                        for row in batch.to_pylist():
-                            if start <= number and (end is None or number < end):
-                                yield f"row {number}", row
-                            number += 1
-                    else:
-                        number += len(batch)
-            first = last
+        rows = [table.metadata.row_group(group).num_rows for group in range(table.metadata.num_row_groups)]
+        for group, last in enumerate(accumulate(rows)):
+            first = last - rows[group]
+            if last <= start or (end is not None and first >= end):
+                continue
+            for batch in table.iter_batches(batch_size=4096, row_groups=[group], columns=list(wanted) or None):
+                begin, stop = max(0, start - first), max(0, (last if end is None else end) - first)
+                for number, row in enumerate(batch[begin:stop].to_pylist(), first + begin):
+                    yield f"row {number}", row
+                first += len(batch)
 
 
 def _parquet(location: Location, columns: Sequence[str]) -> Any:
@@ -326,8 +310,3 @@ _READERS: dict[str, Callable[[Location, int, int | None, Sequence[str]], Iterato
 def is_table(source: str) -> bool:
     """Whether the texts of a file are a column of it, and not its lines."""
     return Location(source).suffix in _READERS
-
-
-def has_plain_lines(source: str) -> bool:
-    """Whether the lines of a file are its texts: neither a table nor compressed."""
-    return not Location(source).compressed and not is_table(source)

@@ -11,9 +11,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import chain, count
+from itertools import chain, count, groupby
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,20 +44,12 @@ def read_documents(part: Part, column: str = "text") -> Iterator[list[str]]:
         FileNotFoundError: a file that is not there.
         ValueError: a file that cannot be read, such as one that is not UTF-8.
     """
-    texts = read_part(part, column)
-    rows = map(str.splitlines, texts) if is_table(part.file) else _between_empty_lines(texts)
-    for row in rows:
-        if document := [sentence for line in row if (sentence := line.strip())]:
-            yield document
-
-
-def _between_empty_lines(lines: Iterable[str]) -> Iterator[list[str]]:
-    document: list[str] = []
-    for line in chain(lines, [""]):
-        document.append(line)
-        if not line.strip():
-            yield document
-            document = []
+    lines: Iterable[str] = read_part(part, column)
+    if is_table(part.file):
+        lines = chain.from_iterable([*filter(str.strip, text.splitlines()), ""] for text in lines)
+    for has_text, document in groupby(map(str.strip, lines), bool):
+        if has_text:
+            yield list(document)
 
 
 def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iterator[list[Ids]]:
@@ -68,7 +60,7 @@ def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iter
             yield encoded
 
 
-class TokenCache(Sequence[Document]):
+class TokenCache:
     """Documents as a folder of ids, of which only what is looked at is read into memory.
 
         ids.bin          the ids of all sentences one after the other, 16 bits each where the vocabulary allows it
@@ -133,14 +125,8 @@ class TokenCache(Sequence[Document]):
         """Number of documents."""
         return len(self.documents) - 1
 
-    @overload
-    def __getitem__(self, number: int) -> Document: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Document]: ...
-    def __getitem__(self, number: int | slice) -> Document | list[Document]:
+    def __getitem__(self, number: int) -> Document:
         """A document: the ids of each of its sentences."""
-        if isinstance(number, slice):
-            return [self[n] for n in range(*number.indices(len(self)))]
         if not 0 <= number < len(self):
             raise IndexError(number)
         first, last = self.documents[number], self.documents[number + 1]

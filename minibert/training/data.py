@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minibert.corpus.inputs import iter_rows
+from minibert.corpus.inputs import BadRow, iter_rows
 from minibert.corpus.location import Location
 from minibert.files import read_json
 from minibert.layouts import PackedLayout
@@ -33,7 +33,10 @@ T = TypeVar("T")
 
 
 def read_table(
-    path: str | os.PathLike[str], columns: Sequence[str] | None = None, delimiter: str | None = None
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    needed: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Rows of a table, by the names of its columns.
 
@@ -41,32 +44,22 @@ def read_table(
         path: a file as of `minibert.corpus.inputs.iter_rows`.
         columns: names of the first columns, for a file whose first line does not give them.
         delimiter: what separates the columns, where the file's name does not tell.
+        needed: names of columns that every row should have.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line that cannot be read, or that has another number of columns; no row at all.
+        ValueError: a line that cannot be read, or that has another number of columns; no row at all, or one without a
+            column that is needed.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for place, row in iter_rows(Location(path), names=columns, delimiter=delimiter):
-        if isinstance(row, ValueError):
-            raise ValueError(f"{path}, {place}: {row}.")
+        if isinstance(row, BadRow):
+            raise ValueError(f"{path}, {place}: {row.reason}.")
         rows.append(row)
+        if missing := next((column for column in needed if column not in row), None):
+            known = ", ".join(row)
+            raise ValueError(f"{path} has no column {missing!r} in row {len(rows)}; its columns are {known}.")
     return not_empty(path, rows)
-
-
-def read_rows(
-    path: str | os.PathLike[str],
-    needed: Iterable[str],
-    columns: Sequence[str] | None = None,
-    delimiter: str | None = None,
-) -> list[dict[str, Any]]:
-    """Rows of a table that all have the columns that are needed; see `read_table`."""
-    rows = read_table(path, columns, delimiter)
-    for column in needed:
-        if missing := next((number for number, row in enumerate(rows, 1) if column not in row), None):
-            known = ", ".join(rows[missing - 1])
-            raise ValueError(f"{path} has no column {column!r} in row {missing}; its columns are {known}.")
-    return rows
 
 
 def not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:

@@ -36,13 +36,7 @@ from minibert.progress import Progress, is_watched
 from minibert.tokenization.coverage import coverage_warning
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
-from minibert.training.data import (
-    Batch,
-    Example,
-    read_rows,
-    read_squad,
-    text_lengths,
-)
+from minibert.training.data import Batch, Example, read_squad, read_table, text_lengths
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.state import check_new, remove_states
@@ -199,7 +193,8 @@ class SequenceTask(HeadTask):
 
     def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
         """Rows of a tsv, csv or jsonl file."""
-        rows = read_rows(path, filter(None, (self.text, self.pair, self.label)), self.columns, self.delimiter)
+        needed = [name for name in (self.text, self.pair, self.label) if name]
+        rows = read_table(path, self.columns, self.delimiter, needed)
         for number, row in enumerate(rows, 1):
             label = row[self.label]
             if not isinstance(label, (str, int, float)) or not str(label).strip():

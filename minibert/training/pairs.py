@@ -33,7 +33,7 @@ from minibert.sentences.rows import Vectors
 from minibert.sentences.search import similarity
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
-from minibert.training.data import Batch, Example, read_rows
+from minibert.training.data import Batch, Example, read_table
 
 Path_ = str | os.PathLike[str]
 
@@ -123,7 +123,7 @@ class SimilarityTask:
         """Rows of a tsv, csv or jsonl file."""
         score = self.dev_score if dev and self.dev_score else self.score
         texts = [self.anchor, self.positive, *([] if dev and self.dev_score else self.negatives)]
-        rows = read_rows(path, texts if score is None else [*texts, score], self.columns, self.delimiter)
+        rows = read_table(path, self.columns, self.delimiter, needed=texts if score is None else [*texts, score])
         for number, row in enumerate(rows, 1):
             for column in texts:
                 if not (isinstance(row[column], str) and row[column].strip()):
