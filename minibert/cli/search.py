@@ -29,6 +29,12 @@ def add(commands: Any) -> None:
         metavar="MODEL",
         help="whose vectors the corpus has, when it is another one of the same space (default: --model)",
     )
+    parser.add_argument(
+        "--codes",
+        choices=["int8", "binary"],
+        help="compare only what a byte or a bit for each number chooses, for corpora larger than the memory; they are "
+        "kept in the folder of --vectors",
+    )
     parser.add_argument("--top", type=int, default=5, help="lines to show")
     add_embedder_options(parser)
 
@@ -38,6 +44,8 @@ def run(options: argparse.Namespace) -> None:
     check_files(name for name in (options.corpus, options.vectors) if name not in ("-", None))
     if not all(map(str.strip, options.queries)):
         raise UsageError("the query is empty: write one between the quotation marks.")
+    if options.codes and not options.vectors:
+        raise UsageError("--codes needs --vectors, a folder that minibert embed --out-dir wrote.")
     embedder = of_corpus = load_embedder(options)
     if options.corpus_model is not None:
         of_corpus = load_embedder(argparse.Namespace(**{**vars(options), "model": options.corpus_model}))
@@ -50,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     texts = list(read_lines(options.corpus))
     vectors: Vectors | ShardedVectors
     if options.vectors:
-        vectors = open_corpus(options.vectors)
+        vectors = open_corpus(options.vectors, options.codes)
         if len(vectors) != len(texts):
             raise ValueError(
                 f"{options.vectors} holds {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."

@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from minibert.corpus.codes import kept_codes
 from minibert.extras import need
 from minibert.files import read_json
+from minibert.sentences.quantization import Codes
 from minibert.sentences.rows import Vectors
 
 Write = Callable[[Sequence[str], Vectors], None]
 
+MAX_OPEN = 64  # shards that stay mapped, for the number of open files is limited
 _HEADER = 128  # bytes before the numbers of .npy and .safetensors; both formats allow blanks to fill it up
 
 
@@ -145,16 +148,20 @@ class ShardedVectors:
 
     Attributes:
         shape: (N, D).
+        unit: all are known to have length 1 (or 0), so that cosines are dot products.
+        codes: by which `nearest` chooses the vectors that it compares; see `open_corpus`.
     """
 
     ndim = 2
     dtype = np.dtype(np.float32)
+    codes: Codes | None = None
 
-    def __init__(self, shards: list[Path], lines: list[int], dimension: int) -> None:
+    def __init__(self, shards: list[Path], lines: list[int], dimension: int, unit: bool = False) -> None:
         self._shards = shards
         self._starts = np.cumsum([0, *lines])
         self.shape = (int(self._starts[-1]), dimension)
-        self._open: tuple[int, Vectors] | None = None  # one at a time, for the number of open files is limited
+        self.unit = unit
+        self._open: dict[int, Vectors] = {}
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -180,27 +187,34 @@ class ShardedVectors:
         return self[:].astype(dtype or np.float32)
 
     def _shard(self, number: int) -> Vectors:
-        if self._open is None or self._open[0] != number:
+        if number not in self._open:
             vectors = open_vector_file(self._shards[number])
             rows = int(self._starts[number + 1] - self._starts[number])
             if vectors.shape != (rows, self.shape[1]):
                 raise ValueError(f"{self._shards[number]} should hold {rows} vectors: run minibert embed again.")
-            self._open = number, vectors
-        return self._open[1]
+            if len(self._open) == MAX_OPEN or not isinstance(vectors, np.memmap):  # others lie in memory
+                self._open.clear()
+            self._open[number] = vectors
+        return self._open[number]
 
 
-def open_corpus(path: str | Path) -> Vectors | ShardedVectors:
+def open_corpus(path: str | Path, codes: str | None = None) -> Vectors | ShardedVectors:
     """The vectors (N, D) of a file or folder that `minibert embed` wrote, in the order of the texts.
 
     Args:
         path: an .npy, .safetensors, .jsonl or .parquet file, or the folder that `--out-dir` or `encode_corpus` filled.
+        codes: "int8" or "binary" lets `nearest` choose vectors by a byte or a bit for each number, and compare only
+            those it has chosen. The codes are kept in the folder, where they are made the first time.
 
     Raises:
         FileNotFoundError: there is no such file, or a shard is missing.
-        ValueError: a folder whose run has not finished, or a file that does not hold vectors.
+        ValueError: a folder whose run has not finished, a file that does not hold vectors, or codes of a file.
+        OSError: the codes cannot be written.
     """
     path = Path(path)
     if not path.is_dir():
+        if codes is not None:
+            raise ValueError(f"{path} should be a folder of shards: {codes} codes are kept beside them.")
         return open_vector_file(path)
     if not (path / "index.json").is_file():
         raise ValueError(
@@ -209,7 +223,10 @@ def open_corpus(path: str | Path) -> Vectors | ShardedVectors:
     index = read_json(path / "index.json")
     shards = [path / f"shard-{number:06d}.{index['file_format']}" for number in range(index["shards"])]
     lines = [int(read_json(shard.with_suffix(".json"))["lines"]) for shard in shards]
-    return ShardedVectors(shards, lines, index["dimension"])
+    vectors = ShardedVectors(shards, lines, index["dimension"], index.get("unit", False))
+    if codes is not None:
+        vectors.codes = kept_codes(vectors, path, codes)
+    return vectors
 
 
 def open_vector_file(path: Path) -> Vectors:

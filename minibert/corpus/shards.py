@@ -175,7 +175,8 @@ def encode_corpus(
         if told_to_stop():
             done = report.shards + report.skipped
             raise KeyboardInterrupt(f"stopped; {done} shards in {folder} are complete: run the same again to go on.")
-        _finish(target, number, lines, {"dimension": embedder.dimension, "file_format": file_format})
+        unit = about["steps"][-1:] == ["Normalize()"]
+        _finish(target, number, lines, {"dimension": embedder.dimension, "file_format": file_format, "unit": unit})
     return report
 
 

@@ -59,8 +59,8 @@ class FamiliarNames(TextEncoder):
         """Sets `include_prompt`."""
         self.include_prompt = include_prompt
 
-    def preprocess(self, inputs: Sequence[Any], prompt: str | None = None) -> BatchEncoding:
-        """Padded rows of texts or pairs, as PyTorch tensors (batch, seq): what `forward` takes by name."""
+    def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None) -> BatchEncoding:
+        """Padded rows of texts or pairs, as PyTorch tensors (batch, seq): what `forward` takes by name; as `encode`."""
         rows = [(own, None) if isinstance(own, str) else own for own in inputs]
         first, second = [(prompt or "") + row[0] for row in rows], [row[1] for row in rows]
         options: dict[str, Any] = {"truncation": True, "max_length": self.max_length, "return_tensors": "pt"}

@@ -110,7 +110,15 @@ class TestShards:
         np.testing.assert_allclose(vectors, embedder.encode(LINES), atol=1e-6)
         tokens = sum(len(embedder.tokenizer(line)["input_ids"]) for line in LINES)
         assert vars(report) == {"lines": 47, "tokens": tokens, "overlong": 0, "shards": 5, "skipped": 0}
-        totals = {"shards": 5, "dimension": 32, "file_format": "npy", "lines": 47, "tokens": tokens, "overlong": 0}
+        totals = {
+            "shards": 5,
+            "dimension": 32,
+            "file_format": "npy",
+            "unit": False,
+            "lines": 47,
+            "tokens": tokens,
+            "overlong": 0,
+        }
         assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8")) == totals
 
     def test_finished_shards_are_not_done_again(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
