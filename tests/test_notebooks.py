@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHECKOUT, shared_data
+from conftest import CHECKOUT
 
 FOLDER = CHECKOUT / "scripts" / "notebooks"
 SOURCES = sorted(FOLDER.glob("*.md"))
@@ -39,10 +39,8 @@ def printed(book: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_outputs_are_those_committed(build: Any, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_those_committed(build: Any, source: Path) -> None:
     """Korean and English share their code, so one of them is run; all words and, nearly, all numbers agree."""
-    if "SST2" in source.read_text(encoding="utf-8"):
-        monkeypatch.setenv("SST2", str(shared_data("data", "sst2")))
     fresh, kept = printed(build.execute(build.notebook(source, "en"))), printed(committed(build, source, "en"))
     assert [NUMBER.sub("#", text) for text in fresh] == [NUMBER.sub("#", text) for text in kept]
     for new, old in zip(fresh, kept, strict=True):
