@@ -346,11 +346,7 @@ def _twin(module: nn.Module) -> nn.Module:
 
 @one_thread()
 def assign(
-    model: PreTrainedModel,
-    tensors: dict[str, Tensor],
-    source: str,
-    dtype: torch.dtype,
-    ignore_mismatched_sizes: bool,
+    model: PreTrainedModel, tensors: dict[str, Tensor], source: str, dtype: torch.dtype, ignore_mismatched_sizes: bool
 ) -> LoadReport:
     """Makes the tensors of a file the parameters of a model that was built on the meta device.
 

@@ -84,12 +84,7 @@ class Source:
         self._repository, self._subfolder = self.name, ""  # `inside` changes the name, not the repository
         self.assumed_absent: list[str] = []
         self._answers: bool | None = None
-        self._hub = {
-            "revision": revision,
-            "cache_dir": cache_dir,
-            "local_files_only": local_files_only,
-            "token": token,
-        }
+        self._hub = {"revision": revision, "cache_dir": cache_dir, "local_files_only": local_files_only, "token": token}
         bundled = os.path.join(BUNDLED_MODELS, self.name)
         for folder in (os.path.expanduser(self.name), bundled):
             if self.name and os.path.isdir(folder):

@@ -60,13 +60,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--spans", action="store_true", help="mask spans of several words (SpanBERT)")
     parser.add_argument("--mask-probability", type=float, default=0.15, metavar="P", help="share of the tokens")
     add_training_options(
-        parser,
-        leave_out=("epochs",),
-        steps=10_000,
-        batch_size=256,
-        learning_rate=1e-4,
-        warmup=0.01,
-        save_every=500,
+        parser, leave_out=("epochs",), steps=10_000, batch_size=256, learning_rate=1e-4, warmup=0.01, save_every=500
     )
 
 

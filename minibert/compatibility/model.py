@@ -179,10 +179,7 @@ class ModelProtocol:
         self.tie_weights()
 
     def resize_token_embeddings(
-        self,
-        new_num_tokens: int | None = None,
-        pad_to_multiple_of: int | None = None,
-        mean_resizing: bool = True,
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Embedding:
         """Cuts words off the end or adds some, for a tokenizer with added tokens.
 

@@ -247,10 +247,7 @@ def _csv(
 
     # in tables separated by tabs a quotation mark is only a quotation mark
     table = csv.reader(
-        lines(),
-        delimiter=delimiter,
-        quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
-        strict=True,
+        lines(), delimiter=delimiter, quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL, strict=True
     )
     try:
         rows = filter(None, table)  # empty lines are no rows

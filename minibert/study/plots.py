@@ -17,14 +17,7 @@ from minibert.extras import need
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_KOREAN_FONTS = (
-    "Noto Sans CJK KR",
-    "Noto Sans KR",
-    "NanumGothic",
-    "Malgun Gothic",
-    "Apple SD Gothic Neo",
-    "AppleGothic",
-)
+_KOREAN_FONTS = "Noto Sans CJK KR,Noto Sans KR,NanumGothic,Malgun Gothic,Apple SD Gothic Neo,AppleGothic".split(",")
 
 
 def plot_attention(tokens: Sequence[str], probabilities: Tensor, title: str = "Attention") -> Figure:
@@ -77,14 +70,48 @@ def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> F
         received = [tuple(state.shape) for state in states]
         raise ValueError(f"hidden_states should be two or more of shape ({len(tokens)}, hidden), not {received}.")
     cosines = torch.stack([torch.cosine_similarity(a, b, dim=-1) for a, b in zip(states, states[1:], strict=False)])
-    figure = _figure(
-        1.5 + 0.5 * len(tokens), 1.6 + 0.35 * len(cosines), "Cosine of each token before and after a layer"
-    )
+    layers = [f"layer {i}" for i in range(len(cosines))]
+    return plot_grid(cosines, layers, tokens, "Cosine of each token before and after a layer", "cosine")
+
+
+def plot_grid(
+    values: Tensor,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str = "",
+    label: str = "",
+    words: Sequence[Sequence[str]] | None = None,
+) -> Figure:
+    """A table of numbers as colours, such as one for each layer and token; red below 0 where there are such.
+
+    Args:
+        values: (rows, columns).
+        rows: names of the rows.
+        columns: names of the columns.
+        title: the heading.
+        label: what the colours stand for.
+        words: what to write into each cell, (rows, columns).
+
+    Raises:
+        ImportError: matplotlib is not installed; says what to install.
+        ValueError: values of another shape.
+    """
+    if values.shape != (len(rows), len(columns)):
+        raise ValueError(f"values should be of shape ({len(rows)}, {len(columns)}), not {tuple(values.shape)}.")
+    numbers = values.detach().float().cpu()
+    limit = numbers.abs().max().item() if (numbers < 0).any() else None
+    colours = {"cmap": "RdBu", "vmin": -limit, "vmax": limit} if limit else {"cmap": "Blues"}
+    figure = _figure(1.5 + (0.8 if words else 0.5) * len(columns), 1.6 + 0.35 * len(rows), title)
     axes = figure.add_subplot()
-    picture = axes.imshow(cosines.numpy(), vmax=1, cmap="Blues", aspect="auto")
-    axes.set_xticks(range(len(tokens)), tokens, rotation=90, fontsize=8)
-    axes.set_yticks(range(len(cosines)), [f"layer {i}" for i in range(len(cosines))], fontsize=8)
-    figure.colorbar(picture, label="cosine")
+    picture = axes.imshow(numbers.numpy(), aspect="auto", **colours)
+    axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=8)
+    axes.set_yticks(range(len(rows)), rows, fontsize=8)
+    is_dark = picture.to_rgba(numbers.numpy())[..., :3] @ (0.3, 0.6, 0.1) < 0.5  # as the eye weighs colours
+    for row, cells in enumerate(words or ()):
+        for column, word in enumerate(cells):
+            colour = "white" if is_dark[row, column] else "black"
+            axes.text(column, row, word, ha="center", va="center", fontsize=8, color=colour)
+    figure.colorbar(picture, label=label)
     return _with_fonts(figure)
 
 

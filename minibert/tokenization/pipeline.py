@@ -76,11 +76,7 @@ class Pipeline:
     LONG = 10_000  # characters
 
     def __init__(
-        self,
-        basic: BasicTokenizer,
-        wordpiece: WordPiece,
-        added: Mapping[str, AddedToken],
-        added_ids: Mapping[str, int],
+        self, basic: BasicTokenizer, wordpiece: WordPiece, added: Mapping[str, AddedToken], added_ids: Mapping[str, int]
     ) -> None:
         self.basic, self.wordpiece, self._added_ids = basic, wordpiece, added_ids
         self.ids_of_chunk = ChunkCache(self._ids)

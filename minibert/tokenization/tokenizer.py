@@ -121,9 +121,7 @@ class BertTokenizer(TokenizerProtocol):
 
     @classmethod
     def from_pretrained(
-        cls,
-        pretrained_model_name_or_path: str | os.PathLike[str] | Source,
-        **options: Any,
+        cls, pretrained_model_name_or_path: str | os.PathLike[str] | Source, **options: Any
     ) -> BertTokenizer:
         """Loads a tokenizer.
 

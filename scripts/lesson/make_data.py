@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 TEXT_BYTES = 700_000  # of each author; the Korean reviews: twice as much
 SENTENCES = 40  # of a passage, which is a document of pre-training
 END = re.compile(r"(?<!Mr\.)(?<!Mrs\.)(?<!Dr\.)(?<!St\.)(?<=[.!?~])([\"']?)\s+(?=[\"'A-Z가-힣])")
+TITLES = set("Miss Lord Lady Sir Captain Colonel Inspector Professor Uncle Aunt Doctor Count".split())
 NAME = re.compile(r"(?<=[\w,;.] )(?!I\b)[A-Z]")  # a capital that begins no sentence
 
 
@@ -46,6 +47,27 @@ def spoken_and_told(chapter: str) -> dict[str, set[str]]:
     return found
 
 
+def names(stories: list[str], common: set[str]) -> list[str]:
+    """Sentences that hold a name, in CoNLL format: B-NAME and I-NAME where a word inside a sentence has a capital.
+
+    The first word of a sentence has one in any case: it must be a common word, one that is also written without.
+    """
+    found = []
+    for sentence in sorted({s for story in stories for line in story.split("\n") for s in sentences(line)}):
+        words = re.findall(r"[A-Z][a-z]{0,2}\.(?= [A-Z])|[A-Za-z]+(?:['’-][A-Za-z]+)*|[^\w\s\"]", sentence)
+        tags, begins = [], True
+        for word in words:
+            named = word[0].isupper() and not re.match(r"I\b", word)
+            if begins and (word.lower() not in common or word in TITLES):
+                break
+            after = bool(tags) and tags[-1] != "O"
+            tags.append("O" if begins or not named else "I-NAME" if after else "B-NAME")
+            begins = word in {".", "!", "?", ":", "—", "…", "‘", "“"}
+        if len(tags) == len(words) <= 30 and "B-NAME" in tags:
+            found.append("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags, strict=True)))
+    return found
+
+
 def english(data: Path, rng: random.Random) -> None:
     """Passages of two authors to read, and sentences of other stories of theirs, spoken or told."""
     with lzma.open(data / "english" / "books.txt.xz", "rt", encoding="utf-8") as file:
@@ -65,6 +87,10 @@ def english(data: Path, rng: random.Random) -> None:
         stories["dev"] += unread[-4:]
     rng.shuffle(passages)
     write("english.txt.xz", passages)
+    common = set(re.findall(r"\b[a-z][a-z'’-]*", " ".join(chapters)))
+    for part, count in (("train", 200), ("dev", 400)):
+        rows = random.Random(0).sample(names(stories[part], common), count)
+        (HERE / f"english-names-{part}.txt").write_text("\n".join(rows), encoding="utf-8", newline="\n")
     for part, count in (("train", 1000), ("dev", 250)):
         rows = []
         for label in ("told", "spoken"):

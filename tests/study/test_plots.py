@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from minibert.study.plots import plot_attention, plot_pca, plot_similarity
+from minibert.study.plots import plot_attention, plot_grid, plot_pca, plot_similarity
 
 TOKENS = ["[CLS]", "나는", "love", "##ly", "[SEP]"]
 
@@ -44,6 +44,23 @@ def test_similarity_is_the_cosine_between_neighbouring_layers() -> None:
     np.testing.assert_allclose(drawn[0, 3], a @ b / np.linalg.norm(a) / np.linalg.norm(b), atol=1e-6)
 
 
+def test_grid_names_its_rows_and_columns_and_writes_words_that_can_be_read() -> None:
+    values = torch.tensor([[0.0, 0.5, 1.0], [0.25, 0.75, 0.1]])
+    words = [["a", "b", "c"], ["가", "나", "다"]]
+    axes, colours = plot_grid(values, ["x", "y"], TOKENS[:3], "Title", "share", words).axes
+    np.testing.assert_array_equal(axes.images[0].get_array(), values)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["x", "y"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == TOKENS[:3]
+    assert colours.get_ylabel() == "share"
+    written = {text.get_text(): (text.get_position(), text.get_color()) for text in axes.texts}
+    assert written["c"] == ((2, 0), "white") and written["a"] == ((0, 0), "black") and written["다"][0] == (2, 1)
+
+
+def test_grid_with_numbers_below_zero_has_its_middle_at_zero() -> None:
+    picture = plot_grid(torch.tensor([[-1.0, 4.0]]), ["x"], ["a", "b"]).axes[0].images[0]
+    assert picture.get_clim() == (-4.0, 4.0)
+
+
 def test_pca_keeps_distances_of_points_on_a_plane() -> None:
     plane = torch.randn(6, 2)
     vectors = plane @ torch.linalg.qr(torch.randn(10, 2))[0].T + 5
@@ -71,6 +88,8 @@ def test_errors_say_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         plot_attention(TOKENS, torch.zeros(1, 6, 5, 5))
     with pytest.raises(ValueError, match=r"two or more of shape \(5, hidden\), not \[\(1, 5, 8\)\]"):
         plot_similarity(TOKENS, [torch.zeros(1, 5, 8)])
+    with pytest.raises(ValueError, match=r"should be of shape \(2, 1\), not \(1, 2\)"):
+        plot_grid(torch.zeros(1, 2), ["x", "y"], ["a"])
     with pytest.raises(ValueError, match=r"shape \(3, hidden\), not \(2, 4\)"):
         plot_pca(["a", "b"], torch.zeros(2, 4))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
