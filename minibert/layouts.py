@@ -116,12 +116,15 @@ class PackedLayout:
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """One block for each run of equally long sequences, (run, heads, length, head_size)."""
         sizes = [length * count for length, count in self.runs]
-        shapes = [(count, length, *query.shape[1:]) for length, count in self.runs]
-        parts = [torch.split(x, [*sizes, self.tail])[:-1] for x in (query, key, value)]
-        return [
-            (q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2))
-            for q, k, v, shape in zip(*parts, shapes, strict=True)
-        ]
+
+        def cut(x: Tensor) -> list[Tensor]:
+            parts = x.split_with_sizes([*sizes, self.tail]) if len(sizes) > 1 or self.tail else [x]
+            return [
+                part.view(count, length, *x.shape[1:]).transpose(1, 2)
+                for part, (length, count) in zip(parts, self.runs, strict=False)  # the tail is not in them
+            ]
+
+        return list(zip(cut(query), cut(key), cut(value), strict=True))
 
     def join(self, contexts: list[Tensor]) -> Tensor:
         """(run, heads, length, head_size) each to (tokens, hidden)."""

@@ -67,8 +67,8 @@ def drop_ignored_keywords(
     >>> drop_ignored_keywords({"trust_remote_code": True, "force_download": False, "num_labels": 3})
     {'num_labels': 3}
     """
-    for name, (usual, instead) in refused.items():
-        value = options.get(name)
+    for name, value in options.items():
+        usual, instead = refused.get(name, (value, ""))
         if value is None or value is usual:
             continue
         # a tensor says something, whatever it holds; an empty value beside an empty one says nothing

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from minibert.inference import BATCH_TOKENS, batches
-from minibert.inference.fused import FusedEncoder
+from minibert.inference.fused import FusedEncoder, without_autocast
 from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
 from minibert.layouts import PackedLayout
 from minibert.pretrained import PreTrainedModel
@@ -57,7 +57,7 @@ def run_packed(
 
     def run(batch: list[int]) -> Sequence[Tensor]:
         layout = PackedLayout([lengths[n] for n in batch])
-        with torch.inference_mode(), torch.autocast(device.type, enabled=False):
+        with torch.inference_mode(), without_autocast(device.type):
             found = forward(tensor(rows, batch), layout, None if types is None else tensor(types, batch))
             return found.split_with_sizes([sizes[n] for n in batch])
 

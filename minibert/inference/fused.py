@@ -6,7 +6,7 @@ import copy
 import os
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -114,21 +114,32 @@ class FusedEncoder(BertEncoder):
         """As `forward`, for a batch that is left whole."""
         kind, shape, rows = hidden_states.device.type, hidden_states.shape, hidden_states.shape[:-1].numel()
         # hooks see the batch as it came, and attention probabilities are those of a padded one
-        if kind == "cpu" and not options[1] and not any(self._hooks):
+        direct = not options[1] and not any(self._hooks)
+        if direct and kind == "cpu":
             hidden_states, layout = as_rows(hidden_states, layout)
+        run = self._run_directly if direct else super().forward
         quickest = self._attention(hidden_states, layout) if attend is sdpa_attention else attend
         # kernels take the type they were made for
-        with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
-            output = super().forward(hidden_states, layout, quickest, *options)
+        with without_autocast(kind):
+            output = run(hidden_states, layout, quickest, *options)
             # 0 times NaN is NaN: neighbours would share it
             if quickest is packed_attention and not output.last_hidden_state.sum().isfinite():
-                output = super().forward(hidden_states, layout, attend, *options)
+                output = run(hidden_states, layout, attend, *options)
         if options[1]:
             return tree_map(Tensor.float, output)  # type: ignore[no-any-return]
         if output.hidden_states is not None:
             output.hidden_states = tuple(states[:rows].view(shape) for states in output.hidden_states)
         output.last_hidden_state = output.last_hidden_state[:rows].view(shape)
         return output
+
+    def _run_directly(self, x: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:
+        """As `BertEncoder.forward`, without what `nn.Module` does around calls: a short text is computed as quickly."""
+        states = [x]
+        for layer in self.layer:
+            assert isinstance(layer, FusedLayer)
+            x = layer.run(x, layout, attend)
+            states = [*states, x] if options[0] else [x]
+        return BertModelOutput(x, hidden_states=tuple(states) if options[0] else None)
 
     def _attention(self, hidden_states: Tensor, layout: Layout) -> AttentionFunction:
         """The quickest for this batch."""
@@ -185,6 +196,11 @@ class FusedEncoder(BertEncoder):
         kinds = [type(kernel).__name__ for kernel in self._kernels()]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
         return f"precision={self.precision!r}, {counts}"
+
+
+def without_autocast(kind: str) -> AbstractContextManager[Any]:
+    """A context without `torch.autocast` on this kind of device; it is costly to enter, so only where that is on."""
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def _hooks_inside(module: nn.Module) -> list[dict[int, Any]]:
@@ -345,27 +361,20 @@ class _Products:
 
 
 class FusedLayer(BertLayer):
-    """`BertLayer` with every part fused; without hooks on them, their forwards are called directly."""
+    """`BertLayer` with every part fused."""
 
     def __init__(self, layer: BertLayer, config: BertConfig, products: _Products) -> None:
         with torch.device("meta"):
             super().__init__(config)
         for name, kind in FUSED_PARTS.items():
             self.set_submodule(name, kind(layer.get_submodule(name), products))
-        self._parts = [self.get_submodule(name) for name in FUSED_PARTS]  # a list of modules is no submodule
-        self._hooks = _hooks_inside(self)
+        self._kernels = [part.kernel for part in self.modules() if isinstance(part, Fused)]
+        norms = [part.LayerNorm for part in self.modules() if isinstance(part, FusedOutput)]
+        self._norms = [(norm.normalized_shape, norm.weight, norm.bias, norm.eps) for norm in norms]
 
-    def forward(
-        self,
-        hidden_states: Tensor,
-        layout: Layout = UNMASKED,
-        attend: AttentionFunction = sdpa_attention,
-        attentions: list[Tensor] | None = None,
-    ) -> Tensor:
-        """As `BertLayer.forward`."""
-        if attentions is not None or any(self._hooks):
-            return super().forward(hidden_states, layout, attend, attentions)
-        attention, attention_output, intermediate, output = self._parts
-        context, _ = attention.forward(hidden_states, layout, attend)
-        x = attention_output.forward(context, hidden_states)
-        return output.forward(intermediate.forward(x), x)  # type: ignore[no-any-return]
+    def run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> Tensor:
+        """As `forward`, unseen by hooks."""
+        _, mix, widen, narrow = self._kernels
+        context, _ = self.attention.self.forward(hidden_states, layout, attend)
+        x = torch.layer_norm(mix(context, hidden_states), *self._norms[0])
+        return torch.layer_norm(narrow(widen(x), x), *self._norms[1])

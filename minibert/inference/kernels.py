@@ -116,19 +116,19 @@ class OneDnnKernel(Kernel):
         self._packed = operators._reorder_linear_weight(weight)  # an opaque tensor, blocked for the vector registers
         self._product = operators._linear_pointwise.default
         self._product_and_sum = operators._linear_pointwise.binary
-        self._fused = "gelu" if activation is F.gelu else "none"
+        no_numbers, by_erf = (), "none"
+        self._fused = ("gelu" if activation is F.gelu else "none", no_numbers, by_erf)
+        self._adds = activation is None
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """As `Kernel.__call__`."""
-        same_type = residual is not None and residual.dtype == x.dtype == self.bias.dtype
-        if same_type and self._fused == "none" and self.activation is None:
+        if self._adds and residual is not None and residual.dtype == x.dtype == self.bias.dtype:
             return self._product_and_sum(x, residual, self._packed, self.bias, "add")  # type: ignore[no-any-return]
         return super().__call__(x, residual)
 
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
-        no_numbers, by_erf = (), "none"
-        return self._product(x, self._packed, self.bias, self._fused, no_numbers, by_erf)  # type: ignore[no-any-return]
+        return self._product(x, self._packed, self.bias, *self._fused)  # type: ignore[no-any-return]
 
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""

@@ -137,7 +137,7 @@ def pool(
     if len(lengths) and min(lengths) <= skip:
         raise ValueError(f"each sequence should have more than {skip} tokens to pool, not {min(lengths)}.")
     runs = [(length, len(list(run))) for length, run in groupby(lengths)]  # of equally long sequences
-    parts = torch.split(states, [length * count for length, count in runs]) if runs else [states]
+    parts = states.split_with_sizes([length * count for length, count in runs]) if runs else [states]
     blocks = [part.view(-1, length, states.shape[1]) for part, (length, _) in zip(parts, runs or [(1, 0)], strict=True)]
     return _pool_blocks([(block[:, skip:], None) for block in blocks], pooling, pooler_output)
 
