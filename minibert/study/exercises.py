@@ -74,6 +74,12 @@ def _heads() -> list[Tensor]:
     return [2 * torch.randn(2, 5, 3, 4, generator=generator) for _ in range(3)]
 
 
+_SHAPES = (
+    "layout.blocks gives q, k, v as (batch, heads, seq, head_size): multiply q by k with its last two axes exchanged.",
+    "layout.blocks의 q, k, v는 형태가 (batch, heads, seq, head_size)입니다. k의 마지막 두 축을 바꾸어 q와 곱하세요.",
+)
+
+
 def _scores(query: Tensor, key: Tensor) -> Tensor:
     return query.transpose(1, 2) @ key.transpose(1, 2).transpose(2, 3)  # not yet scaled
 
@@ -81,9 +87,21 @@ def _scores(query: Tensor, key: Tensor) -> Tensor:
 def _both(answer: Answer, layout: Layout) -> Generator[Step, None, tuple[Any, ...]]:
     """Runs an answer and the right one: the context and the probabilities of each."""
     query, key, value = _heads()
-    found = answer(query, key, value, layout, 0.0)
+    try:
+        found = answer(query, key, value, layout, 0.0)
+    except RuntimeError as error:  # most often that of two shapes that do not fit
+        yield False, f"{_SHAPES[0]} PyTorch says: {error}.", f"{_SHAPES[1]} PyTorch 오류 메시지: {error}."
+        raise
     yield _returned(found, "the context and the probabilities", "컨텍스트와 확률을 함께", count=2)
-    return *found, *eager_attention(query, key, value, layout, 0.0)
+    right = eager_attention(query, key, value, layout, 0.0)
+    shapes = [tuple(getattr(tensor, "shape", ())) for tensor in (*found, *right)]
+    yield (
+        shapes[:2] != shapes[:1:-1],
+        "Return the context first, then the probabilities.",
+        "컨텍스트, 확률 순서로 돌려주세요.",
+    )
+    yield shapes[1] != (2, 5, 3, 3), _SHAPES[0], _SHAPES[1]  # tokens and heads exchanged: no blocks
+    return *found, *right
 
 
 def _attention(answer: Answer) -> Iterator[Step]:
@@ -92,42 +110,30 @@ def _attention(answer: Answer) -> Iterator[Step]:
     shape = tuple(getattr(probabilities, "shape", ()))
     yield (
         shape == right.shape,
-        f"The probabilities should be (batch, heads, seq, seq), here {tuple(right.shape)}, not {shape}: multiply q by "
-        "k with its last two axes exchanged.",
-        f"확률의 모양은 (batch, heads, seq, seq), 여기서는 {tuple(right.shape)}여야 하는데 {shape}입니다. "
-        "k의 마지막 두 축을 바꾸어 q와 곱하세요.",
+        f"The probabilities should be (batch, heads, seq, seq), here {tuple(right.shape)}, not {shape}. {_SHAPES[0]}",
+        f"확률의 형태는 (batch, heads, seq, seq), 여기서는 {tuple(right.shape)}여야 하는데 {shape}입니다. {_SHAPES[1]}",
     )
     scores = _scores(query, key)
-    yield (
-        not _same(probabilities, scores.softmax(-1)),
-        "The scores are not divided by the square root of head_size, so the softmax is too sharp.",
-        "점수를 head_size의 제곱근으로 나누지 않아 소프트맥스가 지나치게 뾰족합니다.",
-    )
-    yield (
-        not _same(probabilities, (scores / 4).softmax(-1)),
-        "The scores are divided by head_size; divide them by its square root.",
-        "점수를 head_size로 나누었습니다. 그 제곱근으로 나누세요.",
-    )
-    yield (
-        _same(probabilities.sum(-1), torch.ones(2, 3, 5)),
-        "Each query's probabilities should sum to 1: take the softmax over the keys, which are the last axis.",
-        "쿼리마다 확률의 합이 1이어야 합니다. 소프트맥스는 마지막 축인 키 방향으로 적용하세요.",
-    )
-    yield (
-        _same(probabilities, right),
-        "The probabilities are not yet softmax(q k^T / sqrt(head_size)).",
-        "확률이 아직 softmax(q k^T / sqrt(head_size))와 다릅니다.",
-    )
-    yield (
-        tuple(getattr(context, "shape", ())) == right_context.shape,
-        "The context should be (batch, seq, hidden): layout.join puts the heads side by side again.",
-        "컨텍스트의 모양은 (batch, seq, hidden)이어야 합니다. layout.join이 헤드들을 다시 나란히 붙여 줍니다.",
-    )
-    yield (
-        _same(context, right_context),
-        "The context should be the probabilities times v: each token takes a share of every value.",
-        "컨텍스트는 확률과 v의 곱이어야 합니다. 토큰마다 모든 밸류를 그 비율만큼 가져옵니다.",
-    )
+    yield from (
+        (not _same(probabilities, scores.softmax(-1)),
+         "The scores are not divided by the square root of head_size, so the softmax is too sharp.",
+         "점수를 head_size의 제곱근으로 나누지 않아 소프트맥스가 지나치게 한쪽으로 쏠립니다."),
+        (not _same(probabilities, (scores / 4).softmax(-1)),
+         "The scores are divided by head_size; divide them by its square root.",
+         "점수를 head_size로 나누었습니다. 그 제곱근으로 나누세요."),
+        (_same(probabilities.sum(-1), torch.ones(2, 3, 5)),
+         "Each query's probabilities should sum to 1: take the softmax over the keys, which are the last axis.",
+         "쿼리마다 확률의 합이 1이어야 합니다. 소프트맥스는 마지막 축인 키 방향으로 적용하세요."),
+        (_same(probabilities, right),
+         "The probabilities are not yet softmax(q k^T / sqrt(head_size)).",
+         "확률이 아직 softmax(q k^T / sqrt(head_size))와 다릅니다."),
+        (tuple(getattr(context, "shape", ())) == right_context.shape,
+         "The context should be (batch, seq, hidden): layout.join puts the heads side by side again.",
+         "컨텍스트의 형태는 (batch, seq, hidden)이어야 합니다. layout.join이 헤드들을 다시 나란히 붙여 줍니다."),
+        (_same(context, right_context),
+         "The context should be the probabilities times v: each token takes a share of every value.",
+         "컨텍스트는 확률과 v의 곱이어야 합니다. 토큰마다 모든 밸류를 그 비율만큼 가져옵니다."),
+    )  # fmt: skip
     context = answer(query, key, value, UNMASKED, 1.0)[0]
     yield (
         not context.any(),
@@ -148,36 +154,29 @@ def _mask(answer: Answer) -> Iterator[Step]:
     context, probabilities, right_context, right = yield from _both(answer, PaddedLayout(attention_mask))
     query, key, value = _heads()
     scores = _scores(query, key) / 2
-    yield (
-        not _same(probabilities, scores.softmax(-1)),
-        "The mask changes nothing yet: [PAD] is looked at like a word. See layout.mask.",
-        "마스크가 아직 쓰이지 않아 [PAD]도 단어처럼 보입니다. layout.mask를 쓰세요.",
-    )
-    yield (
-        bool((probabilities[1, :, :, :3] > 0).all()),
-        "That hides the words and shows the padding: layout.mask is True where a token may be looked at.",
-        "단어를 숨기고 패딩을 보여 주고 있습니다. layout.mask는 보아도 되는 곳이 True입니다.",
-    )
-    yield (
-        not _same(probabilities, (scores * attention_mask[:, None, None]).softmax(-1)),
-        "A score of 0 still counts, for exp(0) is 1: a hidden score should be as low as can be.",
-        "exp(0)은 1이므로 점수가 0이어도 확률이 남습니다. 숨길 점수는 아주 작은 수여야 합니다.",
-    )
-    yield (
-        _same(probabilities.sum(-1), torch.ones(2, 3, 5)),
-        "The probabilities no longer sum to 1: hide the scores before the softmax, not the probabilities after it.",
-        "확률의 합이 1이 아닙니다. 소프트맥스 뒤의 확률이 아니라 소프트맥스 앞의 점수를 숨기세요.",
-    )
-    yield (
-        not probabilities[1, :, :, 3:].any(),
-        "A little of the padding still comes through: add the lowest number there is, torch.finfo(scores.dtype).min.",
-        "패딩이 아직 조금 섞입니다. 가장 작은 수 torch.finfo(scores.dtype).min을 더하세요.",
-    )
-    yield (
-        _same(probabilities, right) and _same(context, right_context),
-        "What is left should be the same softmax, over the visible keys.",
-        "남은 것은 보이는 키에 대한 소프트맥스와 같아야 합니다.",
-    )
+    yield from (
+        (not _same(probabilities, scores.softmax(-1)),
+         "The mask changes nothing yet: [PAD] is looked at like a word. See layout.mask.",
+         "마스크가 아직 쓰이지 않아 [PAD]도 단어처럼 보입니다. layout.mask를 쓰세요."),
+        (not _same(probabilities, scores.masked_fill(attention_mask[:, None, :, None] == 0, -1e9).softmax(-1)),
+         "That hides the queries of [PAD]: it is keys that are hidden, on the last axis.",
+         "[PAD]의 쿼리를 숨기고 있습니다. 숨길 것은 마지막 축에 있는 키입니다."),
+        (bool((probabilities[1, :, :, :3] > 0).all()),
+         "That hides the words and shows the padding: layout.mask is True where a token may be looked at.",
+         "단어를 숨기고 패딩을 보여 주고 있습니다. layout.mask는 보아도 되는 곳이 True입니다."),
+        (not _same(probabilities, (scores * attention_mask[:, None, None]).softmax(-1)),
+         "A score of 0 still counts, for exp(0) is 1: a hidden score should be as low as can be.",
+         "exp(0)은 1이므로 점수가 0이어도 확률이 남습니다. 숨길 점수는 아주 작은 수여야 합니다."),
+        (_same(probabilities.sum(-1), torch.ones(2, 3, 5)),
+         "The probabilities no longer sum to 1: hide the scores before the softmax, not the probabilities after it.",
+         "확률의 합이 1이 아닙니다. 소프트맥스 뒤의 확률이 아니라 소프트맥스 앞의 점수를 숨기세요."),
+        (not probabilities[1, :, :, 3:].any(),
+         "A little of the padding still comes through: add the lowest number there is, torch.finfo(scores.dtype).min.",
+         "패딩이 아직 조금 섞입니다. 가장 작은 수 torch.finfo(scores.dtype).min을 더하세요."),
+        (_same(probabilities, right) and _same(context, right_context),
+         "What is left should be the same softmax, over the visible keys.",
+         "남은 것은 보이는 키에 대한 소프트맥스와 같아야 합니다."),
+    )  # fmt: skip
     context, _ = answer(query, key, value, PaddedLayout(torch.zeros(2, 5)), 0.0)
     yield (
         bool(context.isfinite().all()),
@@ -193,7 +192,7 @@ def _gelu(answer: Answer) -> Iterator[Step]:
     x = torch.linspace(-4, 4, 161)
     y = answer(x)
     yield _returned(
-        y if isinstance(y, Tensor) and y.shape == x.shape else None, "a tensor like x", "x와 모양이 같은 텐서를"
+        y if isinstance(y, Tensor) and y.shape == x.shape else None, "a tensor like x", "x와 형태가 같은 텐서를"
     )
     for wrong, english, korean in (
         (x.relu(), "That is ReLU: below 0 GELU is not 0, it bends softly.",
@@ -201,7 +200,7 @@ def _gelu(answer: Answer) -> Iterator[Step]:
         (torch.special.ndtr(x), "That is the share of x alone: multiply it by x.",
          "이것은 x에 곱할 비율입니다. x를 곱하세요."),
         (x * (1 + x.erf()) / 2, "erf takes x / sqrt(2): erf and the normal distribution are scaled differently.",
-         "erf에는 x / sqrt(2)를 넣어야 합니다. erf와 정규 분포는 눈금이 다릅니다."),
+         "erf에는 x / sqrt(2)를 넣어야 합니다. erf와 정규 분포는 스케일이 다릅니다."),
         (F.gelu(x, approximate="tanh"), "That is the approximation by tanh; BERT takes the exact function, with erf.",
          "이것은 tanh로 근사한 것입니다. BERT는 erf를 쓰는 정확한 함수를 씁니다."),
         (x * (1.702 * x).sigmoid(), "That is the approximation by a sigmoid; BERT takes the exact function, with erf.",

@@ -80,6 +80,11 @@ def attention(
     return answer
 
 
+def without_blocks(query: Tensor, key: Tensor, value: Tensor, layout: Any, dropout: float) -> Any:
+    weights = (query @ key.transpose(2, 3) / 2).softmax(-1)  # (batch, seq, heads, heads)
+    return (weights @ value).flatten(2), weights
+
+
 def gelu_of(share: Callable[[Tensor], Tensor]) -> Any:
     return lambda x: x * share(x)
 
@@ -136,6 +141,19 @@ def masking(**wrong: Any) -> Any:
 WRONG: dict[str, tuple[str, Any, str, str]] = {
     "only one thing": ("attention", lambda q, k, v, layout, p: q, "Return the context and", "컨텍스트와 확률을 함께"),
     "not transposed": ("attention", attention(transpose=False), "axes exchanged", "두 축을 바꾸어"),
+    "no transpose": (
+        "attention",
+        lambda q, k, v, layout, p: [q @ k for q, k, v in layout.blocks(q, k, v)],
+        "axes exchanged. PyTorch says",
+        "두 축을 바꾸어",
+    ),
+    "swapped": (
+        "attention",
+        lambda *given: attention()(*given)[::-1],
+        "Return the context first",
+        "컨텍스트, 확률 순서로",
+    ),
+    "no blocks": ("attention", without_blocks, "layout.blocks gives q, k, v", "layout.blocks의"),
     "not scaled": ("attention", attention(scale=1), "not divided by the square root", "나누지 않아"),
     "scaled twice": ("attention", attention(scale=0.25), "divide them by its square root", "그 제곱근으로"),
     "wrong axis": ("attention", attention(axis=-2), "over the keys, which are the last axis", "마지막 축인 키"),
@@ -145,6 +163,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "no dropout": ("attention", attention(drop=False), "dropout does nothing", "dropout이 쓰이지"),
     "one block": ("attention", attention(first_only=True), "several blocks", "블록이 여러 개"),
     "no mask": ("mask", attention(hide=lambda s, m: s), "The mask changes nothing yet", "마스크가 아직"),
+    "queries": ("mask", attention(hide=lambda s, m: s.masked_fill(~m.mT, -3e38)), "hides the queries", "쿼리를 숨기고"),
     "inverted": ("mask", attention(hide=lambda s, m: s.masked_fill(m, -3e38)), "shows the padding", "패딩을 보여"),
     "times": ("mask", attention(hide=lambda s, m: s * m), "exp(0) is 1", "exp(0)은 1이므로"),
     "after": (
@@ -163,7 +182,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "sigmoid": ("gelu", gelu_of(lambda x: (1.702 * x).sigmoid()), "approximation by a sigmoid", "시그모이드로 근사"),
     "silu": ("gelu", F.silu, "That is SiLU", "SiLU입니다"),
     "identity": ("gelu", lambda x: x, "should be 0.8413, not 1.0000", "1.0000입니다"),
-    "a number": ("gelu", lambda x: 1.0, "return a tensor like x", "x와 모양이 같은"),
+    "a number": ("gelu", lambda x: 1.0, "return a tensor like x", "x와 형태가 같은"),
     "shortest": ("wordpiece", wordpiece(longest=False), "the longest piece comes first", "가장 긴 조각부터"),
     "no ##": ("wordpiece", wordpiece(mark=False), "pieces begin with ##", "##으로 시작"),
     "half unknown": ("wordpiece", wordpiece(whole=False), "unknown altogether", "통째로 [UNK]"),
