@@ -28,13 +28,10 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     check_files(options.corpus)
-    from minibert.tokenization.tokenizer import BertTokenizer
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
     words = count_words_of_files(options.corpus, column=options.column, lowercase=not options.cased)
     how = {"vocab_size": options.vocab_size, "min_frequency": options.min_frequency}
-    train_vocabulary(words, options.output, lowercase=not options.cased, **how)
-    tokenizer = BertTokenizer.from_pretrained(options.output, do_lower_case=not options.cased)
-    tokenizer.save_pretrained(options.output)
+    tokenizer = train_vocabulary(words, options.output, lowercase=not options.cased, **how)
     sentence = f"{len(tokenizer):,} pieces, learned from {len(words):,} different words, are in {options.output}."
     report(options, {"path": options.output, "pieces": len(tokenizer), "words": len(words)}, sentence)

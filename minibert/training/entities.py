@@ -18,7 +18,7 @@ from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, not_empty
-from minibert.training.finetuning import HeadTask, inputs_of, number_of, outputs_of
+from minibert.training.finetuning import Task, inputs_of, number_of, outputs_of
 
 Path_ = str | os.PathLike[str]
 
@@ -52,7 +52,7 @@ def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]
 
 
 @dataclass(frozen=True)
-class TokenTask(HeadTask):
+class TokenTask(Task):
     """A tag for every word, or for every character, from files in CoNLL format.
 
     A word's first piece speaks for it (paper, section 5.3). Where all words are single characters (KLUE), the text is

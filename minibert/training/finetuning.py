@@ -33,7 +33,7 @@ from minibert.losses import cross_entropy, regression_loss, span_loss
 from minibert.predict import best_span, span_logits
 from minibert.pretrained import PreTrainedModel
 from minibert.progress import Progress, is_watched
-from minibert.tokenization.coverage import coverage_warning
+from minibert.tokenization.coverage import warn_of_coverage
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_squad, read_table, text_lengths
@@ -45,7 +45,9 @@ Path_ = str | os.PathLike[str]
 
 
 class Task(Protocol):
-    """What `finetune` asks of a task."""
+    """What `finetune` asks of a task, whose head is new where the checkpoint has none."""
+
+    model_class: ClassVar[type[PreTrainedModel]]
 
     @property
     def metric(self) -> str:
@@ -54,12 +56,19 @@ class Task(Protocol):
     @property
     def fixed(self) -> dict[str, Any]:
         """The training options that the task decides."""
+        return {}
 
     def read(self, path: Path_, dev: bool = False) -> list[Any]:
         """The rows of a file to learn from, or to measure with."""
 
+    def config(self, rows: Sequence[Any]) -> dict[str, Any]:
+        """What the training rows decide about the model: its labels and its problem type."""
+        return {}
+
     def load(self, checkpoint: Path_ | Source, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
         """The model in float32, with what the training rows decide about it, and its tokenizer."""
+        model = self.model_class.from_pretrained(checkpoint, dtype=torch.float32, **self.config(rows))
+        return model, BertTokenizer.from_pretrained(checkpoint)
 
     def examples(
         self, rows: Sequence[Any], tokenizer: BertTokenizer, config: BertConfig, max_length: int
@@ -112,7 +121,8 @@ def finetune(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*newly initialised: train before")  # a new head is the point
         model, tokenizer = task.load(checkpoint, train_rows)
-    _warn_of_coverage(tokenizer, train_rows)
+    cells = [cell for row in train_rows[:20] for cell in (row.values() if isinstance(row, dict) else ["".join(row[0])])]
+    warn_of_coverage(tokenizer, (cell for cell in cells if isinstance(cell, str)))
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
     positions = model.config.max_position_embeddings
@@ -138,32 +148,8 @@ def finetune(
         return task.scores(best, dev_rows, dev_examples)
 
 
-def _warn_of_coverage(tokenizer: BertTokenizer, rows: Sequence[Any]) -> None:
-    """Warns once where the vocabulary does not know what the first rows are written in."""
-    for row in rows[:20]:
-        for text in row.values() if isinstance(row, dict) else ["".join(row[0])]:
-            if isinstance(text, str) and (sentence := coverage_warning(tokenizer, text)):
-                return warnings.warn(f"{text!r:.40}: {sentence}", stacklevel=3)
-
-
-class HeadTask:
-    """What the tasks of this module share: the class of their model, and how it is loaded."""
-
-    model_class: ClassVar[type[PreTrainedModel]]
-    fixed: ClassVar[dict[str, Any]] = {}
-
-    def config(self, rows: Sequence[Any]) -> dict[str, Any]:
-        """What the training rows decide about the model: its labels and its problem type."""
-        raise NotImplementedError
-
-    def load(self, checkpoint: Path_ | Source, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
-        """A checkpoint with the task's head, a new one where it has none, in float32; and its tokenizer."""
-        model = self.model_class.from_pretrained(checkpoint, dtype=torch.float32, **self.config(rows))
-        return model, BertTokenizer.from_pretrained(checkpoint)
-
-
 @dataclass(frozen=True)
-class SequenceTask(HeadTask):
+class SequenceTask(Task):
     """A label, or a number, for a text or a pair of texts in a table.
 
     Attributes:
@@ -257,7 +243,7 @@ class SequenceTask(HeadTask):
 
 
 @dataclass(frozen=True)
-class AnswerTask(HeadTask):
+class AnswerTask(Task):
     """Where in a text the answer to a question is, from files in SQuAD format (paper, sections 4.2 and 4.3).
 
     A text that is too long is read through windows. A window without the answer has [CLS] for one, and so has every
@@ -277,10 +263,6 @@ class AnswerTask(HeadTask):
     def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
         """Questions, contexts and answers."""
         return read_squad(path)
-
-    def config(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Nothing: every model of this kind has a start and an end."""
-        return {}
 
     def examples(
         self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, max_length: int

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from minibert.extras import need
 from minibert.progress import Progress, is_watched
 
 Record = dict[str, Any]
@@ -30,9 +29,6 @@ class Journal:
         done: steps that were made before.
         tensorboard: write the records for TensorBoard, too.
         callback: called with each record; what it raises ends the run.
-
-    Raises:
-        ImportError: TensorBoard is asked for, which is not installed.
     """
 
     def __init__(
@@ -47,7 +43,6 @@ class Journal:
         self.log, self.steps, self.callback = log, steps, callback
         self._writer: Any = None
         if tensorboard:
-            need("tensorboard", "tensorboard", "A log for TensorBoard")
             from torch.utils.tensorboard import SummaryWriter
 
             self._writer = SummaryWriter(str(log.parent))

@@ -34,6 +34,7 @@ from minibert.sentences.search import similarity
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_table
+from minibert.training.finetuning import Task
 
 Path_ = str | os.PathLike[str]
 
@@ -68,7 +69,7 @@ class SimilarityModel(PreTrainedModel):
 
 
 @dataclass(frozen=True)
-class SimilarityTask:
+class SimilarityTask(Task):
     """Pairs, triplets or scored pairs in a table.
 
     Texts go in as they stand: the prompts of a model that has some belong into the table.

@@ -7,7 +7,7 @@ import copy
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,10 +111,8 @@ class Parallel:
         """Processes exchange gradients once a step, however many forwards each of them makes."""
         if isinstance(self.model, FSDPModule):
             self.model.set_requires_gradient_sync(wanted)
-        if isinstance(self.forward, DistributedDataParallel) and not wanted:
-            with self.forward.no_sync():
-                yield
-        else:
+        parallel = self.forward
+        with parallel.no_sync() if isinstance(parallel, DistributedDataParallel) and not wanted else nullcontext():
             yield
 
     def clip_gradients(self, max_norm: float) -> float:

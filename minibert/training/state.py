@@ -56,8 +56,8 @@ def state_files(folder: Path, count: int) -> list[Path]:
 
 def remove_states(folder: Path, keep: int) -> None:
     """Removes the states of a run that has ended, all but the last `keep`."""
-    for path in state_files(folder, keep + 100)[keep:]:
-        path.unlink(missing_ok=True)
+    for path in set(folder.glob("state*.pt")) - set(state_files(folder, keep)):
+        path.unlink()
 
 
 def check_room(folder: Path, state_bytes: int, keep: int) -> None:
@@ -100,17 +100,16 @@ def read_state(path: Path) -> dict[str, Any]:
         whole = whole and isinstance(state["about"], dict)
         if whole and isinstance(position["best"], float) and all(type(x) is int and x >= 0 for x in places):
             return dict(state)
-        error: Exception = ValueError("something in it is missing or of another kind")
-    except OSError as damage:
-        if damage.errno != errno.EINVAL:  # a part that begins before the file does
+        raise ValueError("something in it is missing or of another kind")
+    except Exception as error:  # a damaged file gives errors of every kind
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: a part begins before the file does
             raise
-        error = damage
-    except Exception as damage:  # a damaged file gives errors of every kind
-        error = damage
-    advice = "put a copy of it back, or start anew in another folder."
-    if path.with_name(PREVIOUS_STATE_FILE).exists():
-        advice = f"rename {PREVIOUS_STATE_FILE} beside it to {path.name}, and --resume goes on from the state before."
-    raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
+        advice = "put a copy of it back, or start anew in another folder."
+        if path.with_name(PREVIOUS_STATE_FILE).exists():
+            advice = (
+                f"rename {PREVIOUS_STATE_FILE} beside it to {path.name}, and --resume goes on from the state before."
+            )
+        raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
 
 
 def first_line(error: Exception) -> str:

@@ -9,15 +9,14 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 
 from minibert.corpus.inputs import Part, parts_of, read_part
-from minibert.files import replacing
 from minibert.progress import counted, is_watched
 from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.learning import count_words, learn_from_counts
+from minibert.tokenization.tokenizer import BertTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PART_BYTES = 1 << 22  # of text that a process counts in one go
@@ -31,8 +30,8 @@ def train_vocabulary(
     vocab_size: int = 30000,
     lowercase: bool = True,
     min_frequency: int = 2,
-) -> Path:
-    """Learns a vocabulary and writes `folder/vocab.txt`, which `BertTokenizer.from_pretrained(folder)` reads.
+) -> BertTokenizer:
+    """Learns a vocabulary and saves its tokenizer, which `BertTokenizer.from_pretrained(folder)` reads.
 
     Args:
         texts: sentences or documents, or what `count_words_of_files` has counted.
@@ -49,11 +48,9 @@ def train_vocabulary(
     pieces = learn_from_counts(
         words, vocab_size, SPECIAL_TOKENS, min_frequency=min_frequency, show_progress=is_watched()
     )
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / "vocab.txt") as temporary:
-        temporary.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
-    return folder / "vocab.txt"
+    tokenizer = BertTokenizer(pieces, do_lower_case=lowercase)
+    tokenizer.save_pretrained(folder)
+    return tokenizer
 
 
 def count_words_of_files(
