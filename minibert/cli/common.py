@@ -177,13 +177,7 @@ def load_embedder(options: argparse.Namespace, normalize: bool | None = None) ->
     source = source_of(options)
     from minibert.sentences.embedder import SentenceEmbedder
 
-    return SentenceEmbedder.from_pretrained(
-        source,
-        backend=options.backend,
-        pooling=options.pooling,
-        layers=options.layers,
-        layer_weights=options.layer_weights,
-        normalize=normalize,
-        precision=None if options.precision == "exact" else options.precision,
-        max_length=options.max_length,
-    )
+    names = ("backend", "pooling", "layers", "layer_weights", "max_length")
+    how: dict[str, Any] = {name: getattr(options, name) for name in names}
+    how["precision"] = None if options.precision == "exact" else options.precision
+    return SentenceEmbedder.from_pretrained(source, normalize=normalize, **how)

@@ -13,14 +13,12 @@ import argparse
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.common import UsageError, add_command, check_files, report, source_of
 from minibert.cli.training import add_training_options, keep_options, options_of_run, training_options
 
 if TYPE_CHECKING:
-    from minibert.checkpoints.source import Source
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -102,37 +100,27 @@ def _start(
     from minibert.config import BertConfig
     from minibert.files import read_json
     from minibert.heads import BertForMaskedLM, BertForPreTraining
+    from minibert.tokenization.tokenizer import BertTokenizer
 
     model_class = BertForMaskedLM if options.no_next_sentence else BertForPreTraining
+    cased: dict[str, Any] = {"do_lower_case": False} if options.cased else {}
+    torch.manual_seed(options.seed)
     if options.model is not None:
-        torch.manual_seed(options.seed)
         source = source_of(options)
-        tokenizer = _tokenizer(options, options.vocab or source)
+        tokenizer = BertTokenizer.from_pretrained(options.vocab or source, **cased)
         model = model_class.from_pretrained(source, dtype=torch.float32)
         if len(tokenizer) > model.config.vocab_size:
             raise ValueError(f"{options.model} has {model.config.vocab_size} words, its tokenizer {len(tokenizer)}.")
         return model, tokenizer
     try:
-        named = (
-            options.config if os.path.exists(options.config) or "." in options.config else preset_file(options.config)
-        )
-        config = BertConfig(**read_json(Path(named)))
+        is_file = os.path.exists(options.config) or "." in options.config
+        config = BertConfig(**read_json(options.config if is_file else preset_file(options.config)))
     except TypeError as error:  # a name that no config has
         raise ValueError(f"{options.config}: {error}") from None
-    vocabulary = options.vocab
-    if vocabulary is None:
+    if options.vocab is None:
         _learn_vocabulary(options, corpus, options.vocab_size or config.vocab_size)
-        vocabulary = options.output
-    tokenizer = _tokenizer(options, vocabulary)
-    torch.manual_seed(options.seed)
+    tokenizer = BertTokenizer.from_pretrained(options.vocab or options.output, **cased)
     return model_class(config.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)), tokenizer
-
-
-def _tokenizer(options: argparse.Namespace, name: str | Source) -> BertTokenizer:
-    from minibert.tokenization.tokenizer import BertTokenizer
-
-    cased: dict[str, Any] = {"do_lower_case": False} if options.cased else {}
-    return BertTokenizer.from_pretrained(name, **cased)
 
 
 def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_size: int) -> None:

@@ -299,11 +299,10 @@ def _write_shard(number: int, texts: list[str]) -> tuple[CorpusReport, list[str]
 
 def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) -> None:
     """Writes the totals if this run, or this process among several, was the last to finish its shards."""
-    numbers = [int(found[1]) for name in folder.files() if (found := re.fullmatch(r"shard-(\d+)\.json", name))]
-    if any(number >= shards for number in numbers):
+    names = [f"shard-{number:06d}.json" for number in range(shards)]
+    if any(re.fullmatch(r"shard-\d+\.json", name) for name in folder.files().keys() - names):
         raise ValueError(f"{folder} holds more than the {shards} shards of this input: the input has changed.")
-    records = [read_record(folder / f"shard-{number:06d}.json") for number in range(shards)]
-    counts = [record for record in records if record is not None]
+    counts = [record for name in names if (record := read_record(folder / name))]
     if len(counts) < shards:
         return
     totals = {name: sum(c[name] for c in counts) for name in ("lines", "tokens", "overlong")}

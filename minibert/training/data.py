@@ -159,7 +159,7 @@ def pack(examples: Sequence[Example]) -> Batch:
 def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
     """Examples filled up to the longest: every tensor (batch, seq), or (batch,) for single numbers."""
     longest = max(length(e) for e in examples)
-    fill = {"input_ids": pad_token_id, "labels": IGNORED, "begins": -1}
+    fill = {"input_ids": pad_token_id, "labels": IGNORED}
     batch: Batch = {}
     for name in _rows(examples):
         rows = np.full((len(examples), longest), fill.get(name, 0), dtype=np.int64)

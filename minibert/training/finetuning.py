@@ -307,13 +307,12 @@ class AnswerTask(Task):
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Cross entropy of the start and of the end, half of each, over the tokens of each window."""
         logits = span_logits(model(**inputs_of(batch)))
-        if "layout" not in batch:
-            logits = logits[batch["attention_mask"].bool()]
-        lengths = batch["layout"].lengths if "layout" in batch else batch["attention_mask"].sum(-1).tolist()
         lowest = torch.finfo(logits.dtype).min
-        windows = pad_sequence(
-            list(torch.split(logits, lengths)), batch_first=True, padding_value=lowest
-        )  # (batch, seq, 2)
+        if "layout" in batch:
+            rows = list(torch.split(logits, batch["layout"].lengths))
+            windows = pad_sequence(rows, batch_first=True, padding_value=lowest)  # (batch, seq, 2)
+        else:
+            windows = logits.masked_fill(batch["attention_mask"][..., None] == 0, lowest)
         start, end = (
             span_loss(windows[..., number], batch[name], "sum")
             for number, name in enumerate(("start_positions", "end_positions"))

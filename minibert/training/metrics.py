@@ -50,11 +50,8 @@ def entity_scores(labels: Sequence[Sequence[str]], predictions: Sequence[Sequenc
         for rows in (labels, predictions)
     )
     found = len(right & given)
-    kinds = {
-        kind: [{entity for entity in entities if entity[1] == kind} for entities in (right, given)]
-        for kind in {entity[1] for entity in right | given}
-    }
-    apart = [2 * len(own & theirs) / (len(own) + len(theirs)) for own, theirs in kinds.values()]
+    right_kinds, all_kinds = (Counter(kind for _, kind, *_ in spans) for spans in (right & given, [*right, *given]))
+    apart = [2 * right_kinds[kind] / count for kind, count in all_kinds.items()]
     return {
         "f1": 2 * found / max(1, len(right) + len(given)),
         "macro_f1": sum(apart) / max(1, len(apart)),

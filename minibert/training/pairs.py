@@ -194,12 +194,9 @@ def encode_packed(model: nn.Module, batch: Batch) -> Tensor:
     lengths = batch["layout"].lengths
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     parts = batch["input_ids"].split(lengths)
-    vectors: Tensor = model(
-        torch.cat([parts[number] for number in order]), layout=PackedLayout([lengths[number] for number in order])
-    )
-    back = torch.empty(len(order), dtype=torch.long)
-    back[order] = torch.arange(len(order))
-    return vectors[back.to(vectors.device)]
+    layout = PackedLayout([lengths[number] for number in order])
+    vectors: Tensor = model(torch.cat([parts[number] for number in order]), layout=layout)
+    return vectors[torch.tensor(order, device=vectors.device).argsort()]
 
 
 def ranking_loss(vectors: Tensor, texts: Tensor) -> Tensor:

@@ -125,23 +125,16 @@ def cut_log(path: Path, step: int) -> None:
     """
     if not path.is_file():
         return
-    lines = path.read_bytes().splitlines()
-    steps = [_logged_step(line) for line in lines]
-    if None in steps[:-1]:  # the last line may be half-written
-        number = steps.index(None) + 1
-        raise ValueError(f"{path}, line {number} is damaged: repair or delete it, then start with --resume again.")
-    kept = [line for line, logged in zip(lines, steps, strict=True) if logged is not None and logged <= step]
+    lines, kept = path.read_bytes().splitlines(), []
+    for number, line in enumerate(lines, 1):
+        try:
+            kept += [line] if json.loads(line)["step"] <= step else []
+        except (ValueError, KeyError, TypeError, RecursionError):
+            if number < len(lines):  # the last one may be half-written
+                advice = "repair or delete it, then start with --resume again."
+                raise ValueError(f"{path}, line {number} is damaged: {advice}") from None
     with replacing(path) as temporary:
         temporary.write_bytes(b"".join(line + b"\n" for line in kept))
-
-
-def _logged_step(line: bytes) -> int | None:
-    """The step that a line of the log tells of; None for a damaged line."""
-    try:
-        step = json.loads(line)["step"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return step if type(step) is int else None
 
 
 def stamp(folder: Path) -> tuple[int, int] | None:
