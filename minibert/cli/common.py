@@ -1,4 +1,4 @@
-"""What the commands share: options, where texts come from, and how results are printed."""
+"""Shared by the commands: options, where texts come from, and how results are printed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def print_json(content: Any) -> None:
 
 
 def report(options: argparse.Namespace, content: dict[str, Any], sentence: str) -> None:
-    """What a command has done: `content` for programs, or a sentence for people."""
+    """Prints the result of a command: `content` for programs, or a sentence for people."""
     print_json(content) if options.json else print(sentence)
 
 

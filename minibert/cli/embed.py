@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def useful_processes(options: argparse.Namespace, texts: int | None) -> int:
-    """One for every so many threads, but none that would find no shard of the texts to write."""
+    """One process for every `THREADS_PER_PROCESS` threads, but not more than there will be shards."""
     if options.backend == "onnx":  # ONNX Runtime has its own threads; --processes says it otherwise
         return 1
     import torch

@@ -1,4 +1,4 @@
-"""What is shown to a person at a terminal, where programs get every number."""
+"""Summaries for a person at a terminal, where programs get every number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two training commands share: every field of `TrainingOptions` as an option, and options that a run keeps."""
+"""Shared by the two training commands: every field of `TrainingOptions` as an option, and the options kept by a run."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ def filled(made: Callable[..., T], options: argparse.Namespace, **more: Any) -> 
 
 
 def training_options(options: argparse.Namespace) -> TrainingOptions:
-    """What the command line says about training."""
+    """The training options given on the command line."""
     return filled(TrainingOptions, options)

@@ -140,9 +140,13 @@ def iter_rows(
     Raises:
         ValueError: a file that is damaged or lacks a column.
     """
-    if location.suffix in (".jsonl", ".parquet"):
-        return _undamaged(location, _READERS[location.suffix](location, start, end, wanted))
-    return _undamaged(location, _csv(location, start, end, wanted, names, delimiter))
+    if location.suffix == ".jsonl":
+        rows = _jsonl(location, start, end)
+    elif location.suffix == ".parquet":
+        rows = _rows_of_parquet(location, start, end, wanted)
+    else:
+        rows = _csv(location, wanted, names, delimiter or ("," if location.suffix == ".csv" else "\t"))
+    return _undamaged(location, rows)
 
 
 def parts_of(source: str, column: str, part_bytes: int) -> dict[str, Part]:
@@ -208,7 +212,7 @@ def _texts(location: Location, start: int, end: int | None, column: str) -> Iter
         yield place, line if isinstance(line, BadRow) else {column: line.rstrip("\r\n")}
 
 
-def _jsonl(location: Location, start: int, end: int | None, wanted: Sequence[str]) -> Iterator[Row]:
+def _jsonl(location: Location, start: int, end: int | None) -> Iterator[Row]:
     for place, line in _lines(location, start, end):
         row: dict[str, Any] | BadRow
         if isinstance(line, BadRow):
@@ -226,15 +230,7 @@ def _jsonl(location: Location, start: int, end: int | None, wanted: Sequence[str
         yield place, row
 
 
-def _csv(
-    location: Location,
-    start: int,
-    end: int | None,
-    wanted: Sequence[str],
-    names: Sequence[str] | None = None,
-    delimiter: str | None = None,
-) -> Iterator[Row]:
-    delimiter = delimiter or ("," if location.suffix == ".csv" else "\t")
+def _csv(location: Location, wanted: Sequence[str], names: Sequence[str] | None, delimiter: str) -> Iterator[Row]:
     if len(delimiter) != 1:
         raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
     csv.field_size_limit(2**31 - 1)  # a text may be as long as the file
@@ -296,14 +292,6 @@ def _check_columns(location: Location, columns: Sequence[str], known: Sequence[s
         raise ValueError(f"{location} has no column {missing[0]!r}; its columns are {', '.join(known) or 'none'}.")
 
 
-_READERS: dict[str, Callable[[Location, int, int | None, Sequence[str]], Iterator[Row]]] = {
-    ".jsonl": _jsonl,
-    ".csv": _csv,
-    ".tsv": _csv,
-    ".parquet": _rows_of_parquet,
-}
-
-
 def is_table(source: str) -> bool:
     """Whether the texts of a file are a column of it, and not its lines."""
-    return Location(source).suffix in _READERS
+    return Location(source).suffix in (".jsonl", ".csv", ".tsv", ".parquet")

@@ -1,4 +1,4 @@
-"""What made vectors: a folder of shards says it, and is compared with those who go on with it or search it."""
+"""The model and settings behind vectors: recorded beside shards, and checked before these are added to or searched."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_manifest(folder: Location, settings: dict[str, Any]) -> None:
 
 
 def describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
-    """Everything that vectors depend on beside their text."""
+    """Everything that vectors depend on besides their text."""
     return {
         "prompt": settings.prompt,
         "overflow": settings.overflow,

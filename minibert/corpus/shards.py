@@ -43,7 +43,7 @@ from minibert.sentences.rows import CHUNK_TEXTS, Settings, check_texts, iter_tex
 
 @dataclass
 class CorpusReport:
-    """What `encode_corpus` or `encode_file` did.
+    """The result of `encode_corpus` or `encode_file`.
 
     Attributes:
         lines: texts that were encoded.
@@ -188,7 +188,7 @@ def _write(
     settings: Settings,
     progress: Progress,
 ) -> tuple[CorpusReport, dict[str, Any]]:
-    """Writes a file; what was done, and the file's size and hash."""
+    """Writes a file; returns its report, and the file's size and hash."""
     report = CorpusReport()
     with target.replacing() as temporary:
         with open_vectors(temporary, file_format, embedder.dimension) as write:
@@ -201,7 +201,7 @@ def _write(
 
 @dataclass
 class _Run:
-    """What a run writes its shards with."""
+    """Writes the shards of one run."""
 
     embedder: SentenceEmbedder
     settings: Settings
@@ -283,7 +283,7 @@ def _start_process(threads: int, run: bytes) -> None:
 
 
 def _end_with_parent() -> None:
-    """Nobody else would end this process when the parent is killed."""
+    """Ends this process when its parent is killed, since nobody else would."""
     parent = parent_process()
     assert parent is not None
     parent.join()
@@ -291,7 +291,7 @@ def _end_with_parent() -> None:
 
 
 def _write_shard(number: int, texts: list[str]) -> tuple[CorpusReport, list[str]]:
-    """What was done, and the warnings."""
+    """The report of a shard, and the warnings."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         return _run.write(number, texts), [str(warning.message) for warning in told]

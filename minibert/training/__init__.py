@@ -6,11 +6,11 @@
     corpora.py      documents as memory-mapped ids, several corpora with a weight each
     finetuning.py   tables and SQuAD files -> a fine-tuned model
     entities.py     CoNLL and KLUE files -> tags of words or characters
-    pairs.py        pairs of texts -> vectors that are alike
-    processes.py    the processes of a run, and what each of them holds of the model
+    pairs.py        pairs of texts -> similar vectors
+    processes.py    the processes of a run, and the share of the model that each of them holds
     loop.py         the loop: optimiser, schedule, when to measure and to save
-    journal.py      what a run says of itself: log, bar, TensorBoard
-    state.py        what a run leaves in its folder, and whether it is undamaged
+    journal.py      the reports of a run: log, bar, TensorBoard
+    state.py        the files that a run leaves in its folder, checked for damage
     speedups.py     operators that are faster on a CPU than torch's own, while a step lasts
     metrics.py      accuracy, F1, correlations, entity F1, exact match
 

@@ -61,7 +61,7 @@ def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iter
 
 
 class TokenCache:
-    """Documents as a folder of ids, of which only what is looked at is read into memory.
+    """Documents as a folder of ids, of which only the parts that are used are read into memory.
 
         ids.bin          the ids of all sentences one after the other, 16 bits each where the vocabulary allows it
         sentences.npy    where each sentence begins in ids.bin, and where the last one ends
@@ -116,7 +116,7 @@ class TokenCache:
 
     @staticmethod
     def is_made_of(folder: str | os.PathLike[str], made_of: Any) -> bool:
-        """Whether a complete cache lies in the folder that `write` was told is made of the same."""
+        """Whether the folder holds a complete cache, and of what `made_of` told `write`."""
         with suppress(FileNotFoundError, ValueError):
             return bool(read_json(Path(folder, _DESCRIPTION)).get("made_of") == made_of)
         return False
@@ -206,7 +206,7 @@ class Corpus:
         return len(self._jobs)
 
     def _order(self, turn: int) -> list[int]:
-        """The order of the parts when all are read once more."""
+        """The order of the parts in a pass over all of them."""
         order: list[int] = np.random.default_rng([self.seed, turn]).permutation(len(self)).tolist()
         return order
 

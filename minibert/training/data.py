@@ -1,4 +1,4 @@
-"""Files of labelled text, examples, the batches they are put into, and an order that can be taken up at any place.
+"""Files of labelled text, examples, the batches they are put into, and an order that can be resumed anywhere.
 
 An example is a dict of token ids and labels. Its arrays that have one entry for each token are packed or padded; its
 single numbers become a tensor (batch,). Where it holds several texts one after the other, `lengths` says how long each

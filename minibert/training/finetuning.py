@@ -45,7 +45,7 @@ Path_ = str | os.PathLike[str]
 
 
 class Task(Protocol):
-    """What `finetune` asks of a task, whose head is new where the checkpoint has none."""
+    """The parts of a task that `finetune` calls; its head is new where the checkpoint has none."""
 
     model_class: ClassVar[type[PreTrainedModel]]
 
@@ -62,7 +62,7 @@ class Task(Protocol):
         """The rows of a file to learn from, or to measure with."""
 
     def config(self, rows: Sequence[Any]) -> dict[str, Any]:
-        """What the training rows decide about the model: its labels and its problem type."""
+        """Config fields that follow from the training rows: labels and problem type."""
         return {}
 
     def load(self, checkpoint: Path_ | Source, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
@@ -362,7 +362,7 @@ def inputs_of(batch: Batch) -> Batch:
 def outputs_of(
     model: Any, examples: Sequence[Example], choose: Callable[[Any], Tensor], sizes: Sequence[int] | None = None
 ) -> list[Tensor]:
-    """What `choose` takes of a model's outputs for each example, on the CPU; arguments as in `run_packed`."""
+    """The part of a model's outputs that `choose` returns, for each example, on the CPU; see `run_packed`."""
     types = [e["token_type_ids"] for e in examples] if "token_type_ids" in examples[0] else None
 
     def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
@@ -374,7 +374,7 @@ def outputs_of(
 
 
 def number_of(label: str, config: BertConfig) -> int:
-    """The number of a label; ValueError for one that the training data have not."""
+    """The number of a label; ValueError for one that the training data do not have."""
     if label not in config.label2id:
         known = ", ".join(config.label2id)
         raise ValueError(f"Label {label!r} is not among those of the training data ({known}).")

@@ -1,4 +1,4 @@
-"""What a run says of itself: a log for programs, a bar or a line now and then for people, and TensorBoard."""
+"""The reports of a run: a log for programs, a bar or an occasional line for people, and TensorBoard."""
 
 from __future__ import annotations
 

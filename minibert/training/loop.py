@@ -52,7 +52,7 @@ Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 
 
 LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
-"""What the log calls the losses of pre-training, one beside the other."""
+"""Names of the pre-training losses in the log, where there are two."""
 
 
 def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
@@ -166,7 +166,7 @@ class Trainer:
                 torch.manual_seed(torch.initial_seed() + self.processes.rank)
 
     def run(self) -> dict[str, float]:
-        """Trains to the end, or until it stops getting better; returns the last scores (none without `evaluate`).
+        """Trains to the end, or until the score stops improving; returns the last scores (none without `evaluate`).
 
         Raises:
             ConnectionError: another process of the run has ended; the message says where to go on from.
@@ -271,7 +271,7 @@ class Trainer:
         }
 
     def _check(self, loss: float, norm: float) -> None:
-        """ValueError for a loss that is no number, before it gets into the weights, or one that diverges."""
+        """ValueError for a loss that is not finite, before it reaches the weights, or that diverges."""
         if math.isfinite(loss) and math.isfinite(norm):
             self._trend = loss if self._trend is None else 0.98 * self._trend + 0.02 * loss
             self._lowest = min(self._lowest, self._trend)

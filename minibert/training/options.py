@@ -58,7 +58,7 @@ class TrainingOptions:
     tensorboard: bool = _option(False, "write the log for TensorBoard too")
 
     def __post_init__(self) -> None:
-        """ValueError for numbers that mean nothing."""
+        """ValueError for numbers out of range."""
         for each in fields(self):
             value, least = getattr(self, each.name), each.metadata["least"]
             if least is None or (value is None and "None" in str(each.type)):

@@ -1,8 +1,8 @@
-"""Training for similarity: texts that belong together come to have vectors of the same direction.
+"""Training for similarity: texts that belong together get vectors of the same direction.
 
     pairs      anchor, positive: an anchor has to find its positive among those of the whole batch
     triplets   anchor, positive, negative: and among the negatives of the batch
-    scores     two texts and how similar they are: the cosine of their vectors comes to be the score
+    scores     two texts and how similar they are: the cosine of their vectors becomes the score
 
 A `SimilarityTask` for `minibert.training.finetuning.finetune`, whose result is a folder that `SentenceEmbedder` and
 sentence-transformers load. All texts of a batch go through the model together, packed.

@@ -1,4 +1,4 @@
-"""The processes of a run: how they find each other, and what each of them holds of the model."""
+"""The processes of a run: how they find each other, and the share of the model that each of them holds."""
 
 from __future__ import annotations
 

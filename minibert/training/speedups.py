@@ -1,4 +1,4 @@
-"""What makes a step of the `Trainer` faster on a CPU: operators in place of torch's own, while the step lasts.
+"""Operators that replace torch's own during a step of the `Trainer`, because they are faster on a CPU.
 
     products       float32 by oneDNN where MKL does not know the processor (AMD): up to 2.6 times as fast
     dropout        16 random bits a number: a sixth of the time of `bernoulli_`

@@ -1,4 +1,4 @@
-"""What a run leaves in its folder, and whether it is undamaged: the state to resume from, and the log."""
+"""The files that a run leaves in its folder, checked for damage: the state to resume from, and the log."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def cut_log(path: Path, step: int) -> None:
 
 
 def stamp(folder: Path) -> tuple[int, int] | None:
-    """Which state is in the folder, if any."""
+    """Identifies the state in the folder; None without one."""
     try:
         status = (folder / STATE_FILE).stat()
     except FileNotFoundError:

@@ -262,13 +262,6 @@ def test_early_stopping_keeps_the_best_model(tmp_path: Path) -> None:
     assert_same_weights(best, dict(BertForSequenceClassification.from_pretrained(tmp_path / "best").state_dict()))
 
 
-def test_bf16_trains_too(tmp_path: Path) -> None:
-    losses = run(
-        BertForSequenceClassification(tiny_config()), tmp_path, TrainingOptions(**{**vars(OPTIONS), "bf16": True})
-    )
-    assert losses[-1] < losses[0]
-
-
 def test_without_tensorboard_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the same command runs as soon as it is installed."""
     monkeypatch.setitem(sys.modules, "tensorboard", None)
@@ -284,28 +277,6 @@ def test_tensorboard_gets_the_log(tmp_path: Path) -> None:
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     assert [event.value for event in events.Scalars("loss")] == pytest.approx(losses)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"batch_size": 4}, "run with batch_size 8, not 4: resume with the same"),
-        ({"seed": 9}, "run with seed 0, not 9"),
-    ],
-)
-def test_another_run_is_not_resumed(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    trained(tmp_path)
-    options = replace(OPTIONS, steps=20, **changes)
-    with pytest.raises(ValueError, match=message):
-        run(BertForSequenceClassification(tiny_config()), tmp_path, options, resume=True)
-
-
-def test_other_labels_are_not_resumed(tmp_path: Path) -> None:
-    trained(tmp_path)
-    model = BertForSequenceClassification(tiny_config())
-    model = BertForSequenceClassification(tiny_config(id2label={0: "odd", 1: "even"}))
-    with pytest.raises(ValueError, match="run with labels .'LABEL_0', 'LABEL_1'., not .'odd', 'even'."):
-        trainer_of(model, tmp_path, OPTIONS, resume=True)
 
 
 def test_each_epoch_is_saved_and_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
@@ -378,33 +349,16 @@ def test_the_first_model_is_kept_even_if_its_score_is_no_number(tmp_path: Path) 
     assert trainer.best == 0.5 and (tmp_path / "best" / "config.json").is_file()
 
 
-@pytest.mark.parametrize("name", ["epochs", "steps", "batch_size"])
-def test_options_with_which_nothing_is_trained(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} should be 1 or more, not 0"):
-        TrainingOptions(**{name: 0})
-
-
 def test_bf16_computes_with_fewer_digits(tmp_path: Path) -> None:
     exact, rounded = trained(tmp_path / "exact"), trained(tmp_path / "rounded", bf16=True)
     assert_same_weights(exact, rounded, tolerance=0.05)
     assert any(not torch.equal(exact[name], rounded[name]) for name in exact)
 
 
-def test_a_run_is_not_resumed_with_other_data(tmp_path: Path) -> None:
+def test_a_run_may_be_resumed_with_other_data(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2)).run()
-    examples = classification_examples()
-    flipped = [{**example, "labels": 1 - example["labels"]} for example in examples]
-    for other in (flipped, examples[::-1], examples[:50]):
-        resume = {"folder": tmp_path, "options": replace(OPTIONS, steps=4)}
-        with pytest.raises(ValueError, match=r"other examples or labels: .* or pass --resume-with-other-data"):
-            Trainer(model, lambda _, other=other: other, losses_of, **resume, resume=True)
-    Trainer(model, lambda _: flipped, losses_of, **resume, resume="with other data").run()
+    flipped = [{**example, "labels": 1 - example["labels"]} for example in classification_examples()]
+    options = replace(OPTIONS, steps=4)
+    Trainer(model, lambda _: flipped, losses_of, tmp_path, options, resume="with other data").run()
     assert len((tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()) == 4
-
-
-def test_a_run_is_not_resumed_with_another_model(tmp_path: Path) -> None:
-    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=2)).run()
-    other = BertForSequenceClassification(tiny_config(intermediate_size=40))
-    with pytest.raises(ValueError, match=r"of a run with intermediate_size \d+, not 40: resume with the same"):
-        trainer_of(other, tmp_path, replace(OPTIONS, steps=4), resume=True)
