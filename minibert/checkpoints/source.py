@@ -154,7 +154,7 @@ class Source:
         for filename in filenames:
             if path := self.file(filename):
                 return path
-        raise FileNotFoundError(f"{self.name!r:.300} holds no {' or '.join(filenames)}; is it a BERT checkpoint?")
+        raise FileNotFoundError(f"{self.name!r:.300} holds no {' or '.join(filenames):.300}; is it a BERT checkpoint?")
 
     def _from_hub(self, filename: str) -> Path | None:
         import huggingface_hub  # here, because it costs a third of what importing torch costs

@@ -121,7 +121,7 @@ def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
                         tensors[tensor] = empty.set_(own, 0, entries[tensor]["shape"])  # type: ignore[call-overload]
                 return tensors
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
-        raise ValueError(f"{path} is not a complete safetensors file ({error}); get it again.") from None
+        raise ValueError(f"{path} is not a complete safetensors file ({error!s:.300}); get it again.") from None
 
 
 def _plain_name(path: Path, handle: int) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # arguments of `pretrain` that options of the same names give
 _MORE = ("column", "held_out", "resume", "max_length", "sentence_order", "mask_probability", "whole_words", "spans")
-SAMPLE_BYTES = 1 << 26  # of text to learn a vocabulary from; `minibert vocab` reads all of it
+SAMPLE_BYTES = 1 << 25  # of text to learn a vocabulary from; `minibert vocab` reads all of it
 
 
 def add(commands: Any) -> None:

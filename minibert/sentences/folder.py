@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.checkpoints.source import Source
-from minibert.files import parse_json, read_json, read_text
+from minibert.files import parse_json, prefix_errors, read_json, read_text
+from minibert.sentences.rows import named_prompt
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
@@ -142,14 +143,18 @@ def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: 
         return default
     fits = type(value) is int and value > 0 if kind is int else isinstance(value, kind)
     if not fits:
-        raise ValueError(f"{path}: {name} should be a {kind.__name__}, not {value!r}.")
+        raise ValueError(f"{path}: {name:.80} should be a {kind.__name__}, not {value!r:.80}.")
     return value
 
 
 def read_prompts(path: Path, content: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
-    """The prompts by name, and the name of the default one."""
-    prompts = {name: text or "" for name, text in _get(path, content, "prompts", dict, {}).items()}
-    return {n: _get(path, prompts, n, str, "") for n in prompts}, _get(path, content, "default_prompt_name", str, None)
+    """The prompts by name, and the name of the default one, which must be among them."""
+    given = {name: text or "" for name, text in _get(path, content, "prompts", dict, {}).items()}
+    prompts = {n: _get(path, given, n, str, "") for n in given}
+    default: str | None = _get(path, content, "default_prompt_name", str, None)
+    with prefix_errors(str(path)):
+        named_prompt(prompts, default)
+    return prompts, default
 
 
 def read_modules(path: Path) -> list[tuple[str, str]]:
@@ -160,12 +165,13 @@ def read_modules(path: Path) -> list[tuple[str, str]]:
     modules = []
     for module in content:
         # the packages between the first name and the class differ between versions of sentence-transformers
-        package, _, kind = _get(path, module, "type", str, "").rpartition(".")
+        name = _get(path, module, "type", str, "")
+        package, _, kind = name.rpartition(".")
         if kind not in _KINDS or package.split(".")[0] != "sentence_transformers":
-            raise ValueError(f"{path} asks for the module {module.get('type')!r}; minibert has {', '.join(_KINDS)}.")
+            raise ValueError(f"{path} asks for the module {name!r:.80}; minibert has {', '.join(_KINDS)}.")
         folder = _get(path, module, "path", str, "")
         if folder.startswith(("/", "\\")) or ":" in folder or ".." in folder:
-            raise ValueError(f"{path} names {folder!r}, which is outside the model's folder.")
+            raise ValueError(f"{path} names {folder!r:.80}, which is outside the model's folder.")
         modules.append((kind, f"{folder.rstrip('/')}/" if folder else ""))
     return modules
 
@@ -175,6 +181,8 @@ def _read_transformer(source: Source, folder: str, found: SentenceFolder) -> Non
     if path := source.file(f"{folder}sentence_bert_config.json"):
         config = read_json(path)
         found.max_length = _get(path, config, "max_seq_length", int, None)
+        if found.max_length in (1, 2):
+            raise ValueError(f"{path}: max_seq_length {found.max_length} holds [CLS] and [SEP], but no word.")
         found.lower_case = _get(path, config, "do_lower_case", bool, False)
 
 
@@ -184,7 +192,7 @@ def _read_pooling(path: Path, found: SentenceFolder) -> None:
     modes = modes if isinstance(modes, list) else [modes]
     for mode in modes:
         if not isinstance(mode, str) or mode not in POOLINGS:
-            raise ValueError(f"{path} asks for pooling {mode!r}; minibert has {', '.join(POOLINGS)}.")
+            raise ValueError(f"{path} asks for pooling {mode!r:.80}; minibert has {', '.join(POOLINGS)}.")
     found.pooling = [POOLINGS[mode] for mode in modes]
     found.include_prompt = _get(path, config, "include_prompt", bool, True)
 
@@ -206,7 +214,7 @@ def _read_dense(source: Source) -> Dense:
     expected = {"linear.weight": (outputs, inputs), **({"linear.bias": (outputs,)} if bias else {})}
     received = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     if received != expected:
-        raise ValueError(f"{path.parent} should hold the tensors {expected}, not {received}.")
+        raise ValueError(f"{path.parent} should hold the tensors {expected}, not {received!s:.80}.")
     with torch.device("meta"):  # the numbers come from the file
         dense = Dense(inputs, outputs, bias, activation)
     dense.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
@@ -216,4 +224,4 @@ def _read_dense(source: Source) -> Dense:
 def _refuse_token_level(path: Path, config: Mapping[str, Any]) -> None:
     for name in ("module_input_name", "module_output_name"):
         if config.get(name) not in (None, "sentence_embedding"):
-            raise ValueError(f"{path} works on {config[name]!r}; minibert has this module on sentence vectors only.")
+            raise ValueError(f"{path} works on {config[name]!r:.80}; minibert has it on sentence vectors only.")

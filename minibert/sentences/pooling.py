@@ -267,5 +267,5 @@ def activation_name(path: Path | str, name: object) -> str:
     """Which of `ACTIVATIONS` a file means by a dotted path; ValueError for any other."""
     package, _, activation = name.rpartition(".") if isinstance(name, str) else ("", "", "")
     if activation not in ACTIVATIONS or package.split(".")[0] != "torch":
-        raise ValueError(f"{path} asks for activation {name!r}; minibert has {', '.join(ACTIVATIONS)} of torch.nn.")
+        raise ValueError(f"{path} asks for activation {name!r:.80}; minibert has {', '.join(ACTIVATIONS)} of torch.nn.")
     return activation

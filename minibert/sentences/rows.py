@@ -85,7 +85,7 @@ class Rows(NamedTuple):
 def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
     """The prompt of this name, "" for None; ValueError for one that is not there."""
     if name is not None and name not in prompts:
-        raise ValueError(f"there is no prompt {name!r}; this model has {', '.join(prompts) or 'none'}.")
+        raise ValueError(f"there is no prompt {name!r:.80}; this model has {', '.join(prompts) or 'none'}.")
     return "" if name is None else prompts[name]
 
 

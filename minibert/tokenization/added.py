@@ -56,7 +56,7 @@ class AddedToken:
             return value.as_special() if special else value
         flags: Any = {"content": value} if isinstance(value, str) else value
         if not isinstance(flags, Mapping) or not isinstance(flags.get("content"), str):
-            raise ValueError(f"A token is a string or an object with 'content', but got {value!r}.")
+            raise ValueError(f"A token is a string or an object with 'content', but got {value!r:.80}.")
         known = {field.name: flags[field.name] for field in fields(cls) if field.name in flags}
         return cls(**{"special": special, **known})
 

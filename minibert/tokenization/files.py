@@ -41,7 +41,7 @@ def read_source(source: Source) -> dict[str, Any]:
     config = _json(source, "tokenizer_config.json")
     kind = str(config.get("tokenizer_class") or _CLASSES[0])
     if kind.removesuffix("Fast") not in _CLASSES:
-        raise ValueError(f"{source} is for the tokenizer {kind}; minibert has BERT's WordPiece only.")
+        raise ValueError(f"{source} is for the tokenizer {kind:.80}; minibert has BERT's WordPiece only.")
     settings: dict[str, Any] = {}
     if tokenizer_file := source.file("tokenizer.json"):
         settings = read_file(tokenizer_file)
@@ -108,10 +108,10 @@ def check_options(options: Mapping[str, Any]) -> None:
     """ValueError naming the first of `OPTIONS` that has an impossible value; those that are not there are none."""
     for flag in SPLITTING:
         if not isinstance(value := options.get(flag), bool | int | None):
-            raise ValueError(f"{flag} should be true or false, not {value!r}.")
+            raise ValueError(f"{flag} should be true or false, not {value!r:.80}.")
     length = options.get("model_max_length", 0)
     if not isinstance(length, int | float) or not length >= 0:
-        raise ValueError(f"model_max_length should be a number of tokens, not {length!r}.")
+        raise ValueError(f"model_max_length should be a number of tokens, not {length!r:.80}.")
     for side in ("padding_side", "truncation_side"):
         option(side, options.get(side, "right"), SIDES)
     listed("model_input_names", options.get("model_input_names", ()))

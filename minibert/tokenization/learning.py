@@ -8,6 +8,7 @@ from typing import Any
 
 from minibert.extras import need
 from minibert.tokenization.basic import BasicTokenizer
+from minibert.tokenization.pipeline import CHUNK
 
 
 def learn_vocabulary(
@@ -34,13 +35,15 @@ def learn_vocabulary(
         options: further arguments of the library's `WordPieceTrainer`.
 
     Returns:
-        The tokens in the order of their ids; the same texts give the same ones.
+        The tokens in the order of their ids; the same texts give the same ones. They are those that the library
+        learns behind its `BertNormalizer` and `BertPreTokenizer`, up to their order and to pairs that are equally
+        frequent (the library takes either, by chance), if all letters fit in: here at most half of them are letters.
 
     Raises:
         ImportError: `tokenizers` is not installed.
 
     >>> learn_vocabulary(["low lower lowest"], 20, ["[UNK]"])[-3:]
-    ['##ow', 'low', 'lowe']
+    ['lo', 'low', 'lowe']
     """
     words = count_words(texts, BasicTokenizer(do_lower_case, strip_accents, tokenize_chinese_chars))
     return learn_from_counts(words, vocab_size, special_tokens, min_frequency=min_frequency, **options)
@@ -48,7 +51,11 @@ def learn_vocabulary(
 
 def count_words(texts: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
     """How often each word occurs: all that learning needs to know of a text, however long it is."""
-    return Counter(word for text in texts for word in basic.words(text))
+    words: Counter[str] = Counter()
+    for chunk, times in Counter(chunk for text in texts for chunk in CHUNK.findall(text)).items():
+        for word in basic.words(chunk):
+            words[word] += times
+    return words
 
 
 def learn_from_counts(
@@ -64,8 +71,9 @@ def learn_from_counts(
     trainer = library.trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
-        # with ids of their own letters break ties always in the same way: the same texts give the same vocabulary
-        special_tokens=list(dict.fromkeys([*special_tokens, *sorted(letters)])),
+        # with ids of their own letters break ties always in the same way: the same texts give the same vocabulary; the
+        # library, too, has those that begin a word before those inside
+        special_tokens=list(dict.fromkeys([*special_tokens, *sorted(sorted(letters), key=len)])),
         **{"show_progress": False, **options},
     )
     learner.train_from_iterator(_repeated(known), trainer)

@@ -31,13 +31,13 @@ def option(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
     try:
         return meanings[value]
     except (KeyError, TypeError):
-        raise ValueError(f"{argument} is {value!r}; it can be {', '.join(map(repr, meanings))}.") from None
+        raise ValueError(f"{argument} is {value!r:.80}; it can be {', '.join(map(repr, meanings))}.") from None
 
 
 def check_count(argument: str, value: Any, minimum: int = 0) -> None:
     """ValueError for what is not a whole number of at least `minimum`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"{argument} is {value!r}; it should be a whole number of at least {minimum}.")
+        raise ValueError(f"{argument} is {value!r:.80}; it should be a whole number of at least {minimum}.")
 
 
 def limits(

@@ -324,7 +324,7 @@ def listed(what: str, tokens: Any) -> list[Any]:
         ValueError: a single one, whose letters would be taken for tokens.
     """
     if not isinstance(tokens, Iterable) or isinstance(tokens, str | bytes):
-        raise ValueError(f"{what} should be a list, not {tokens!r}.")
+        raise ValueError(f"{what} should be a list, not {tokens!r:.80}.")
     return list(tokens.values() if isinstance(tokens, Mapping) else tokens)
 
 

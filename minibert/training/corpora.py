@@ -6,6 +6,7 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -118,7 +119,8 @@ class TokenCache:
     def is_made_of(folder: str | os.PathLike[str], made_of: Any) -> bool:
         """Whether the folder holds a complete cache, and of what `made_of` told `write`."""
         with suppress(FileNotFoundError, ValueError):
-            return bool(read_json(Path(folder, _DESCRIPTION)).get("made_of") == made_of)
+            about = read_json(Path(folder, _DESCRIPTION))
+            return about.get("made_of") == made_of and about.get("dtype") in ("uint16", "uint32")
         return False
 
     def __len__(self) -> int:
@@ -199,7 +201,8 @@ class Corpus:
         for number in range(processes):
             arguments = (missing[number::processes], tokenizer, column, self._error)
             self._workers.append(spawn.Process(target=_cut_parts, args=arguments, daemon=True))
-            self._workers[-1].start()
+            # takes as long as the other process needs to start, because the tokenizer is more than a pipe holds
+            threading.Thread(target=self._workers[-1].start).start()
 
     def __len__(self) -> int:
         """Number of parts."""

@@ -358,7 +358,8 @@ class Trainer:
             for name, value in state["position"].items():
                 setattr(self, name, value)
             self._saved_step = self.step
-            self._open_epoch()
+            if self.epoch > 0:  # the first one is open
+                self._open_epoch()
             self.batch_in_epoch = min(self.batch_in_epoch, len(self._batches))  # of other data there may be less
             if self.processes.rank < len(state["random"]):
                 _set_random_state(self.processes.device, state["random"][self.processes.rank])

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from minibert import BertTokenizer
+from minibert.tokenization.basic import BasicTokenizer
+from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.training.vocab import SPECIAL_TOKENS, train_vocabulary
 
 ENGLISH = ["The cats sat on the mats.", "The cat sat on the mat.", "Cats and mats: café."] * 5
@@ -56,3 +58,27 @@ def test_a_small_vocabulary_keeps_the_frequent_letters(tmp_path: Path) -> None:
     train_vocabulary([*ENGLISH, "zebra"], tmp_path, vocab_size=25)
     words = (tmp_path / "vocab.txt").read_text(encoding="utf-8").splitlines()
     assert "##t" in words and "z" not in words and len(words) <= 25
+
+
+@pytest.mark.parametrize("vocab_size", [30, 34, 200])
+def test_the_pieces_are_those_of_the_library(vocab_size: int) -> None:
+    """In a text in which no two pairs that matter are equally frequent."""
+    tokenizers = pytest.importorskip("tokenizers")
+    often = {"Low": 97, "lower,": 41, "newest": 71, "w\u00eddest": 29, "\u6f22\u5b57": 11, "newer": 5, "we": 3}
+    texts = [word for word, times in often.items() for _ in range(times)]
+    library = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+    library.normalizer = tokenizers.normalizers.BertNormalizer()
+    library.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    trainer = tokenizers.trainers.WordPieceTrainer(
+        vocab_size=vocab_size, min_frequency=2, special_tokens=["[UNK]"], show_progress=False
+    )
+    library.train_from_iterator(texts, trainer)
+    assert set(learn_vocabulary(texts, vocab_size, ["[UNK]"])) == set(library.get_vocab())
+
+
+def test_words_are_counted_as_they_are_split() -> None:
+    texts = [*ENGLISH, *KOREAN, "a\x1cb c\x85d\u00a0e\u3000f \u0301 g\n\u6f22h", "", " "]
+    for basic in (BasicTokenizer(), BasicTokenizer(do_lower_case=False)):
+        words = [word for text in texts for word in basic.words(text)]
+        counts = count_words(texts, basic)
+        assert list(counts.items()) == [(word, words.count(word)) for word in dict.fromkeys(words)]
