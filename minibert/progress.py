@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ def is_watched(printing: bool = False) -> bool:
     return in_notebook or (sys.stderr is not None and sys.stderr.isatty())
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """A bar that counts what is done; nothing at all when not shown.
 
     Args:
@@ -70,9 +70,6 @@ class Progress:
             ", ".join([*shown, *(f"{name} {value}" for name, value in more.items())]), refresh=False
         )
         self._bar.update(done)
-
-    def __enter__(self) -> Progress:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

@@ -140,8 +140,6 @@ def show(embedder: SentenceEmbedder, texts: Iterable[str], settings: dict[str, A
     """Describes the vectors of the first texts to the person at the terminal, and counts all of them."""
     texts = iter(texts)
     first = list(islice(texts, MAX_SHOWN))
-    if not first:
-        raise UsageError("no text given.")
     from minibert.tokenization.coverage import warn_of_coverage
 
     warn_of_coverage(embedder.tokenizer, first)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from minibert.extras import need
-from minibert.files import json_object, read_json, replacing, write_json
+from minibert.files import json_object, replacing, write_json
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
 _DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -138,9 +138,7 @@ class Location:
             self.fs.move(beside, self.path)
 
     def read_json(self) -> dict[str, Any]:
-        """See `minibert.files.read_json`."""
-        if self.fs is None:
-            return read_json(Path(self.path))
+        """The JSON object in the file; errors as of `minibert.files.json_object`."""
         with self.open() as file:
             return json_object(file.read(), self)
 

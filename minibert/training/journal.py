@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ Record = dict[str, Any]
 SECONDS_BETWEEN_LINES = 30.0  # where nobody watches a bar
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """Passes every record of a run on; a context that ends with the run.
 
     Args:
@@ -77,9 +78,6 @@ class Journal:
                 self._writer.add_scalar(name, value, record["step"])
         if self.callback is not None:
             self.callback(record)
-
-    def __enter__(self) -> Journal:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.__exit__()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 
-def _option(default: Any, description: str, least: int | None = None, data_order: bool = False) -> Any:
-    """A field; `least`: the lowest whole number; `data_order`: a run cannot be resumed with another value."""
-    return field(default=default, metadata={"help": description, "least": least, "data_order": data_order})
+def _option(default: Any, description: str, minimum: int | None = None, data_order: bool = False) -> Any:
+    """A field; `minimum`: the lowest whole number; `data_order`: a run cannot be resumed with another value."""
+    return field(default=default, metadata={"help": description, "minimum": minimum, "data_order": data_order})
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class TrainingOptions:
     def __post_init__(self) -> None:
         """ValueError for numbers out of range."""
         for each in fields(self):
-            value, least = getattr(self, each.name), each.metadata["least"]
-            if least is None or (value is None and "None" in str(each.type)):
+            value, minimum = getattr(self, each.name), each.metadata["minimum"]
+            if minimum is None or (value is None and "None" in str(each.type)):
                 continue
             if type(value) is not int:
                 raise ValueError(f"{each.name} should be a whole number, not {value!r}.")
-            if value < least:
-                raise ValueError(f"{each.name} should be {least} or more, not {value}.")
+            if value < minimum:
+                raise ValueError(f"{each.name} should be {minimum} or more, not {value}.")
         if not 0 <= self.warmup <= 1:
             raise ValueError(f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}.")
         for name in ("learning_rate", "weight_decay", "layer_decay", "max_grad_norm"):

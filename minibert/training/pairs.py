@@ -30,7 +30,7 @@ from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
 from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.rows import Vectors
-from minibert.sentences.search import similarity
+from minibert.sentences.search import pairwise_similarity, similarity
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_table
@@ -178,7 +178,7 @@ class SimilarityTask(Task):
         encode = model.embedder.encode
         anchors, positives = (encode([row[name] for row in rows], prompt="") for name in (self.anchor, self.positive))
         if score := self.dev_score or self.score:
-            cosines = [float(similarity(a, b)[0, 0]) for a, b in zip(anchors, positives, strict=True)]
+            cosines = pairwise_similarity(anchors, positives).tolist()
             return metrics.regression_scores([row[score] for row in rows], cosines)
         negatives = [encode([row[name] for row in rows], prompt="") for name in self.negatives]
         return retrieval_scores(
