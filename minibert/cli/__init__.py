@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"minibert cannot start.{other_package()}", file=sys.stderr)
         return 1
     parser = build_parser()
-    commands = commands_of(parser)
+    commands = parser.commands
     if not arguments:
         print(overview(commands))
         return 0
@@ -130,7 +130,7 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """The parser with every command."""
     parser = Parser(prog="minibert", description="A small, exact BERT.")
     about = f"minibert {minibert.__version__} (minibert-torch), a small, exact BERT in PyTorch"
@@ -140,12 +140,8 @@ def build_parser() -> argparse.ArgumentParser:
         command.add(commands)
     for (name, command_parser), example in zip(commands.choices.items(), COMMANDS.values(), strict=True):
         command_parser.epilog = f"example: minibert {name} {example}"
+    parser.commands = commands.choices
     return parser
-
-
-def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parser of each command by its name."""
-    return next(dict(action.choices or {}) for action in parser._actions if action.dest == "command")
 
 
 def overview(commands: dict[str, argparse.ArgumentParser]) -> str:

@@ -29,6 +29,8 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """Says in one sentence what is wrong with the arguments, where argparse prints the usage of everything."""
 
+    commands: dict[str, Any]
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, formatter_class=_Help)
 

@@ -151,9 +151,7 @@ def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = next(a.choices for a in build_parser()._actions if a.dest == "command")
-    assert commands is not None
-    for command in commands:
+    for command in build_parser().commands:
         code, out, _ = run(capsys, command, "--help")
         assert code == 0 and "--model" in out and "--json" in out
 

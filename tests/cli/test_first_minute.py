@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minibert.cli import build_parser, commands_of, main
+from minibert.cli import build_parser, main
 from minibert.cli.terminal import MAX_SHOWN, describe_vectors
 
 
@@ -20,7 +20,7 @@ def test_alone_it_lists_every_command_with_an_example_that_parses(capsys: pytest
     assert main([]) == 0
     out = capsys.readouterr().out
     parser = build_parser()
-    for name, command in commands_of(parser).items():
+    for name, command in parser.commands.items():
         example = str(command.epilog).removeprefix("example: ")
         assert f" {example}\n" in out
         program, *arguments = shlex.split(example)
