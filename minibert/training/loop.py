@@ -147,7 +147,6 @@ class Trainer:
         self._about = {
             "model": type(model).__name__,
             **{f.name: getattr(options, f.name) for f in fields(options) if f.metadata["data_order"]},
-            "examples": [len(self._examples), sum(map(length, self._examples))],
             "labels": list(model.config.id2label.values()),
             **{name: getattr(model.config, name) for name in _OF_THE_MODEL},
             "data": _digest(self._examples),
@@ -344,15 +343,14 @@ class Trainer:
         state = read_state(path)
         for name, now in self._about.items():
             before = state["about"].get(name, now)
-            if before != now and name in ("examples", "data"):
-                if with_other_data:
-                    continue
+            if before == now or (name == "data" and with_other_data):
+                continue
+            if name == "data":
                 raise ValueError(
                     f"{path} is of a run with other examples or labels: resume with the same data, or pass "
                     "--resume-with-other-data if others are meant."
                 )
-            if before != now:
-                raise ValueError(f"{path} is of a run with {name} {before}, not {now}: resume with the same.")
+            raise ValueError(f"{path} is of a run with {name} {before}, not {now}: resume with the same.")
         try:
             self._parallel.load(state, self.optimizer)
             for name, value in state["position"].items():
