@@ -144,9 +144,11 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
 
 def remove_abandoned(path: Path) -> None:
     """Removes a temporary file if a killed writer left it; one that is being written is locked, and stays."""
-    if fcntl is None:
-        return
     with suppress(OSError):
+        if fcntl is None:  # a writer that lives has written to it within a day, or has it open, and it stays
+            if time.time() - path.stat().st_mtime > 86400:
+                path.unlink()
+            return
         handle = os.open(path, os.O_RDWR)
         try:
             if lock(handle) is True and _is_at(handle, path):
@@ -179,8 +181,8 @@ def lock(handle: int) -> bool | None:
 
 
 @contextmanager
-def only_run_in(folder: Path, rank: int = 0) -> Iterator[None]:
-    """Keeps other processes from working in `folder` under the same rank until the block ends.
+def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
+    """Keeps other processes from doing the same work in `folder`, such as a rank's, until the block ends.
 
     Raises:
         OSError: another process works there; both are named.
@@ -188,7 +190,7 @@ def only_run_in(folder: Path, rank: int = 0) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    path = folder / f".lock-{rank}"
+    path = folder / f".lock-{work}"
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         if lock(handle) is False:

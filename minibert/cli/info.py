@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import warnings
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from minibert.cli.common import UsageError, add_command, checkpoint_name, print_json, source_of
 from minibert.cli.terminal import draw_curve
+from minibert.files import json_object, read_lines
 
 Curves = dict[str, tuple[list[int], list[float]]]
 _NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision", "recall")
@@ -80,12 +80,12 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
 def read_curves(log: Path) -> Curves:
     """Steps and values of everything that a training run has measured, by its name; nothing where there is no log."""
     curves: Curves = {}
-    for line in log.read_text(encoding="utf-8").splitlines() if log.is_file() else []:
-        record = json.loads(line)
+    for number, line in enumerate(read_lines(log) if log.is_file() else [], 1):
+        record = json_object(line, f"{log}, line {number}")
         for name, value in record.items():
             if name not in _NOT_DRAWN and isinstance(value, int | float) and math.isfinite(value):
                 steps, values = curves.setdefault(name, ([], []))
-                steps.append(record["step"])
+                steps.append(record.get("step", number))
                 values.append(value)
     return curves
 

@@ -41,7 +41,7 @@ def check_manifest(folder: Location, settings: dict[str, Any]) -> None:
     if changed:
         name = next(name for name in changed if name != "model")  # weights differ with the precision, too
         raise ValueError(
-            f"{folder} was begun with {name} {earlier.get(name)!r}, not {settings[name]!r}: use the same settings "
+            f"{folder} was begun with {name} {earlier.get(name)!r:.80}, not {settings[name]!r}: use the same settings "
             "to go on, or another folder."
         )
 
@@ -101,7 +101,7 @@ def check_corpus(path: str | Path, embedder: SentenceEmbedder, texts: Sequence[s
         made["steps"] = [step for step in made.get("steps", []) if step != "Normalize()"]
     names = ("precision", "pooling", "layers", "layer_weights", "include_prompt", "steps", "prompt")
     other = next(
-        (f"{name} {about.get(name)!r}, not {own[name]!r}" for name in names if about.get(name) != own[name]), ""
+        (f"{name} {about.get(name)!r:.80}, not {own[name]!r}" for name in names if about.get(name) != own[name]), ""
     )
     # a model of another depth has other layers, and one whose pooler is not used has none
     if about.get("model") != own["model"] and not other.startswith("precision"):

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ EPOCH_PARTS = 4  # parts that training reads together: many, because neighbours 
 EPOCH_TOKENS = 1 << 21  # about as many as there are in them
 
 _DESCRIPTION = "cache.json"
+_FILES = ("ids.bin", "sentences.npy", "documents.npy")
 _NO_TEXT = "The corpus holds no text: one sentence a line, an empty line between documents."
 
 
@@ -70,15 +72,18 @@ class TokenCache:
 
     Raises:
         FileNotFoundError: no cache in this folder; `TokenCache.write` makes one.
+        ValueError: a damaged one.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         folder = Path(folder)
         if not (folder / _DESCRIPTION).is_file():
             raise FileNotFoundError(f"{folder} holds no cache of tokens: make one with TokenCache.write.")
+        about = read_json(folder / _DESCRIPTION)
+        if about.get("checksum") != _checksum(folder, dtype := str(about.get("dtype"))):
+            raise ValueError(f"{folder} is damaged: delete it, and its text is cut into ids again.")
         self.sentences = np.load(folder / "sentences.npy", mmap_mode="r")
         self.documents = np.load(folder / "documents.npy", mmap_mode="r")
-        dtype = read_json(folder / _DESCRIPTION)["dtype"]
         # an empty file cannot be mapped
         self.ids = np.memmap(folder / "ids.bin", dtype, "r") if len(self) else np.zeros(0, dtype)
 
@@ -112,15 +117,14 @@ class TokenCache:
             with replacing(folder / name) as temporary, temporary.open("wb") as npy:
                 np.save(npy, np.array(numbers, dtype=np.int64))
         about = {"dtype": dtype, "documents": len(firsts) - 1, "tokens": starts[-1], "made_of": made_of}
-        write_json(folder / _DESCRIPTION, about)
+        write_json(folder / _DESCRIPTION, {**about, "checksum": _checksum(folder, dtype)})
         return cls(folder)
 
     @staticmethod
     def is_made_of(folder: str | os.PathLike[str], made_of: Any) -> bool:
         """Whether the folder holds a complete cache, and of what `made_of` told `write`."""
         with suppress(FileNotFoundError, ValueError):
-            about = read_json(Path(folder, _DESCRIPTION))
-            return about.get("made_of") == made_of and about.get("dtype") in ("uint16", "uint32")
+            return bool(read_json(Path(folder, _DESCRIPTION)).get("made_of") == made_of)
         return False
 
     def __len__(self) -> int:
@@ -141,6 +145,14 @@ class TokenCache:
         """Tokens of each document, (documents,)."""
         lengths: npt.NDArray[np.int64] = np.diff(self.sentences[self.documents])
         return lengths
+
+
+def _checksum(folder: Path, dtype: str) -> int:
+    """Of all that a cache holds: a changed bit may be another word, or a document without an end."""
+    checksum = zlib.crc32(dtype.encode())
+    for name in _FILES:
+        checksum = zlib.crc32((folder / name).read_bytes(), checksum)
+    return checksum
 
 
 class Corpus:
@@ -282,7 +294,8 @@ def _cut_parts(jobs: Sequence[_Job], tokenizer: Any, column: str, error_file: Pa
         try:
             TokenCache.write(read_documents(part, column), tokenizer, place, made_of)
         except (ValueError, OSError, ImportError) as error:
-            return write_json(error_file, {"error": str(error)})
+            gone = f"{part.file} is no longer there: put it back, and start again to go on."
+            return write_json(error_file, {"error": gone if isinstance(error, FileNotFoundError) else str(error)})
 
 
 def mix(corpora: Sequence[tuple[Corpus, float]]) -> list[tuple[Corpus, int]]:

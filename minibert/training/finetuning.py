@@ -182,9 +182,12 @@ class SequenceTask(Task):
         needed = [name for name in (self.text, self.pair, self.label) if name]
         rows = read_table(path, self.columns, self.delimiter, needed)
         for number, row in enumerate(rows, 1):
+            for name in filter(None, (self.text, self.pair)):
+                if not isinstance(row[name], str):
+                    raise ValueError(f"{path}, row {number}: {name} should be a text, not {row[name]!r:.80}.")
             label = row[self.label]
             if not isinstance(label, (str, int, float)) or not str(label).strip():
-                raise ValueError(f"{path}, row {number}: {self.label} should be a label, not {label!r}.")
+                raise ValueError(f"{path}, row {number}: {self.label} should be a label, not {label!r:.80}.")
         return rows
 
     def config(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

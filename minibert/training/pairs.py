@@ -128,7 +128,7 @@ class SimilarityTask(Task):
         for number, row in enumerate(rows, 1):
             for column in texts:
                 if not (isinstance(row[column], str) and row[column].strip()):
-                    raise ValueError(f"{path}, row {number}: {column} should be a text, not {row[column]!r}.")
+                    raise ValueError(f"{path}, row {number}: {column} should be a text, not {row[column]!r:.80}.")
             if score is not None:
                 row[score] = self._score(row[score], f"{path}, row {number}: {score}")
         return rows

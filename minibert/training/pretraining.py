@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -20,6 +21,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from minibert.files import only_run_in
 from minibert.losses import IGNORED, cross_entropy
 from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -313,6 +315,7 @@ def pretrain(
 
     Raises:
         FileNotFoundError: a file of the corpus is not there.
+        OSError: another process works in the folder.
         ValueError: a corpus without text, or texts longer than the model has positions.
     """
     if (length := how.get("max_length", 128)) > (positions := model.config.max_position_embeddings):
@@ -322,38 +325,41 @@ def pretrain(
         [([source], weight) for source, weight in corpus.items()] if isinstance(corpus, Mapping) else [(corpus, 1.0)]
     )
     about: dict[str, Any] = {"column": column, "held_out": held_out, "seed": options.seed, "cut": processes.rank == 0}
-    corpora = [
-        (Corpus(files, tokenizer, Path(folder, "tokens", str(number)), **about), weight)
-        for number, (files, weight) in enumerate(sources)
-    ]
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    # from here on, and not only in the loop: the text is cut before
+    with only_run_in(Path(folder), "corpus") if processes.rank == 0 else nullcontext():
+        corpora = [
+            (Corpus(files, tokenizer, Path(folder, "tokens", str(number)), **about), weight)
+            for number, (files, weight) in enumerate(sources)
+        ]
 
-    def data(documents: Sequence[Document] | Callable[[int], Sequence[Document]]) -> PretrainingData:
-        return PretrainingData(documents, tokenizer, seed=options.seed, **how)
+        def data(documents: Sequence[Document] | Callable[[int], Sequence[Document]]) -> PretrainingData:
+            return PretrainingData(documents, tokenizer, seed=options.seed, **how)
 
-    epochs = [data(partial(_portion, corpus, size)).epoch for corpus, size in mix(corpora)]
-    kept = [document for corpus, _ in corpora for document in corpus.held_out(HELD_OUT_TOKENS // len(corpora))]
-    measured = data(kept).epoch(0) if len(kept) > 1 else []
+        epochs = [data(partial(_portion, corpus, size)).epoch for corpus, size in mix(corpora)]
+        kept = [document for corpus, _ in corpora for document in corpus.held_out(HELD_OUT_TOKENS // len(corpora))]
+        measured = data(kept).epoch(0) if len(kept) > 1 else []
 
-    def evaluate() -> dict[str, float]:
-        return pretraining_scores(model, measured, options.tokens_per_forward)
+        def evaluate() -> dict[str, float]:
+            return pretraining_scores(model, measured, options.tokens_per_forward)
 
-    trainer = Trainer(
-        model,
-        lambda number: list(chain.from_iterable(epoch(number) for epoch in epochs)),
-        pretraining_losses,
-        folder,
-        options if options.evaluate_every else replace(options, evaluate_every=options.save_every),
-        tokenizer=tokenizer,
-        resume=resume,
-        evaluate=evaluate if measured else None,
-        metric="held_out_loss" if options.patience else None,
-        callback=callback,
-    )
-    trainer.run()
-    trainer.save_model(folder)
-    if trainer.is_first:
-        remove_states(Path(folder), options.keep_states)
-    return trainer
+        trainer = Trainer(
+            model,
+            lambda number: list(chain.from_iterable(epoch(number) for epoch in epochs)),
+            pretraining_losses,
+            folder,
+            options if options.evaluate_every else replace(options, evaluate_every=options.save_every),
+            tokenizer=tokenizer,
+            resume=resume,
+            evaluate=evaluate if measured else None,
+            metric="held_out_loss" if options.patience else None,
+            callback=callback,
+        )
+        trainer.run()
+        trainer.save_model(folder)
+        if trainer.is_first:
+            remove_states(Path(folder), options.keep_states)
+        return trainer
 
 
 def _portion(corpus: Corpus, size: int, epoch: int) -> list[Document]:

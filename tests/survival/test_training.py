@@ -21,6 +21,8 @@ from forked import kill_when, start
 from tiny_folder import WORDS, tiny_folder
 
 from minibert import BertForSequenceClassification
+from minibert.cli import main
+from minibert.files import only_run_in
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
@@ -152,6 +154,35 @@ def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: P
         working = f"{out} is in use by process {pair[codes.index(0)].pid} on "
         assert working in lines[0] or "already holds a run" in lines[0] or "Another process has trained in" in lines[0]
         assert [entry["step"] for entry in losses(out)] == list(range(1, 41))
+
+
+def test_two_processes_cut_no_corpus_together(
+    commands: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second one stops before it touches the ids of the first one."""
+    with only_run_in(tmp_path, "corpus"):
+        assert main([*commands["pretrain"], "--output", str(tmp_path)]) == 1
+    assert f"{tmp_path} is in use by process {os.getpid()} on " in capsys.readouterr().err
+    assert not (tmp_path / "tokens").exists()
+
+
+def test_a_text_that_has_vanished(
+    commands: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that is resumed says so and touches nothing; with the text again it goes on as if nothing had been."""
+    arguments = [*commands["pretrain"], "--steps", "4", "--decay-steps", "0"]
+    text = Path(arguments[arguments.index("--corpus") + 1])
+    assert main([*arguments, "--output", str(tmp_path)]) == 0
+    before = (tmp_path / "state.pt").read_bytes()
+    content, changed = text.read_bytes(), text.stat().st_mtime_ns
+    text.unlink()
+    assert main(["pretrain", "--resume", "--steps", "6", "--output", str(tmp_path)]) == 1
+    assert f"there is no file {text}" in capsys.readouterr().err
+    assert (tmp_path / "state.pt").read_bytes() == before
+    text.write_bytes(content)
+    os.utime(text, ns=(changed, changed))
+    assert main(["pretrain", "--resume", "--steps", "6", "--output", str(tmp_path)]) == 0
+    assert [entry["step"] for entry in losses(tmp_path) if "learning_rate" in entry] == [1, 2, 3, 4, 5, 6]
 
 
 EXAMPLES: list[dict[str, Any]] = [{"input_ids": torch.arange(n, 12).numpy(), "labels": n % 2} for n in range(8)]

@@ -148,7 +148,7 @@ class TestReplacing:
 
 class TestOnlyRun:
     def test_a_second_run_is_told_of_the_first(self, tmp_path: Path) -> None:
-        with only_run_in(tmp_path), only_run_in(tmp_path, rank=1):
+        with only_run_in(tmp_path), only_run_in(tmp_path, 1):
             with pytest.raises(OSError, match=f"is in use by process {os.getpid()} on .*: wait for it to end, or"):
                 with only_run_in(tmp_path):
                     raise AssertionError

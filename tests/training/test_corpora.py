@@ -156,6 +156,23 @@ def test_a_corpus_that_cannot_be_read(
     monkeypatch.setattr("minibert.training.corpora.PART_BYTES", 100)  # in processes of their own
     with pytest.raises(ValueError, match=r"latin\.txt, byte 400: the line is not UTF-8"):
         corpus_of(tmp_path / "latin.txt", tokenizer).portion(0, 10**6)
+    write_corpus(tmp_path / "vanishing.txt")
+    corpus = corpus_of(tmp_path / "vanishing.txt", tokenizer)
+    (tmp_path / "vanishing.txt").unlink()  # before the processes have started
+    with pytest.raises(ValueError, match=r"vanishing\.txt is no longer there: put it back, and start again to go on"):
+        corpus.portion(0, 10**6)
+
+
+@pytest.mark.parametrize("name", ["cache.json", "sentences.npy", "documents.npy", "ids.bin"])
+def test_a_damaged_cache_is_refused(name: str, tokenizer: BertTokenizer, tmp_path: Path) -> None:
+    """Above all one whose documents have no length: a portion of it would never be full."""
+    TokenCache.write(DOCUMENTS, tokenizer, tmp_path / "cache")
+    path = tmp_path / "cache" / name
+    whole = path.read_bytes()
+    for damaged in (b"{}", whole[:-8], whole[:-8] + bytes(8), whole.replace(b"uint16", b"uint32") + whole[-2:]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="cache.* (is damaged: delete it, and its text is cut|is not JSON)"):
+            TokenCache(tmp_path / "cache")
 
 
 def test_portions_read_every_document_before_any_again() -> None:

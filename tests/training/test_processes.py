@@ -72,26 +72,37 @@ def losses(project: Path, output: str) -> list[float]:
     ]
 
 
-def kill_and_resume(project: Path, kills: int, steps: int) -> None:
-    """Kills the run `kills` times with SIGKILL at random moments, resumes it, and compares with one left alone."""
+def workers_of(run: subprocess.Popen[Any]) -> list[int]:
+    """The processes that torchrun has started."""
+    found = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, encoding="utf-8").stdout
+    return list(map(int, found.split()))
+
+
+def kill_and_resume(project: Path, kills: int, steps: int, processes: int = 1) -> None:
+    """Kills the run `kills` times with SIGKILL at random moments, resumes it, and compares with one left alone.
+
+    Of several processes one dies every other time, whichever it is, and torchrun ends the rest; else all of them.
+    """
     options = ("--steps", str(steps), "--save-every", "7")
-    whole = train(project, "whole", *options)
+    whole = train(project, "whole", *options, processes=processes)
     chance = random.Random(0)
     log = project / "cut" / "log.jsonl"
     resume: tuple[str, ...] = ()
     for kill in range(kills):
         process = subprocess.Popen(
-            command(project, "cut", *options, *resume), env=ENVIRONMENT, stderr=subprocess.DEVNULL
+            command(project, "cut", *options, *resume, processes=processes), env=ENVIRONMENT, stderr=subprocess.DEVNULL
         )
         # until some random place of its own part of the run, and a moment more: within a step, or while it is saving
         goal = (kill + chance.random()) * steps / (kills + 1)
         while process.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < goal):
             time.sleep(0.01)
         time.sleep(chance.random() * 0.05)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
+        victims = [process.pid, *(workers_of(process) if processes > 1 else ())]
+        for victim in [chance.choice(victims[1:])] if processes > 1 and kill % 2 else victims:
+            os.kill(victim, signal.SIGKILL)
+        assert process.wait(timeout=300) in (1, -signal.SIGKILL)
         resume = ("--resume",)
-    resumed = train(project, "cut", *options, "--resume")
+    resumed = train(project, "cut", *options, "--resume", processes=processes)
 
     assert losses(project, "cut") == losses(project, "whole")
     assert whole.keys() == resumed.keys()
@@ -103,8 +114,9 @@ def test_killed_twice_and_resumed_to_the_same_weights(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_ten_times_and_resumed_to_the_same_weights(project: Path) -> None:
-    kill_and_resume(project, kills=10, steps=1000)
+@pytest.mark.parametrize(("kills", "processes"), [(10, 1), (4, 2), (20, 4)])
+def test_killed_many_times_and_resumed_to_the_same_weights(project: Path, kills: int, processes: int) -> None:
+    kill_and_resume(project, kills, 50 * kills, processes)
 
 
 @pytest.mark.parametrize("batch_size", [8, 1])  # with 1 the second process never has an example of its own
@@ -199,9 +211,9 @@ def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> Non
     log = project / "out" / "log.jsonl"
     while run.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 12):
         time.sleep(0.05)
-    workers = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, encoding="utf-8").stdout.split()
+    workers = workers_of(run)
     assert len(workers) == 2
-    os.kill(int(workers[1]), signal.SIGKILL)
+    os.kill(workers[1], signal.SIGKILL)
     _, messages = run.communicate(timeout=120)
 
     assert run.returncode == 1
@@ -224,8 +236,7 @@ def test_what_torchrun_starts_again_ends_with_the_same_bits(processes: int, proj
     log = project / "out" / "log.jsonl"
     while run.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 7):
         time.sleep(0.01)
-    workers = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, encoding="utf-8").stdout.split()
-    os.kill(int(workers[-1]), signal.SIGKILL)
+    os.kill(workers_of(run)[-1], signal.SIGKILL)
     _, messages = run.communicate(timeout=300)
 
     assert run.returncode == 0, messages[-3000:]
