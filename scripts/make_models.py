@@ -44,7 +44,7 @@ from recipe import measures, table, texts
 from recipe.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
 from recipe.e5 import E5, E5File, E5Tokenizer
 from recipe.mixtures import AsAsked, Mixture, Portions, documents_of
-from recipe.models import MODELS, Model
+from recipe.models import MODELS, Model, give_away
 from recipe.space import Floats, Space, principal_components, turning
 from recipe.student import open_gelu, project
 from recipe.words import WordTeacher, begin_embeddings, states_of_tokens
@@ -374,26 +374,9 @@ class Recipe:
     # --- what is given away ------------------------------------------------------------------------------------------
 
     def save(self, model: Model, folder: Path) -> None:
-        """The folder of a model, in bf16; config.json asks for float32, which is faster and is measured."""
+        """The folder of a model."""
         student = BertForPreTraining.from_pretrained(self.work / f"{model.language}-decayed" / "model")
-        student.to(torch.bfloat16).save_pretrained(folder)
-        config = student.config.replace(
-            dtype="float32",
-            architectures=["BertForPreTraining"],
-            hidden_dropout_prob=0.1,
-            attention_probs_dropout_prob=0.1,
-        )
-        config.save_pretrained(folder)  # dropout for those who fine-tune
-        self.tokenizer(model).save_pretrained(folder)
-        for repeated in ("tokenizer.json", "special_tokens_map.json"):  # vocab.txt and tokenizer_config.json say it all
-            (folder / repeated).unlink(missing_ok=True)
-        (folder / "1_Pooling").mkdir(exist_ok=True)
-        pooling = {"word_embedding_dimension": config.hidden_size, "pooling_mode_mean_tokens": True}
-        write_json(folder / "1_Pooling" / "config.json", pooling)
-        modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
-        kinds = [(path, f"sentence_transformers.models.{kind}") for path, kind in modules]
-        content = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)]
-        write_json(folder / "modules.json", content)
+        give_away(student, self.tokenizer(model), folder)
 
     def measure(self, model: Model, folder: Path) -> dict[str, Any]:
         """The scores of the files in a folder, and how its loss fell."""

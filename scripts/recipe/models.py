@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from minibert import BertConfig
+import torch
+
+from minibert import BertConfig, BertForPreTraining, BertTokenizer
+from minibert.files import write_json
+
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}  # so small a model has nothing to spare
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,7 @@ class Model:
             num_attention_heads=8,
             intermediate_size=1024,
             max_position_embeddings=self.positions,
-            hidden_dropout_prob=0.0,  # so small a model has nothing to spare
-            attention_probs_dropout_prob=0.0,
+            **NO_DROPOUT,
         )
 
 
@@ -92,3 +97,25 @@ MODELS = {
         pair_weight=0.4,
     ),
 }
+
+
+def give_away(model: BertForPreTraining, tokenizer: BertTokenizer, folder: Path) -> None:
+    """Writes the folder of a model, in bf16; config.json asks for float32, which is faster and is measured."""
+    model.to(torch.bfloat16).save_pretrained(folder)
+    config = model.config.replace(
+        dtype="float32",
+        architectures=["BertForPreTraining"],
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    )
+    config.save_pretrained(folder)  # dropout for those who fine-tune
+    tokenizer.save_pretrained(folder)
+    for repeated in ("tokenizer.json", "special_tokens_map.json"):  # vocab.txt and tokenizer_config.json say it all
+        (folder / repeated).unlink(missing_ok=True)
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    pooling = {"word_embedding_dimension": config.hidden_size, "pooling_mode_mean_tokens": True}
+    write_json(folder / "1_Pooling" / "config.json", pooling)
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+    kinds = [(path, f"sentence_transformers.models.{kind}") for path, kind in modules]
+    content = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)]
+    write_json(folder / "modules.json", content)

@@ -14,8 +14,10 @@ from conftest import tiny_config
 from make_models import Recipe
 from recipe import measures, student, table, texts
 from recipe.e5 import E5, E5File, E5Tokenizer
+from recipe.further import graded_loss
 from recipe.mixtures import AsAsked
 from recipe.models import MODELS
+from recipe.particles import Particles, follows, words_with_particles
 from recipe.space import Space, principal_components, unit
 from recipe.words import WordTeacher, states_of_tokens
 from safetensors.torch import load_file
@@ -26,6 +28,59 @@ from minibert.training.data import pack
 from minibert.training.pretraining import single_texts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_a_noun_is_cut_from_its_particle_where_both_are_one_piece() -> None:
+    """밥을 is a piece of kcbert's, so 밥 would never be seen before 을; 가을 and 고양이 only look alike."""
+    pieces = [
+        "[MASK]",
+        "밥",
+        "밥을",
+        "가을",
+        "고양",
+        "고양이",
+        "먹었다",
+        "##을",
+        "##은",
+        "##이",
+        "##에",
+        "##도",
+        "영화",
+        "영화도",
+    ]
+    texts_ = ["밥을 밥은 밥이 밥에 밥도"] * 3 + ["영화를 영화는 영화에 영화도", "가을 가은 가이"] * 4 + ["고양이"] * 20
+    table_ = words_with_particles(pieces, texts_)
+    assert {pieces[a]: [pieces[n] for n in found] for a, found in table_.items()} == {"밥을": ["밥", "##을"]}
+    # 영화를 and 영화는 are not among the particles of these pieces
+    assert follows("서울", "로") and follows("밥", "으로") and not follows("바다", "을") and follows("바다", "에서")
+
+
+def test_hidden_nouns_before_particles() -> None:
+    """In a piece that is cut the noun is hidden, and the labels give back the sentence."""
+    tokenizer = BertTokenizer.from_pretrained("minibert-ko")
+    names = ["밥을", "밥", "##을", "있다"]
+    whole, noun, particle, verb = tokenizer.convert_tokens_to_ids(names)
+    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    ids = np.array([cls, whole, verb, sep])
+    example = {"input_ids": ids, "labels": np.full_like(ids, -100)}
+    data = Particles(lambda _: [example] * 50, tokenizer, {whole: (noun, particle)}, nouns=1.0, rest=0.0, share=1.0)
+    for found in data(0):
+        assert found["labels"].tolist() == [-100, noun, -100, -100, -100] or found["labels"][3] == verb
+        restored = np.where(found["labels"] == -100, found["input_ids"], found["labels"])
+        assert restored.tolist() == [cls, noun, particle, verb, sep]
+    uncut = Particles(lambda _: [example], tokenizer, {whole: (noun, particle)}, nouns=1.0, rest=1.0, share=0.0)(0)[0]
+    assert uncut["labels"].tolist() == [-100, whole, verb, -100]
+
+
+def test_graded_loss_is_small_where_cosines_are_in_the_order_of_the_scores() -> None:
+    scores = torch.tensor([0.0, 0.5, 1.0])
+    assert (
+        graded_loss(torch.tensor([-1.0, 0.0, 1.0]), scores)
+        < 1e-6
+        < 20
+        < graded_loss(torch.tensor([1.0, 0.0, -1.0]), scores)
+    )
+    assert graded_loss(torch.tensor([0.3, -0.2]), torch.tensor([1.0, 1.0])) == 0  # nothing to compare
 
 
 def test_documents_are_held_back_whole_and_sentences_end_where_they_should(tmp_path: Path) -> None:
