@@ -238,9 +238,7 @@ def retrieval_scores(
         answers: the texts of the candidates, of which equal ones count once.
         at: the k.
     """
-    numbers: dict[str, int] = {}
-    own = [numbers.setdefault(answer, len(numbers)) for answer in answers]
-    first = np.unique(own, return_index=True)[1]
+    _, first, own = np.unique(np.array(answers, dtype=object), return_index=True, return_inverse=True)
     positives = defaultdict(list)
     for text, number in zip(texts, own, strict=False):
         positives[text].append(number)
