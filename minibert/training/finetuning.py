@@ -122,7 +122,8 @@ def finetune(
         warnings.filterwarnings("ignore", ".*newly initialised: train before")  # a new head is the point
         model, tokenizer = task.load(checkpoint, train_rows)
     cells = [cell for row in train_rows[:20] for cell in (row.values() if isinstance(row, dict) else ["".join(row[0])])]
-    warn_of_coverage(tokenizer, (cell for cell in cells if isinstance(cell, str)))
+    # together: one sentence of rare names says nothing of a vocabulary
+    warn_of_coverage(tokenizer, [" ".join(cell for cell in cells if isinstance(cell, str))])
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
     positions = model.config.max_position_embeddings

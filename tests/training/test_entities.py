@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import lzma
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from conftest import shared_data, tiny_config
 
 from minibert import BertForTokenClassification, BertModel, BertTokenizer, find_entities
@@ -72,6 +74,43 @@ def test_a_particle_is_no_part_of_a_name(checkpoint: Path, tmp_path: Path) -> No
         ("PS", 0, 3, "김 모"),
         ("LC", 5, 7, "서울"),
     ]
+
+
+def test_spans_of_a_long_text_are_exact() -> None:
+    """Read in windows of 16 tokens, whose borders fall into words and names, by a model that knows each piece's tag."""
+    tags = ["O", "B-PS", "I-PS", "B-LC"]
+    pieces = {"김": "B-PS", "모": "I-PS", "서울": "B-LC"}
+    size = len(WORDS)
+    sizes = {"vocab_size": size, "hidden_size": size, "num_attention_heads": 1, "num_hidden_layers": 0}
+    config = tiny_config(**sizes, max_position_embeddings=16, id2label=dict(enumerate(tags)))
+    model = BertForTokenClassification(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        embeddings = model.bert.embeddings
+        embeddings.word_embeddings.weight.copy_(torch.eye(size))
+        embeddings.LayerNorm.weight.fill_(1)
+        for number, word in enumerate(WORDS):
+            model.classifier.weight[tags.index(pieces.get(word, "O")), number] = 1
+    tokenizer = BertTokenizer(WORDS, do_lower_case=False)
+    times, step = 40, len(TEXT) + 1
+    for stride in (None, 0, 5):
+        found = find_entities(model, tokenizer, " ".join([TEXT] * times), stride, by_piece=True)
+        assert [(e["start"], e["end"], e["text"]) for e in found] == [
+            (n * step + start, n * step + end, TEXT[start:end]) for n in range(times) for start, end in ((0, 3), (5, 7))
+        ]
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_sentence_of_rare_names_says_nothing_of_a_vocabulary(checkpoint: Path, tmp_path: Path, known: int) -> None:
+    """The first sentences are looked at together."""
+    rare = "\n".join(f"{letter}\tO" for letter in "강릉만종")
+    file = write_klue(tmp_path / "klue.tsv", 8 * known)
+    file.write_text(f"{rare}\n\n강\tB-LC\n\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        finetune(TokenTask(), checkpoint, file, file, tmp_path / "out", TrainingOptions(steps=1))
+    assert any("vocabulary does not know" in str(warning.message) for warning in told) == (not known)
 
 
 def test_every_label_of_klue_is_scored(tmp_path: Path) -> None:
