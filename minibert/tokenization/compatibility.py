@@ -186,7 +186,7 @@ class TokenizerProtocol(Vocabulary):
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder)
             made = library.BertTokenizerFast.from_pretrained(folder)
-        made.name_or_path = self.name_or_path
+        made.name_or_path = made.init_kwargs["name_or_path"] = self.name_or_path
         return made
 
     def train_new_from_iterator(

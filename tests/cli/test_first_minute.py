@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minibert import __version__
 from minibert.cli import build_parser, main
 from minibert.cli.terminal import MAX_SHOWN, describe_vectors
 
@@ -51,6 +52,13 @@ def test_a_typing_error_gets_one_sentence(typed: str, sentence: str, capsys: pyt
     out, err = capsys.readouterr()
     assert code == 2 and not out
     assert sentence in err and err.count("\n") == 1
+
+
+def test_the_version_says_what_it_is_of(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    about = f"minibert {__version__} (minibert-torch), a small, exact BERT in PyTorch"
+    assert capsys.readouterr().out == f"{about}\n"
 
 
 def test_at_a_terminal_vectors_are_described(tmp_path: Path) -> None:
@@ -104,7 +112,8 @@ def test_nothing_heavy_is_imported_before_a_mistake_is_named(tmp_path: Path) -> 
     typed = ["tokenize hello --model minibert-tiny", *MISTAKES]
     code = f"""if True:
         import shlex, sys
-        from minibert.cli import main
+        import minibert
+from minibert.cli import main
         sys.modules["transformers"] = None
         for typed in {typed!r}:
             main(shlex.split(typed))

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from minibert.cli import build_parser
+from minibert.cli.pretrain import _start
 from minibert.cli.training import training_options
 from minibert.training.options import TrainingOptions
 
@@ -24,6 +25,13 @@ def test_what_is_given_is_taken() -> None:
     given = ["--learning-rate", "3e-4", "--bf16", "--steps", "7"]
     options = training_options(build_parser().parse_args([*FINETUNE, *given]))
     assert options == TrainingOptions(learning_rate=3e-4, bf16=True, steps=7)
+
+
+@pytest.mark.parametrize(("size", "layers"), [("tiny", 2), ("mini", 4)])
+def test_a_published_size_is_a_config(size: str, layers: int) -> None:
+    given = ["pretrain", "--config", size, "--vocab", "minibert-tiny", "--corpus", "b", "--output", "c"]
+    model, tokenizer = _start(build_parser().parse_args(given), [])
+    assert model.config.num_hidden_layers == layers and model.config.vocab_size == len(tokenizer)
 
 
 def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,8 @@
-"""The recipes of scripts/clients with the real libraries (extra `[clients]`): each has the embedder's own numbers."""
+"""The embedder in the place of other libraries' models, with the real ones (extra `[clients]`): it has its own numbers.
+
+First the recipes of scripts/clients, then libraries that take the embedder, `as_sentence_transformer()`,
+`to_transformers()` or arrays as they are.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CHECKOUT
+import torch
+from conftest import CHECKOUT, tiny_config, with_reference
 from tiny_folder import WORDS, sentence_folder
 
 from minibert import SentenceEmbedder, nearest
@@ -171,3 +176,140 @@ def test_spacy(folder: Path, embedder: SentenceEmbedder, recipe: Any) -> None:
     assert np.array_equal(one.vector, embedder.encode(one.text)) and one.has_vector
     assert np.array_equal(one[1:].vector, embedder.encode("tall trees"))
     assert one.similarity(other) == pytest.approx(float(one.vector @ other.vector), abs=1e-5)
+
+
+def need(library: str) -> Any:
+    return pytest.importorskip(library, reason=f"{library} is not installed; extra [clients] brings it")
+
+
+@pytest.fixture(scope="module")
+def bare(folder: Path) -> SentenceEmbedder:
+    """The embedder without optimisation, which trains and is looked into."""
+    return SentenceEmbedder.from_pretrained(folder, precision=None)
+
+
+@pytest.mark.parametrize("of", ["embedder", "sentence transformer"])
+def test_evaluators(of: str, folder: Path, bare: SentenceEmbedder) -> None:
+    library = need("sentence_transformers")
+    import sentence_transformers.evaluation as evaluation
+    from sentence_transformers.util import mine_hard_negatives
+
+    reference = library.SentenceTransformer(str(folder), device="cpu")
+    ours: Any = bare if of == "embedder" else bare.as_sentence_transformer()
+    a, b, c = TEXTS[:20], TEXTS[20:40], TEXTS[40:60]
+    numbered, relevant = {f"d{n}": text for n, text in enumerate(TEXTS)}, {f"q{n}": {f"d{n + 9}"} for n in range(8)}
+    samples = [{"query": a[n], "positive": [b[n]], "negative": [c[n], c[n + 1]]} for n in range(8)]
+    makers: list[Any] = [
+        lambda: evaluation.EmbeddingSimilarityEvaluator(a, b, [n / 20 for n in range(20)]),
+        lambda: evaluation.BinaryClassificationEvaluator(a, b, [0, 1] * 10),
+        lambda: evaluation.TripletEvaluator(a, b, c),
+        lambda: evaluation.InformationRetrievalEvaluator({f"q{n}": a[n] for n in range(8)}, numbered, relevant),
+        lambda: evaluation.ParaphraseMiningEvaluator(numbered, [("d0", "d1"), ("d2", "d30")]),
+        lambda: evaluation.RerankingEvaluator(samples),
+        lambda: evaluation.TranslationEvaluator(a, b),
+        lambda: evaluation.MSEEvaluator(a, b, teacher_model=reference),
+    ]
+    for make in makers:
+        assert make()(ours) == pytest.approx(make()(reference), abs=1e-4)
+    from datasets import Dataset
+
+    pairs = Dataset.from_dict({"question": a, "answer": b})
+    options: Any = {"corpus": TEXTS, "num_negatives": 2, "range_max": 20, "verbose": False}
+    one, other = (mine_hard_negatives(pairs, model, **options).to_dict() for model in (ours, reference))
+    assert one == other
+
+
+def test_setfit(folder: Path, tmp_path: Path) -> None:
+    setfit, library = need("setfit"), need("sentence_transformers")
+    from datasets import Dataset
+    from sklearn.linear_model import LogisticRegression
+
+    rows, answers = Dataset.from_dict({"text": TEXTS[:16], "label": [0, 1] * 8}), []
+    ours = SentenceEmbedder.from_pretrained(folder, precision=None).as_sentence_transformer()
+    for body in (library.SentenceTransformer(str(folder), device="cpu"), ours):
+        torch.manual_seed(0)
+        model = setfit.SetFitModel(model_body=body, model_head=LogisticRegression(), labels=[0, 1])
+        options: Any = {"batch_size": 8, "max_steps": 3, "report_to": "none", "save_strategy": "no"}
+        arguments = setfit.TrainingArguments(output_dir=str(tmp_path), **options)
+        setfit.Trainer(model=model, args=arguments, train_dataset=rows).train()
+        answers.append(np.asarray(model.predict_proba(TEXTS[30:50])))
+        model.save_pretrained(tmp_path / "saved")
+        again = setfit.SetFitModel.from_pretrained(tmp_path / "saved")
+        np.testing.assert_allclose(again.predict_proba(TEXTS[30:50]), answers[-1], atol=1e-5)
+    np.testing.assert_allclose(*answers, atol=1e-5)
+
+
+def test_langchain_takes_the_object(embedder: SentenceEmbedder) -> None:
+    need("langchain_community")
+    from langchain_classic.chains import HypotheticalDocumentEmbedder
+    from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
+    from langchain_community.document_transformers import EmbeddingsRedundantFilter
+    from langchain_community.vectorstores import FAISS
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.language_models import FakeListLLM
+
+    documents = [Document(page_content=text) for text in TEXTS]
+    store = FAISS.from_texts(TEXTS, embedder)
+    chosen = EmbeddingsFilter(embeddings=embedder, k=5).compress_documents(documents, QUERY)
+    for answer in (store.similarity_search(QUERY, k=5), chosen):
+        assert [document.page_content for document in answer] == found(embedder)
+
+    class Plain(Embeddings):
+        embed_documents, embed_query = embedder.embed_documents, embedder.embed_query
+
+    filters = [EmbeddingsRedundantFilter(embeddings=own, similarity_threshold=0.95) for own in (embedder, Plain())]
+    one, other = ([own.page_content for own in one.transform_documents(documents)] for one in filters)
+    assert one == other and len(one) < len(TEXTS)
+    hyde = HypotheticalDocumentEmbedder.from_llm(FakeListLLM(responses=[TEXTS[3]]), embedder, "web_search")
+    np.testing.assert_allclose(hyde.embed_query("x"), embedder.encode_document([TEXTS[3]])[0], atol=1e-6)
+
+
+def test_vector_stores_take_arrays(embedder: SentenceEmbedder) -> None:
+    usearch, qdrant = need("usearch.index"), need("qdrant_client")
+    vectors, query = embedder.encode_document(TEXTS), embedder.encode_query(QUERY)
+    index = usearch.Index(ndim=32, metric="cos")
+    index.add(np.arange(len(TEXTS)), vectors)
+    assert [TEXTS[row] for row in index.search(query, 5, exact=True).keys] == found(embedder)
+    client, size = qdrant.QdrantClient(":memory:"), qdrant.models.VectorParams(size=32, distance="Cosine")
+    client.create_collection("texts", vectors_config=size)
+    client.upload_collection("texts", vectors=vectors, ids=list(range(len(TEXTS))))
+    assert [TEXTS[own.id] for own in client.query_points("texts", query=query, limit=5).points] == found(embedder)
+
+
+@pytest.fixture
+def together(bare: SentenceEmbedder) -> list[Any]:
+    """A classifier of ours and the reference's with the same weights, for what takes `tokenizer.to_transformers()`."""
+    need("transformers")
+    config = tiny_config(num_labels=2, vocab_size=len(bare.tokenizer))
+    return [model.eval() for model in with_reference("BertForSequenceClassification", config)]
+
+
+def test_shap(together: list[Any], bare: SentenceEmbedder) -> None:
+    shap, transformers = need("shap"), need("transformers")
+    tokenizer = bare.tokenizer.to_transformers()
+    options: Any = {"tokenizer": tokenizer, "top_k": None, "device": "cpu"}
+    pipelines = [transformers.pipeline("text-classification", model=model, **options) for model in together]
+    one, other = (shap.Explainer(pipeline)([QUERY]).values for pipeline in pipelines)
+    np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_model2vec(folder: Path, bare: SentenceEmbedder) -> None:
+    need("skeletoken")  # of model2vec[distill]
+    transformers, distill = need("transformers"), need("model2vec.distill").distill_from_model
+    tokenizer = bare.tokenizer.to_transformers()
+    models = bare.model, transformers.BertModel.from_pretrained(folder)
+    one, other = (distill(model=own, tokenizer=tokenizer, pca_dims=8, device="cpu").encode(TEXTS[:5]) for own in models)
+    np.testing.assert_allclose(np.abs(one), np.abs(other), atol=1e-4)
+
+
+def test_transformer_lens(folder: Path, bare: SentenceEmbedder) -> None:
+    bridge = need("transformer_lens.model_bridge").TransformerBridge
+    tokenizer, ids = bare.tokenizer.to_transformers(), bare.tokenizer(QUERY, return_tensors="pt")["input_ids"]
+    models = with_reference("BertForMaskedLM", tiny_config(vocab_size=len(bare.tokenizer)))
+    options: Any = {"tokenizer": tokenizer, "device": "cpu"}
+    bridges = [bridge.boot_transformers(str(folder), hf_model=model.eval(), **options) for model in models]
+    (one, seen), (other, expected) = (own.run_with_cache(ids) for own in bridges)
+    assert torch.equal(one, other) and seen.keys() == expected.keys()
+    for name in seen:  # what it splits by heads is added up in another order; positions have no batch axis with us
+        assert torch.allclose(seen[name].float(), expected[name].float(), rtol=0, atol=1e-5), name

@@ -108,6 +108,7 @@ def test_to_transformers(minilm: str) -> None:
     ours.add_special_tokens({"extra_special_tokens": ["<x>"]})
     theirs = ours.to_transformers()
     assert type(theirs) is transformers.BertTokenizer and theirs.name_or_path == minilm
+    assert theirs.init_kwargs["name_or_path"] == minilm  # TransformerLens loads it again
     assert len(theirs) == len(ours) and theirs.get_added_vocab() == ours.get_added_vocab()
     texts = [*TEXTS, "<name> loves <x>Korea, and paints unaffably all day long."]
     for options in ({}, {"padding": True, "truncation": True}, {"padding": "max_length", "max_length": 30}):

@@ -264,8 +264,11 @@ def test_dynamic_quantization() -> None:
         assert kinds.count("Linear") == 2 * 6 + 2
         logits.append(quantized(**batch).logits)
     torch.testing.assert_close(*logits)
-    with pytest.raises(ValueError, match="Nothing is left to quantise in an optimised model"):
-        torch.ao.quantization.quantize_dynamic(minibert.optimize(ours), {nn.Linear}, dtype=torch.qint8)
+    optimised = minibert.optimize(ours)
+    embedder = minibert.SentenceEmbedder(optimised.bert, minibert.BertTokenizer.from_pretrained("minibert-tiny"))
+    for model in (optimised, embedder):
+        with pytest.raises(ValueError, match="Nothing is left to quantise in an optimised model"):
+            torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
 
 
 @pytest.mark.parametrize("name", HEADS[:4])
