@@ -96,6 +96,35 @@ def test_ten_scenes_by_keyboard_have_ten_verdicts(browser: Any, file: Path, lang
         assert len(said) == 10 and reader.trouble == [] and reader.asked_nothing
 
 
+@pytest.mark.parametrize("language", ["en-US", "ko-KR"])
+def test_a_screen_reader_finds_the_parts_of_every_scene(browser: Any, file: Path, language: str) -> None:
+    words = {key: said[language[:2]] for key, said in article()["lesson"]["texts"].items()}
+    with Reader(browser, file, 2, language=language) as reader:
+        lesson = reader.page.get_by_role("article", name=words["title"], exact=True)
+        steps = lesson.get_by_role("navigation", name=words["scenes"]).get_by_role("button")
+        assert steps.count() == 10 and reader.page.get_attribute("html", "lang") == language[:2]
+        for scene in range(1, 11):
+            reader.enter(scene)
+            title = lesson.get_by_role("heading", level=2).inner_text()
+            assert steps.nth(scene - 1).get_attribute("aria-label") == title
+            question = lesson.get_by_role("group", name=reader.page.inner_text("#scene-ask"), exact=True)
+            assert question.get_by_role("radio").count() >= 2
+            assert [part.inner_text() for part in lesson.get_by_role("heading", level=3).all()] == [
+                words[part] for part in ("predict", "act", "verdict")
+            ]
+            rows = reader.act()
+            said = reader.page.locator("#scene-verdict[aria-live=polite]")
+            assert said.get_by_role("rowheader").count() == len(rows) and said.get_by_role("columnheader").count() == 2
+            if reader.page.is_visible("#scene-map"):
+                assert lesson.get_by_role("application", name=words["map"]).get_attribute("tabindex") == "0"
+            nameless = lesson.locator("canvas, button, input, progress").evaluate_all(
+                """all => all.filter(e => e.offsetParent && !e.getAttribute("aria-label") && !e.textContent.trim()
+                && !e.labels?.[0]?.textContent.trim()).map(e => e.outerHTML)"""
+            )
+            assert nameless == []
+        assert reader.trouble == []
+
+
 def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
     """Pieces, equal and unequal vectors, attention, words and means, each beside PyTorch with the same weights."""
 
