@@ -4,12 +4,18 @@
 #     pip install -c constraints.txt '.[train]'
 #     bash scripts/own_bert.sh                     # the bundled stories; minutes on two cores
 #     bash scripts/own_bert.sh my.txt              # your text: a sentence a line, an empty line between documents
+#     bash scripts/own_bert.sh --korean [my.txt]   # film reviews, or your text, in Korean
 #
 # Everything lands in out/own_bert (or $OUT); STEPS sets how long the model reads, 2,000 steps if it is not given.
 set -euo pipefail
 
 data=$(cd "$(dirname "$0")" && pwd)/lesson
-language=english pieces=2000 cased=() sentence="I could not see what he had in his hand."
+language=english pieces=2000 cased= sentence="I could not see what he had in his hand." prompt="I do not [MASK] what you mean."
+if [ "${1:-}" = --korean ]; then # capitals and accents are kept: taking accents off would take Hangul apart
+  shift
+  # a Hangul syllable is a letter: with 2,000 pieces most would be single syllables, of which a small model learns little
+  language=korean pieces=6000 cased=--cased sentence="이 영화 정말 재미있게 봤어요." prompt="이 영화 정말 [MASK]"
+fi
 text=${1:-$data/$language.txt.xz}
 out=${OUT:-out/own_bert}
 if [ -e "$out" ]; then
@@ -17,38 +23,59 @@ if [ -e "$out" ]; then
   exit 2
 fi
 
-step() { printf '\n\033[1m%s\033[0m\n%s\n%s\n' "$@"; }
+step() { # a title and two lines in English, and the same in Korean
+  [ $language = english ] || shift 3
+  printf '\n\033[1m%s\033[0m\n%s\n%s\n' "$1" "$2" "$3"
+}
 
 step "1. A vocabulary" \
   "Counts the words of the text and learns $pieces pieces from which all of them can be put together:" \
-  "frequent words stay whole, rare ones become several pieces (vocab.txt, a piece a line)."
-minibert vocab --corpus "$text" --vocab-size "$pieces" "${cased[@]}" --output "$out/vocabulary"
+  "frequent words stay whole, rare ones become several pieces (vocab.txt, a piece a line)." \
+  "1. 어휘 집합" \
+  "텍스트의 단어를 세어, 모든 단어를 만들어 낼 수 있는 조각 ${pieces}개를 배웁니다." \
+  "자주 쓰는 단어는 통째로 남고, 드문 단어는 여러 조각으로 나뉩니다(vocab.txt, 한 줄에 조각 하나)."
+minibert vocab --corpus "$text" --vocab-size "$pieces" $cased --output "$out/vocabulary"
 
 step "2. Pre-training" \
   "Reads the text with 15% of its pieces hidden, and learns to find them and to tell whether two sentences belong together;" \
-  "nobody has labelled anything. It begins with random numbers, and 16 snapshots are kept of how it learns."
-minibert pretrain --config "$data/config.json" --corpus "$text" --vocab "$out/vocabulary" "${cased[@]}" --max-length 64 \
+  "nobody has labelled anything. It begins with random numbers, and 16 snapshots are kept of how it learns." \
+  "2. 사전 학습" \
+  "조각의 15%를 가린 텍스트를 읽으며, 가려진 조각을 맞히고 두 문장이 이어지는지 가리는 법을 배웁니다. 레이블은 쓰지 않습니다." \
+  "무작위 값에서 시작하며, 학습 과정을 볼 수 있도록 중간 모델(스냅숏) 16개를 저장합니다."
+minibert pretrain --config "$data/config.json" --corpus "$text" --vocab "$out/vocabulary" $cased --max-length 64 \
   --batch-size 32 --steps "${STEPS:-2000}" --learning-rate 3e-3 --warmup 0.1 --held-out 0.05 --checkpoints 16 \
   --output "$out/pretrained"
 
 step "3. Fine-tuning" \
   "Goes on from there with a few thousand labelled sentences, and becomes a classifier (does somebody" \
-  "in a story say this, or is it told?). The accuracy is of unseen ones; guessing gets half."
+  "in a story say this, or is it told?). The accuracy is of unseen ones; guessing gets half." \
+  "3. 파인튜닝" \
+  "레이블이 붙은 영화평 수천 개로 이어서 학습하여, 긍정과 부정을 가리는 분류기를 만듭니다." \
+  "정확도는 학습에 쓰지 않은 영화평으로 잽니다. 찍으면 절반을 맞힙니다."
 minibert finetune classification --model "$out/pretrained" --train "$data/$language-train.tsv" \
-  --dev "$data/$language-dev.tsv" --epochs 4 --learning-rate 5e-4 --output "$out/classifier"
+  --dev "$data/$language-dev.tsv" --epochs 6 --learning-rate 5e-4 --output "$out/classifier"
 
 step "4. Sentence vectors" \
   "Turns every sentence into 128 numbers, the mean over its pieces: near each other where sentences are alike" \
-  "(vectors.npy, a row a sentence, for numpy or a search index)."
+  "(vectors.npy, a row a sentence, for numpy or a search index)." \
+  "4. 문장 벡터" \
+  "문장마다 조각 벡터의 평균을 구해 128차원 벡터로 나타냅니다. 비슷한 문장의 벡터는 서로 가깝습니다" \
+  "(vectors.npy, 한 행에 문장 하나. numpy나 검색 인덱스에서 쓸 수 있습니다)."
 minibert embed --model "$out/pretrained" --file "$data/$language-dev.tsv" --column text --pooling mean \
   --out "$out/vectors.npy"
 
 step "5. A page to look inside" \
   "Shows the pre-trained model at work on one sentence: pieces, vectors, every attention head, hidden words." \
-  "Open page.html in a browser; it is one file and needs no network."
+  "Open page.html in a browser; it is one file and needs no network." \
+  "5. 내부를 살펴보는 페이지" \
+  "사전 학습한 모델이 문장 하나를 처리하는 과정을 보여 줍니다. 조각, 벡터, 모든 어텐션 헤드, 가려진 단어를 볼 수 있습니다." \
+  "page.html을 브라우저로 여세요. 파일 하나로 되어 있고 인터넷이 필요 없습니다."
 minibert view "$sentence" --model "$out/pretrained" --out "$out/page.html"
 
 step "6. How it came to know" \
   "Puts the snapshots of step 2 on a page with a slider: the loss as it falls, a head whose pattern forms," \
-  "answers that turn from noise into words. Open run.html."
-minibert view --run "$out/pretrained" --out "$out/run.html"
+  "answers that turn from noise into words. Open run.html." \
+  "6. 학습 과정 돌아보기" \
+  "2단계의 스냅숏을 슬라이더가 있는 페이지에 담습니다. 손실이 내려가고, 헤드에 패턴이 생기고," \
+  "엉뚱한 답이 점차 말이 되는 단어로 바뀝니다. run.html을 여세요."
+minibert view "$prompt" --run "$out/pretrained" --out "$out/run.html"

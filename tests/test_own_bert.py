@@ -1,4 +1,4 @@
-"""scripts/own_bert.sh: runs to its end and what it makes is what it says."""
+"""scripts/own_bert.sh: runs to its end in both languages, and what it makes is what it says."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def own_bert(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow  # a model learns to read: minutes
-@pytest.mark.parametrize("language", ["english"])
+@pytest.mark.parametrize("language", ["english", "korean"])
 def test_runs_to_its_end_and_its_classifier_beats_the_most_frequent_class(tmp_path: Path, language: str) -> None:
     out = tmp_path / "out"
-    done = own_bert(out)
+    done = own_bert(out, *(["--korean"] if language == "korean" else []))
     assert done.returncode == 0, done.stderr
     assert [line for line in "123456" if f"{line}. " in done.stdout] == list("123456")
+    assert ("어휘 집합" in done.stdout) == (language == "korean")
     rows = (LESSON / f"{language}-dev.tsv").read_text(encoding="utf-8").splitlines()[1:]
     labels = Counter(row.rsplit("\t", 1)[1] for row in rows)
     log = [json.loads(line) for line in (out / "classifier" / "log.jsonl").read_text(encoding="utf-8").splitlines()]
