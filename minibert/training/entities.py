@@ -18,9 +18,7 @@ from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, not_empty
-from minibert.training.finetuning import Task, inputs_of, number_of, outputs_of
-
-Path_ = str | os.PathLike[str]
+from minibert.training.finetuning import Path_, Task, inputs_of, number_of, outputs_of
 
 
 def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]]:

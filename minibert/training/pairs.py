@@ -11,7 +11,6 @@ sentence-transformers load. All texts of a batch go through the model together, 
 from __future__ import annotations
 
 import math
-import os
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,9 +33,7 @@ from minibert.sentences.search import pairwise_similarity, similarity
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_table
-from minibert.training.finetuning import Task
-
-Path_ = str | os.PathLike[str]
+from minibert.training.finetuning import Path_, Task
 
 # Cosines are multiplied by it before the softmax, as in sentence-transformers; a temperature of 0.05
 SCALE = 20.0
