@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import multiprocessing
 import os
 import signal
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from minibert.corpus.inputs import Part, is_table, parts_of, read_part
 from minibert.corpus.location import Location
+from minibert.corpus.records import tokenizer_digest
 from minibert.files import read_json, replacing, write_json
 from minibert.progress import Progress, counted, is_watched
 
@@ -188,7 +188,7 @@ class Corpus:
     ) -> None:
         self.folder, self.seed = Path(folder), seed
         self._held_out = held_out
-        vocabulary = hashlib.sha256(repr((tokenizer.get_vocab(), tokenizer.do_lower_case)).encode()).hexdigest()
+        vocabulary = tokenizer_digest(tokenizer).hexdigest()
         self._jobs: list[_Job] = []
         for source in sources:
             about = Location(source).files()
