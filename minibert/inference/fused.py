@@ -23,7 +23,7 @@ from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
-from minibert.inference.threads import even_shares, usable_threads, workers
+from minibert.inference.threads import MIN_TOKENS_PER_THREAD, Meetings, even_shares, usable_threads, workers
 from minibert.layouts import UNMASKED, Layout, PackedLayout
 from minibert.outputs import BertModelOutput
 
@@ -77,7 +77,7 @@ class FusedEncoder(BertEncoder):
                 x, inputs = _with_inputs(layer, x, layout)
             layers.append(FusedLayer(layer, config, _Products(kernel, self.dtype, inputs, scratch)))
         self.layer = nn.ModuleList(layers)
-        self._hooks = _hooks_inside(self)
+        self._hooks, self._meetings = _hooks_inside(self), Meetings()
         self.register_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
         self.eval()
 
@@ -97,18 +97,21 @@ class FusedEncoder(BertEncoder):
             raise ValueError("An optimised model is not exported: load it with precision=None, or unoptimize(model).")
         hidden_states = hidden_states.float()
         options = (output_hidden_states, output_attentions)
-        threads = usable_threads()
+        threads, rows = usable_threads(), hidden_states.shape[:-1].numel()
         shares = even_shares(hidden_states, layout, threads) if attend is sdpa_attention else []
-        if not shares:
-            return self._run(hidden_states, layout, attend, *options)
         inference = torch.is_inference_mode_enabled()  # every thread has modes of its own
 
         def run(share: tuple[Tensor, Layout]) -> BertModelOutput:
             with torch.no_grad(), torch.inference_mode(inference):
                 return self._run(*share, attend, *options)
 
-        parts = list(workers(len(shares), threads, os.getpid()).map(run, shares))
-        return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
+        if shares:
+            parts = list(workers(len(shares), threads, os.getpid()).map(run, shares))
+            return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
+        on_cpu = hidden_states.device.type == "cpu"
+        if on_cpu and 1 < threads and rows <= MIN_TOKENS_PER_THREAD and not any(self._hooks):
+            return self._meetings.run(lambda: run((hidden_states, layout)), rows, threads)
+        return self._run(hidden_states, layout, attend, *options)
 
     def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:
         """As `forward`, for a batch that is left whole."""

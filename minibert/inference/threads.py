@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -10,11 +13,16 @@ import torch
 from torch import Tensor
 
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
+from minibert.outputs import BertModelOutput
 
 # with fewer tokens for each, threads do better to share the weights than the batch
 MIN_TOKENS_PER_THREAD = 128
 # how much larger than the average the largest share may be: all wait for it
 MAX_IMBALANCE = 1.1
+# milliseconds are what another process keeps a core for; threads on cores of their own meet within microseconds
+MAX_WAIT = 1e-3
+# how many batches go by one thread at most before several are tried again
+MAX_ALONE = 256
 # with fewer batches for each thread, too many would wait for the last one
 MIN_BATCHES_PER_THREAD = 4
 
@@ -57,9 +65,40 @@ def split(layout: Layout, tokens: torch.Size, parts: int) -> tuple[list[Layout],
     return [PaddedLayout(mask) for mask in torch.split(layout.mask, sizes)], sizes
 
 
+class Meetings:
+    """Notices that other work keeps the threads of a small batch from meeting, which they do after every operator.
+
+    A batch that took longer than its thread worked has waited for a core. Those after it are left to one thread, twice
+    as many each time that several threads have been tried again in vain.
+    """
+
+    def __init__(self) -> None:
+        self._alone, self._next = 0, 1
+        self._same: dict[int, bool] = {}  # whether one thread gives the same bits, by number of rows
+
+    def run(self, batch: Callable[[], BertModelOutput], rows: int, threads: int) -> BertModelOutput:
+        """What the batch gives, by one thread or by all: the same bits either way."""
+        if self._alone and self._same.get(rows, True):
+            self._alone -= 1
+            # in no queue with the batches of a corpus
+            found = workers(threads, threads, os.getpid(), "small").submit(batch).result()
+            if rows in self._same:
+                return found
+            together = batch()
+            self._same[rows] = torch.equal(found.last_hidden_state, together.last_hidden_state)
+            return together
+        start, worked = time.perf_counter(), time.thread_time()
+        found = batch()
+        if time.perf_counter() - start - (time.thread_time() - worked) < MAX_WAIT:
+            self._next = 1
+        else:
+            self._alone, self._next = self._next, min(2 * self._next, MAX_ALONE)
+        return found
+
+
 @cache
-def workers(count: int, threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads that have torch's `threads` between them, kept because new ones are slow at first.
+def workers(count: int, threads: int, process: int, batches: str = "large") -> ThreadPoolExecutor:
+    """Threads for such batches that have torch's `threads` between them, kept because new ones are slow at first.
 
     In torch each thread has a number of threads for its operators. Setting it also sets that of all threads to come,
     and those that have not asked for theirs yet. A forked process has no threads but its first, so it needs workers of

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from minibert import PackedLayout, PaddedLayout
-from minibert.inference.threads import split
+from minibert import BertConfig, BertModel, PackedLayout, PaddedLayout, optimize
+from minibert.inference.threads import MAX_WAIT, Meetings, split
+from minibert.outputs import BertModelOutput
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(1, 5))
@@ -33,3 +37,62 @@ def test_a_padded_batch_is_split_between_rows(shape: tuple[int, ...] | None) -> 
         layouts, received = split(whole, torch.Size([5, 4]), parts)
         assert received == sizes
         assert torch.equal(torch.cat([seen(x, n) for x, n in zip(layouts, sizes, strict=True)]), seen(whole, 5))
+
+
+def is_alone() -> bool:
+    return threading.current_thread() is not threading.main_thread()
+
+
+def test_small_batches_are_left_to_one_thread_where_threads_wait() -> None:
+    meetings, waits, alone = Meetings(), True, []
+
+    def batch() -> BertModelOutput:
+        alone.append(is_alone())
+        if waits and not is_alone():
+            time.sleep(3 * MAX_WAIT)
+        return BertModelOutput(torch.ones(2, 2))
+
+    for _ in range(14):
+        meetings.run(batch, rows=2, threads=2)
+    # in vain; once alone, and by all to compare; in vain; two, four alone between the next ones
+    assert alone == [False, True, False, False, True, True, False, *[True] * 4, False, *[True] * 3]
+
+    waits = False  # but for what the machine does beside
+    for _ in range(5000):
+        meetings.run(batch, rows=2, threads=2)
+        if not any(alone[-15:]):
+            return
+    pytest.fail("threads are not tried again")
+
+
+def test_a_number_of_rows_whose_bits_depend_on_threads_is_not_left_to_one() -> None:
+    meetings, alone = Meetings(), []
+
+    def batch() -> BertModelOutput:
+        alone.append(is_alone())
+        time.sleep(0 if is_alone() else 3 * MAX_WAIT)
+        return BertModelOutput(torch.full((2, 2), float(is_alone())))
+
+    results = [meetings.run(batch, rows=2, threads=2).last_hidden_state for _ in range(5)]
+
+    assert all(torch.equal(result, torch.zeros(2, 2)) for result in results)
+    assert alone.count(True) == 1
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_one_thread_and_several_give_the_same_bits(precision: str) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        config = BertConfig.from_preset("tiny", vocab_size=100, hidden_size=128, num_attention_heads=4)
+        model = optimize(BertModel(config, add_pooling_layer=False), precision=precision)
+        ids = torch.arange(128) % 100
+        for rows in (1, 5, 6, 11, 14, 37, 38, 64, 127):
+            results = []
+            for turn in (0, 1, 1):
+                model.encoder._meetings._alone = turn
+                output = model(ids[:rows], layout=PackedLayout([rows]))
+                results.append(output.last_hidden_state)
+            assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+    finally:
+        torch.set_num_threads(before)
