@@ -97,7 +97,9 @@ def joined(parts: Sequence[Rows]) -> Rows:
     return Rows(texts, [1] * len(parts), None, ids, types if paired else None, [len(part.ids) for part in parts], 0)
 
 
-def rows_of(tokenizer: BertTokenizer, given: list[Any], limit: int, settings: Settings) -> Rows:
+def rows_of(
+    tokenizer: BertTokenizer, given: list[Any], limit: int, settings: Settings, side: str | None = None
+) -> Rows:
     """Rows of at most `limit` tokens, [CLS] and [SEP] included.
 
     Args:
@@ -105,6 +107,7 @@ def rows_of(tokenizer: BertTokenizer, given: list[Any], limit: int, settings: Se
         given: texts, or pairs of texts; equal ones have the same rows.
         limit: tokens of a row.
         settings: the prompt, and what is done with long texts.
+        side: of a text where it is cut off, "right" or "left"; None: as the tokenizer says.
 
     Raises:
         ValueError: something that is not a text, or windows of pairs.
@@ -134,7 +137,7 @@ def rows_of(tokenizer: BertTokenizer, given: list[Any], limit: int, settings: Se
         ids, windows = list(chain.from_iterable(parts)), [len(own) for own in parts]
     elif not paired:
         for number in overlong:
-            ids[number] = truncate_row(ids[number], limit, tokenizer.truncation_side)
+            ids[number] = truncate_row(ids[number], limit, side or tokenizer.truncation_side)
     return Rows(texts, copies, places, ids, types, windows, sum(copies[number] for number in overlong))
 
 

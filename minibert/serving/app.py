@@ -77,7 +77,7 @@ class EmbedRequest(_Request):
     inputs: Texts
     normalize: bool | None = None
     truncate: bool | None = None
-    truncation_direction: Literal["Right", "right"] = "Right"
+    truncation_direction: Literal["Right", "right", "Left", "left"] | None = None  # None: the model's
     prompt_name: str | None = None
     dimensions: PositiveInt | None = None
 
@@ -128,11 +128,12 @@ class Service:
         inputs: Sequence[Input],
         prompt_name: str | None = None,
         truncate: bool | None = None,
+        side: str | None = None,
     ) -> Answer:
         """Vectors or logits of the texts of a request; HTTPException where it asks for too much."""
         if len(inputs) > self.limits.texts:
             raise HTTPException(422, f"a request has at most {self.limits.texts} texts.")
-        rows = await model.read(inputs, prompt_name)
+        rows = await model.read(inputs, prompt_name, side)
         tokens = sum(own.tokens for own, _ in rows)
         if tokens > self.limits.tokens:
             raise HTTPException(422, f"a request has at most {self.limits.tokens} tokens.")
@@ -272,7 +273,8 @@ def _add_tei(app: FastAPI, service: Service) -> None:
     @app.post("/embed")
     async def embed(body: EmbedRequest, request: Request) -> Response:
         model = service.find(body.model, "embedding")
-        answer = await service.run(request, model, _inputs(body.inputs), body.prompt_name, body.truncate)
+        side = body.truncation_direction and body.truncation_direction.lower()
+        answer = await service.run(request, model, _inputs(body.inputs), body.prompt_name, body.truncate, side)
         vectors = _shortened(model, answer.values, body.dimensions)
         return _reply((_normalized(vectors) if body.normalize else vectors).tolist(), answer)
 

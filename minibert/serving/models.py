@@ -61,15 +61,17 @@ class Served:
         self._encode_rows = encode_rows
         self.batched = Batched(self._read, self._encode, **queue)
 
-    async def read(self, inputs: Sequence[Input], prompt_name: str | None = None) -> list[Request]:
-        """Rows of texts, pairs of texts, or token ids.
+    async def read(
+        self, inputs: Sequence[Input], prompt_name: str | None = None, side: str | None = None
+    ) -> list[Request]:
+        """Rows of texts, pairs of texts, or token ids; long ones are cut on this side, None: the one of the model.
 
         Raises:
             InputError: a text that is none, or a prompt or token id that the model does not have.
         """
 
         def read() -> list[Request]:
-            return [self._read(own, None, prompt_name) for own in inputs]
+            return [self._read(own, None, prompt_name, side) for own in inputs]
 
         size = sum(len(own) if isinstance(own, str | list) else len(own[0]) + len(own[1]) for own in inputs)
         return read() if size < MAX_CHARACTERS_AT_ONCE else await asyncio.to_thread(read)
@@ -94,7 +96,7 @@ class Served:
         self.observe_batch(len(rows.ids))
         return self._encode_rows(rows, settings)
 
-    def _read(self, given: Input, prompt: str | None, prompt_name: str | None) -> Request:
+    def _read(self, given: Input, prompt: str | None, prompt_name: str | None, side: str | None = None) -> Request:
         """The row of a text; token ids get [CLS] and [SEP], unless they have them."""
         try:
             settings = self._settings_of(prompt_name)
@@ -102,7 +104,7 @@ class Served:
             raise InputError("this model has no such prompt; GET /v1/models lists those that it has.") from None
         if not isinstance(given, list):
             try:
-                return rows_of(self._tokenizer, [given], self.max_length, settings), settings
+                return rows_of(self._tokenizer, [given], self.max_length, settings, side), settings
             except ValueError:
                 raise InputError(
                     "a text holds a lone surrogate (half of a character, left by a wrong decoding)."
@@ -111,7 +113,8 @@ class Served:
             raise InputError(f"token ids of this model lie between 0 and {len(self._tokenizer) - 1}.")
         begin, end = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
         ids = given if given[:1] == [begin] else [begin, *given, end]
-        row = truncate_row(ids, self.max_length, "right") if len(ids) > self.max_length else ids
+        side = side or self._tokenizer.truncation_side
+        row = truncate_row(ids, self.max_length, side) if len(ids) > self.max_length else ids
         return Rows(["token ids"], [1], None, [row], None, [1], len(ids) > self.max_length), settings
 
 

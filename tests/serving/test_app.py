@@ -188,6 +188,17 @@ class TestHuggingFace:
         refused = client.post("/embed", json={"inputs": LONG, "truncate": False})
         assert refused.status_code == 422 and refused.json()["error_type"] == "invalid_request_error"
 
+    def test_truncation_direction(
+        self, client: Any, embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(embedder.tokenizer, "truncation_side", "left")
+        text = f"{LONG} {TEXTS[0]}"
+        (answer,) = client.post("/embed", json={"inputs": text, "truncation_direction": "Left"}).json()
+        with pytest.warns(UserWarning, match="1 of 1 texts"):
+            same(answer, embedder.encode(text))
+        (usual,) = client.post("/embed", json={"inputs": text, "truncation_direction": "Right"}).json()
+        assert not np.allclose(answer, usual, atol=1e-3)
+
     def test_info(self, client: Any) -> None:
         info = client.get("/info").json()
         assert (info["model_id"], info["max_input_length"]) == ("embedder", 64)
@@ -256,7 +267,7 @@ MALFORMED += [
     ("/v1/classify", {"input": [["xyzzyq"]]}),
     ("/predict", {"inputs": ["x", "y", "xyzzyq"]}),
     ("/predict", {"inputs": []}),
-    ("/embed", {"inputs": "xyzzyq", "truncation_direction": "Left"}),
+    ("/embed", {"inputs": "xyzzyq", "truncation_direction": "xyzzyq"}),
     ("/embed", {"texts": ["xyzzyq"]}),
     ("/rerank", {"query": "x", "texts": [None, "xyzzyq"]}),
     ("/", {"inputs": [["xyzzyq", 3]]}),
