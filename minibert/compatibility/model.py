@@ -54,6 +54,7 @@ class ModelProtocol:
     tie_weights: Callable[..., None]
 
     base_model_prefix: ClassVar[str] = "bert"
+    transformer_backbone_name: ClassVar[str] = "bert"  # by which peft's PrefixTuning finds a forward that it refuses
     main_input_name: ClassVar[str] = "input_ids"
     input_modalities: ClassVar[tuple[str, ...]] = ("text",)
     supports_gradient_checkpointing: ClassVar[bool] = True

@@ -182,6 +182,15 @@ def test_peft(kind: str, tmp_path: Path) -> None:
     assert torch.equal(*outputs)
 
 
+def test_prefix_tuning_is_refused_by_peft() -> None:
+    """It puts keys and values before a text, which an encoder without a cache does not take."""
+    peft = pytest.importorskip("peft")
+    model = minibert.BertForSequenceClassification(tiny_config())
+    adapted = peft.get_peft_model(model, peft.PrefixTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3))
+    with pytest.raises(ValueError, match="(?i)past.key.values"):
+        adapted(**ragged_batch(model.config))
+
+
 def test_captum() -> None:
     captum = pytest.importorskip("captum.attr")
     config = tiny_config(num_labels=3)
