@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,10 @@ def kill_and_resume(project: Path, kills: int, steps: int, processes: int = 1) -
         while process.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < goal):
             time.sleep(0.01)
         time.sleep(chance.random() * 0.05)
-        victims = [process.pid, *(workers_of(process) if processes > 1 else ())]
-        for victim in [chance.choice(victims[1:])] if processes > 1 and kill % 2 else victims:
-            os.kill(victim, signal.SIGKILL)
+        workers = workers_of(process) if processes > 1 else []
+        for victim in [chance.choice(workers)] if workers and kill % 2 else [*workers, process.pid]:
+            with suppress(ProcessLookupError):  # torchrun was quicker to end them
+                os.kill(victim, signal.SIGKILL)
         assert process.wait(timeout=300) in (1, -signal.SIGKILL)
         resume = ("--resume",)
     resumed = train(project, "cut", *options, "--resume", processes=processes)
@@ -116,7 +118,7 @@ def test_killed_twice_and_resumed_to_the_same_weights(project: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("kills", "processes"), [(10, 1), (4, 2), (20, 4)])
 def test_killed_many_times_and_resumed_to_the_same_weights(project: Path, kills: int, processes: int) -> None:
-    kill_and_resume(project, kills, 50 * kills, processes)
+    kill_and_resume(project, kills, 20 * kills, processes)
 
 
 @pytest.mark.parametrize("batch_size", [8, 1])  # with 1 the second process never has an example of its own
