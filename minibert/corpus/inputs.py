@@ -5,14 +5,13 @@
     .parquet       needs pyarrow
     others         a text a line
 
-Each also compressed (.gz, .bz2, .xz), but parquet, and anywhere that `minibert.corpus.location.Location` reaches.
+Each also compressed (.gz, .bz2, .xz, .zst), but parquet, and anywhere that `minibert.corpus.location.Location` reaches.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
 import json
 import lzma
@@ -183,8 +182,10 @@ def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
     """The rows; ValueError that names the file where decompressing or a library's own reader fails."""
     try:
         yield from rows
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
-        if isinstance(error, ValueError) and not type(error).__module__.startswith("pyarrow"):
+    except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
+        of_the_disk = getattr(error, "errno", None) is not None
+        unpacking = location.compressed and not of_the_disk and not isinstance(error, ValueError)
+        if not unpacking and not type(error).__module__.startswith("pyarrow"):
             raise
         raise ValueError(f"{location} is damaged ({error}); get it again.") from None
 

@@ -22,7 +22,17 @@ from minibert.extras import need
 from minibert.files import json_object, replacing, write_json
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
-_DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def _unpack_zstd(file: IO[bytes]) -> IO[bytes]:
+    arrow = need("pyarrow", "parquet", "Reading .zst")
+    return io.BufferedReader(arrow.CompressedInputStream(arrow.PythonFile(file, "r"), "zstd"))
+
+
+_DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {
+    **{".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open},
+    ".zst": _unpack_zstd,
+}
 _HAS_FOLDERS = ("hdfs", "local")  # object stores only have names
 
 
@@ -98,7 +108,7 @@ class Location:
         return self / below if below else self
 
     def open(self) -> IO[bytes]:
-        """The bytes, decompressed where the name says .gz, .bz2 or .xz.
+        """The bytes, decompressed where the name says .gz, .bz2, .xz or .zst.
 
         Raises:
             OSError: FileNotFoundError and the like.

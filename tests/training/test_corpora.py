@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import lzma
@@ -14,6 +15,7 @@ import pytest
 from recipe.mixtures import Mixture, Portions, documents_of
 
 from minibert import BertTokenizer
+from minibert.corpus.location import Location
 from minibert.losses import IGNORED
 from minibert.training.corpora import Corpus, TokenCache, encode_documents, mix
 from minibert.training.data import pack
@@ -113,8 +115,10 @@ def test_held_out_documents_are_never_read(tokenizer: BertTokenizer, tmp_path: P
     assert len(read) == 3 * (40 - len(held_out)) and not [document for document in held_out if document in read]
 
 
-@pytest.mark.parametrize("kind", [".jsonl", ".jsonl.gz", ".txt.xz", ".parquet", "folder"])
-def test_a_corpus_of_any_kind(kind: str, tokenizer: BertTokenizer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [".jsonl", ".jsonl.gz", ".txt.xz", ".txt.zst", ".parquet", "folder", "s3"])
+def test_a_corpus_of_any_kind(
+    kind: str, tokenizer: BertTokenizer, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     texts = write_corpus(tmp_path / "corpus.txt")
     wanted = sorted(as_lists(corpus_of(tmp_path / "corpus.txt", tokenizer).portion(0, 10**3)))
     path = tmp_path / f"other{kind}"
@@ -128,9 +132,17 @@ def test_a_corpus_of_any_kind(kind: str, tokenizer: BertTokenizer, tmp_path: Pat
         parquet.write_table(pyarrow.table({"body": texts}), path)
     elif kind == ".txt.xz":
         path.write_bytes(lzma.compress((tmp_path / "corpus.txt").read_bytes()))
+    elif kind == ".txt.zst":
+        path.write_bytes(pytest.importorskip("pyarrow").compress((tmp_path / "corpus.txt").read_bytes(), "zstd"))
     else:
         path.write_bytes(gzip.compress(rows) if kind.endswith("gz") else rows)
-    found = Corpus([str(path)], tokenizer, tmp_path / "others", column="body")
+    name = str(path)
+    if kind == "s3":
+        pytest.importorskip("pyarrow")
+        name = f"{request.getfixturevalue('bucket')}/texts/other.jsonl.gz"
+        with Location(name).replacing() as temporary:
+            temporary.write_bytes(gzip.compress(rows))
+    found = Corpus([name], tokenizer, tmp_path / "others", column="body")
     assert sorted(as_lists(found.portion(0, 10**3))) == wanted
 
 
@@ -156,6 +168,11 @@ def test_a_corpus_that_cannot_be_read(
     monkeypatch.setattr("minibert.training.corpora.PART_BYTES", 100)  # in processes of their own
     with pytest.raises(ValueError, match=r"latin\.txt, byte 400: the line is not UTF-8"):
         corpus_of(tmp_path / "latin.txt", tokenizer).portion(0, 10**6)
+    compressed = gzip.compress(b"cat\n" * 100), lzma.compress(b"cat\n" * 100), bz2.compress(b"cat\n" * 100)
+    for name, whole in zip(("gz", "xz", "bz2"), compressed, strict=True):
+        (tmp_path / f"half.txt.{name}").write_bytes(whole[: len(whole) // 2] + b"?" * 9)
+        with pytest.raises(ValueError, match=rf"half\.txt\.{name} is damaged"):
+            corpus_of(tmp_path / f"half.txt.{name}", tokenizer)
     write_corpus(tmp_path / "vanishing.txt")
     corpus = corpus_of(tmp_path / "vanishing.txt", tokenizer)
     (tmp_path / "vanishing.txt").unlink()  # before the processes have started
