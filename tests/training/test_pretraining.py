@@ -326,6 +326,24 @@ def test_a_run_is_resumed_with_nothing_but_its_folder(
     assert "minibert pretrain: give --corpus" in capsys.readouterr().err
 
 
+def test_two_phases_of_lengths(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+    """As the README has it: the rate stays, the examples become longer, and the rate falls; one log, one optimiser."""
+    BertForPreTraining(tiny_config(vocab_size=len(WORDS))).save_pretrained(tmp_path / "before")
+    tokenizer.save_pretrained(tmp_path / "before")
+    (tmp_path / "corpus.txt").write_text(("cat sat word1\ndog sat word2\n" * 9 + "\n") * 20, encoding="utf-8")
+    command = ["pretrain", "--model", str(tmp_path / "before"), "--corpus", str(tmp_path / "corpus.txt")]
+    command += ["--max-length", "16", "--steps", "6", "--batch-size", "4", "--warmup", "0", "--decay-steps", "0"]
+    assert main([*command, "--output", str(tmp_path / "run"), "--keep-states", "1"]) == 0
+    more = ["--resume-with-other-data", "--max-length", "48", "--steps", "9", "--decay-steps", "3"]
+    assert main(["pretrain", "--output", str(tmp_path / "run"), *more]) == 0
+    records = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    steps = [record for record in records if "tokens" in record]
+    assert [record["step"] for record in steps] == list(range(1, 10))
+    assert max(record["tokens"] for record in steps[:6]) <= 4 * 16 < max(record["tokens"] for record in steps[6:])
+    rates = [record["learning_rate"] / 1e-4 for record in steps]
+    assert rates == pytest.approx([1.0] * 7 + [2 / 3, 1 / 3])
+
+
 def test_the_command_starts_from_a_config_or_from_a_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pretrain", "--corpus", "a.txt", "--output", "out"]) == 2
     assert "give --config to start from scratch, or --model to go on" in capsys.readouterr().err
