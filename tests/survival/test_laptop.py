@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,15 @@ class TestOpenFiles:
             temporary.write_text("half", encoding="utf-8")
             raise KeyError("mine")
         assert read_json(tmp_path / "a.json") == {"number": 2} and os.listdir(tmp_path) == ["a.json"]
+
+    def test_what_a_killed_writer_left_goes_after_a_day(self, tmp_path: Path) -> None:
+        """Without locks nobody can tell whether a writer lives; a younger file may still be his."""
+        old, new = tmp_path / ".a.json.0.tmp", tmp_path / ".a.json.1.tmp"
+        for path, hours in ((old, 25), (new, 23)):
+            path.write_text("half", encoding="utf-8")
+            os.utime(path, (written := time.time() - hours * 3600, written))
+        write_json(tmp_path / "a.json", {})
+        assert not old.exists() and new.exists()
 
     def test_a_file_that_is_open_is_named(self, tmp_path: Path) -> None:
         write_json(tmp_path / "a.json", {})
