@@ -91,14 +91,14 @@ class BertSelfAttention(nn.Module):
 class BertSelfOutput(nn.Module):
     """Mixes the heads, adds the residual, normalises."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, inputs: int | None = None) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(inputs or config.hidden_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, context: Tensor, residual: Tensor) -> Tensor:
-        """Both (..., hidden), like the result."""
+        """(..., inputs) and (..., hidden) to (..., hidden)."""
         hidden_states: Tensor = self.LayerNorm(self.dropout(self.dense(context)) + residual)
         return hidden_states
 

@@ -34,8 +34,6 @@ _RULES: tuple[tuple[Sequence[str], str, Callable[[Any], bool]], ...] = (
     (_SWITCHES, "true or false", lambda x: isinstance(x, bool)),
     *((((name,), f"one of {', '.join(choices)}", choices.__contains__) for name, choices in _CHOICES.items())),
 )
-# kept out of config.json: how to run a model is not part of what it is
-_NOT_SAVED = ("attn_implementation", "extra")
 # a mistake or an attack, unless the caller says otherwise
 _LIMITS = {"num_hidden_layers": 1000, "num_labels": 1_000_000, "parameters": 4_000_000_000}
 
@@ -183,8 +181,7 @@ class BertConfig(ConfigProtocol):
         options = drop_ignored_keywords(options)
         subfolder = options.pop("subfolder", "")
         source, overrides = split_source(pretrained_model_name_or_path, options)
-        path = source.inside(subfolder).require("config.json")
-        content = read_json(path)
+        content = read_json(path := source.inside(subfolder).require("config.json"))
         with prefix_errors(str(path)):
             config = cls.from_dict(content, **overrides)
         config._name_or_path = str(source)
@@ -200,11 +197,11 @@ class BertConfig(ConfigProtocol):
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as config.json holds them, `extra` included."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_SAVED}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
+        del own["attn_implementation"]  # how to run a model is not part of what it is
         own["id2label"] = {str(index): label for index, label in self.id2label.items()}
-        own["label2id"] = self.label2id
         marks = {name: value for name, value in self.marks().items() if not name.startswith("_")}
-        return {**self.extra, **marks, "model_type": self.model_type, **own}
+        return {**self.extra, **marks, "model_type": self.model_type, **own, "label2id": self.label2id}
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Writes config.json into `folder`, which is made when it does not exist."""

@@ -26,9 +26,7 @@ class BertEmbeddings(nn.Module):
     @property
     def position_ids(self) -> Tensor:
         """All positions there are, (1, max_position_embeddings)."""
-        return torch.arange(self.position_embeddings.num_embeddings, device=self.position_embeddings.weight.device)[
-            None
-        ]
+        return torch.arange(self.position_embeddings.num_embeddings, device=self.LayerNorm.weight.device)[None]
 
     def forward(
         self,

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from minibert.attention import AttentionFunction, BertAttention, sdpa_attention
+from minibert.attention import AttentionFunction, BertAttention, BertSelfOutput, sdpa_attention
 from minibert.config import BertConfig
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput
@@ -46,19 +46,11 @@ class BertIntermediate(nn.Module):
         return self.intermediate_act_fn(self.dense(hidden_states))
 
 
-class BertOutput(nn.Module):
-    """The feed-forward network's second half: narrow, add the residual, normalise."""
+class BertOutput(BertSelfOutput):
+    """The feed-forward network's second half: narrow from `intermediate`, add the residual, normalise."""
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.intermediate_size, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-
-    def forward(self, intermediate: Tensor, residual: Tensor) -> Tensor:
-        """(..., intermediate) and (..., hidden) to (..., hidden)."""
-        hidden_states: Tensor = self.LayerNorm(self.dropout(self.dense(intermediate)) + residual)
-        return hidden_states
+        super().__init__(config, config.intermediate_size)
 
 
 class BertLayer(nn.Module):
@@ -113,7 +105,7 @@ class BertEncoder(nn.Module):
         Returns:
             A `BertModelOutput` without `pooler_output`.
         """
-        all_states = [hidden_states] if output_hidden_states else None
+        all_states: tuple[Tensor, ...] | None = (hidden_states,) if output_hidden_states else None
         attentions: list[Tensor] | None = [] if output_attentions else None
         for layer in self.layer:
             arguments = (hidden_states, layout, attend, attentions)
@@ -123,9 +115,5 @@ class BertEncoder(nn.Module):
             else:
                 hidden_states = layer(*arguments)
             if all_states is not None:
-                all_states.append(hidden_states)
-        return BertModelOutput(
-            last_hidden_state=hidden_states,
-            hidden_states=None if all_states is None else tuple(all_states),
-            attentions=None if attentions is None else tuple(attentions),
-        )
+                all_states += (hidden_states,)
+        return BertModelOutput(hidden_states, None, all_states, None if attentions is None else tuple(attentions))

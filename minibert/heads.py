@@ -260,19 +260,19 @@ class BertForNextSentencePrediction(_LogitsHead):
 
 
 class _Classifier(_LogitsHead):
-    """Dropout and one linear layer on top."""
+    """Dropout and one linear layer on the pooler's output or, without a pooler, on the state of every token."""
 
-    def __init__(self, config: BertConfig, classes: int, add_pooling_layer: bool) -> None:
-        super().__init__(config, add_pooling_layer)
+    has_pooler, classes = True, 0  # 0: as many as the config has labels
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config, self.has_pooler)
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(config.hidden_size, classes)
+        self.classifier = nn.Linear(config.hidden_size, self.classes or config.num_labels)
         self.init_head()
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
-        return self._classify(outputs.pooler_output)
-
-    def _classify(self, states: Tensor | None) -> Tensor:
+        states = outputs.pooler_output if self.has_pooler else outputs.last_hidden_state
         logits: Tensor = self.classifier(self.dropout(states))
         return logits
 
@@ -284,9 +284,6 @@ class BertForSequenceClassification(_Classifier):
     for "single_label_classification", 0.0 or 1.0 for every label (batch, num_labels) for "multi_label_classification".
     None: regression where `num_labels` is 1, else a single label where `labels` are whole numbers, else multi-label.
     """
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, config.num_labels, add_pooling_layer=True)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         problem_type = self.config.problem_type
@@ -303,11 +300,7 @@ class BertForTokenClassification(_Classifier):
     `labels` (batch, seq) hold the class of each token, and `IGNORED` where there is none.
     """
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, config.num_labels, add_pooling_layer=False)
-
-    def _logits(self, outputs: BertModelOutput) -> Tensor:
-        return self._classify(outputs.last_hidden_state)
+    has_pooler = False
 
 
 class BertForMultipleChoice(_Classifier):
@@ -316,23 +309,21 @@ class BertForMultipleChoice(_Classifier):
     `input_ids` and all that goes with them are (batch, choices, seq); `labels` (batch,) hold the right choice.
     """
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, classes=1, add_pooling_layer=True)
+    classes = 1
 
     def _encode(self, *inputs: Any, **options: Unpack[ForwardOptions]) -> BertModelOutput:
-        first = inputs[0] if inputs[0] is not None else inputs[-1]
-        if first is None or first.dim() < 3:
-            shape = None if first is None else tuple(first.shape)
+        shape = next((tuple(x.shape) for x in (inputs[0], inputs[-1]) if x is not None), ())
+        if len(shape) < 3:
             raise ValueError(f"input_ids should be of shape (batch, choices, seq), not {shape}.")
         # every choice is a sequence of its own: (batch, choices, seq, ...) to (batch x choices, seq, ...)
         rows = [x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 2 else x for x in inputs]
         outputs = super()._encode(*rows, **options)
         assert outputs.pooler_output is not None
-        outputs.pooler_output = outputs.pooler_output.view(*first.shape[:2], -1)  # (batch, choices, hidden)
+        outputs.pooler_output = outputs.pooler_output.view(*shape[:2], -1)  # (batch, choices, hidden)
         return outputs
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
-        return self._classify(outputs.pooler_output).squeeze(-1)
+        return super()._logits(outputs).squeeze(-1)
 
 
 class BertForQuestionAnswering(_Head):

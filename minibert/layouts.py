@@ -111,7 +111,7 @@ class PackedLayout:
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (tokens,), as many as the lengths add up to."""
         if tuple(tokens) != (sum(self.lengths) + self.tail,):
-            raise ValueError(f"PackedLayout lengths add up to {sum(self.lengths)}, but there are {_counted(tokens)}.")
+            raise ValueError(f"PackedLayout lengths add up to {sum(self.lengths)}, but tokens are {tuple(tokens)}.")
 
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """One block for each run of equally long sequences, (run, heads, length, head_size)."""
@@ -152,7 +152,3 @@ def _hides(attention_mask: Tensor, is_added: bool) -> bool:
     if not lowest >= 0:  # NaN compares as False
         raise ValueError(f"attention_mask should hold 1 for tokens and 0 for padding, not {lowest:g}.")
     return bool(lowest == 0)
-
-
-def _counted(tokens: torch.Size) -> str:
-    return f"{tokens[0]} tokens" if len(tokens) == 1 else f"tokens of shape {tuple(tokens)} instead of one row"

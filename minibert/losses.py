@@ -53,10 +53,9 @@ def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> 
 def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """Binary cross entropy of every label on its own; both (batch, num_labels), labels from 0.0 to 1.0."""
     if labels.shape != logits.shape:
-        expected, received = tuple(logits.shape), tuple(labels.shape)
         raise ValueError(
-            f"labels should be of shape {expected}, 0.0 or 1.0 for every label, not {received}; for one class a text "
-            "pass whole numbers (torch.long)."
+            f"labels should be of shape {tuple(logits.shape)}, 0.0 or 1.0 for every label, not {tuple(labels.shape)}; "
+            "for one class a text pass whole numbers (torch.long)."
         )
     if not is_traced(labels) and ((labels < 0) | (labels > 1)).any():
         raise ValueError("labels should be from 0.0 to 1.0 for every label (multi_label_classification).")

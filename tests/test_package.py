@@ -114,7 +114,7 @@ def test_a_file_is_read_in_one_sitting(module: str) -> None:
 
 
 def test_the_reading_path_is_read_in_an_evening() -> None:
-    path = ("config", "layouts", "embeddings", "attention", "encoder", "model", "losses", "heads")
+    path = ("config", "layouts", "embeddings", "attention", "encoder", "model", "losses", "heads", "outputs")
     assert sum(len((PACKAGE / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in path) <= 1350
 
 

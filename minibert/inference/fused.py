@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map
 from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
 from minibert.compatibility.tracing import is_traced
 from minibert.config import BertConfig
-from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
+from minibert.encoder import BertEncoder, BertIntermediate, BertLayer
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
 from minibert.inference.threads import MIN_TOKENS_PER_THREAD, Meetings, even_shares, usable_threads, workers
@@ -322,12 +322,12 @@ class FusedIntermediate(Fused):
 class FusedOutput(Fused):
     """`BertSelfOutput` or `BertOutput` with the residual in the product."""
 
-    def __init__(self, part: BertSelfOutput | BertOutput, products: _Products) -> None:
+    def __init__(self, part: BertSelfOutput, products: _Products) -> None:
         super().__init__(part, ["dense"], products)
         self.LayerNorm = copy.deepcopy(part.LayerNorm)  # in float32, like the residual: so bfloat16 errs half as much
 
     def forward(self, x: Tensor, residual: Tensor) -> Tensor:
-        """As `BertOutput.forward`."""
+        """As `BertSelfOutput.forward`."""
         hidden_states: Tensor = self.LayerNorm(self.kernel(x, residual))
         return hidden_states
 
