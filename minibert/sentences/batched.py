@@ -70,16 +70,10 @@ class Batched:
             BusyError: `max_pending` texts are waiting.
             RuntimeError: it has been closed.
         """
-        return self.submit_all([text], prompt=prompt, prompt_name=prompt_name)[0]
-
-    def submit_all(
-        self, texts: Sequence[str], *, prompt: str | None = None, prompt_name: str | None = None
-    ) -> list[Future[Vector]]:
-        """As `submit` for several texts, all of which wait or, when there is an error, none."""
-        return self.submit_rows([self._read(text, prompt, prompt_name) for text in texts])  # in the caller's thread
+        return self.submit_rows([self._read(text, prompt, prompt_name)])[0]  # read in the caller's thread
 
     def submit_rows(self, texts: Sequence[tuple[Rows, Settings]]) -> list[Future[Vector]]:
-        """As `submit_all`, for texts whose rows have been made."""
+        """As `submit` for several texts whose rows are made; all of them wait or, when there is an error, none."""
         requests = [_Request(rows, settings, Future[Vector]()) for rows, settings in texts]
         with self._changed:
             if self._closed:
@@ -136,7 +130,11 @@ class Batched:
                     return []
                 self._changed.wait()
                 until = time.monotonic() + self._max_wait  # the model had nothing to do
-                while not self._closed and self._tokens() < self._max_tokens and (left := until - time.monotonic()) > 0:
+                while (
+                    not self._closed
+                    and sum(own.rows.tokens for own in self._waiting) < self._max_tokens
+                    and (left := until - time.monotonic()) > 0
+                ):
                     self._changed.wait(left)
             batch = [self._waiting.popleft()]
             tokens = batch[0].rows.tokens
@@ -146,9 +144,6 @@ class Batched:
                     break
                 batch.append(self._waiting.popleft())
             return batch
-
-    def _tokens(self) -> int:
-        return sum(request.rows.tokens for request in self._waiting)
 
     def _answer(self, requests: list[_Request]) -> None:
         if requests:

@@ -147,17 +147,11 @@ class SentenceEmbedder(FamiliarNames, Engine):
             known = [name for name in inspect.signature(cls.from_pretrained).parameters if name != "options"]
             refuse_unknown("SentenceEmbedder.from_pretrained", unknown, known)
         folder = read_sentence_folder(source)
-        pooling = folder.pooling if pooling is None else [pooling] if isinstance(pooling, str) else list(pooling)
-        made: dict[str, Any] = {"pooling": pooling}
+        made: dict[str, Any] = {"pooling": folder.pooling if pooling is None else pooling}
         if backend == "onnx":
-            settled: dict[str, Any] = {
-                "layers": layers,
-                "layer_weights": layer_weights,
-                "normalize": normalize,
-                "device": device,
-            }
-            settled |= {"truncate_dim": truncate_dim, "precision": None if precision == "fp32" else precision}
-            settled |= {"pooling": None if pooling == folder.pooling else pooling}
+            settled = {"pooling": pooling, "layers": layers, "layer_weights": layer_weights, "normalize": normalize}
+            settled |= {"truncate_dim": truncate_dim, "device": device}
+            settled |= {"precision": None if precision == "fp32" else precision}
             if given := [name for name, value in settled.items() if value is not None]:
                 raise ValueError(f'leave {given[0]} out with backend="onnx": the export of the graph has settled it.')
             model: Any = OnnxGraph(folder.transformer)
@@ -165,9 +159,9 @@ class SentenceEmbedder(FamiliarNames, Engine):
             from minibert.sentences.model import load_bert
 
             made["steps"] = folder.final_steps(normalize, truncate_dim)
-            chosen = "last" if layers is None else layers, layer_weights
+            chosen = made["pooling"], "last" if layers is None else layers, layer_weights, precision
             model, made["layers"], made["layer_weights"] = load_bert(
-                folder.transformer, pooling, *chosen, precision=precision, device=device, mmap=mmap
+                folder.transformer, *chosen, device=device, mmap=mmap
             )
         else:
             raise ValueError(f'backend should be "torch" or "onnx", not {backend!r}.')
@@ -198,9 +192,7 @@ class SentenceEmbedder(FamiliarNames, Engine):
 
         if isinstance(self, OnnxModel):
             raise ValueError(f"an exported model is not written again: copy its folder, {self.model.source}.")
-        prompts = {"prompts": self.prompts, "default_prompt_name": self.default_prompt_name}
-        settings = {**prompts, "similarity_fn_name": self.similarity_fn_name}
-        save_sentence_folder(self, Path(path), self.tokenizer, self.max_length, self.include_prompt, settings)
+        save_sentence_folder(self, Path(path))
 
     def as_sentence_transformer(self) -> Any:
         """A `sentence_transformers.SentenceTransformer` that runs this model, for libraries that ask for that type.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from minibert.compatibility.langchain import count_as
@@ -19,20 +20,12 @@ if TYPE_CHECKING:
     from minibert.tokenization.encoding import BatchEncoding
 
 
-class ModelCardData:
-    """What evaluators tell their results to; it keeps none."""
-
-    base_model: str | None = None
-
-    def set_evaluation_metrics(self, *_: Any, **__: Any) -> None:
-        """Does nothing."""
-
-
 class FamiliarNames(TextEncoder):
     """What `SentenceEmbedder` is called by code that was written for another library."""
 
     similarity_fn_name: str = "cosine"
-    model_card_data = ModelCardData()
+    # evaluators tell it their results; it keeps none
+    model_card_data = SimpleNamespace(base_model=None, set_evaluation_metrics=lambda *_, **__: None)
 
     @property
     def max_seq_length(self) -> int:
@@ -51,9 +44,7 @@ class FamiliarNames(TextEncoder):
         """`dimension`."""
         return self.dimension
 
-    def get_sentence_embedding_dimension(self) -> int:
-        """`dimension`."""
-        return self.dimension
+    get_sentence_embedding_dimension = get_embedding_dimension  # before version 5
 
     def set_pooling_include_prompt(self, include_prompt: bool) -> None:
         """Sets `include_prompt`."""

@@ -42,15 +42,7 @@ class SentenceModel(nn.Module):
     `nn.Sequential` as in sentence-transformers: its parts do not pass dictionaries to each other, so they have names
     (`model`, `pooling`, `steps`) instead of numbers.
 
-    Args:
-        model: the BERT; used as it is.
-        pooling: one of `minibert.sentences.pooling.POOLINGS`, or several to be put side by side.
-        layers: which layers, and
-        layer_weights: with what weights; as in `minibert.sentences.pooling.combine_layers`.
-        steps: modules that the pooled vectors go through: `Dense`, `Normalize`, `Truncate`.
-
-    Raises:
-        ValueError: a pooling or layer that is not there, or vectors that do not fit the first `Dense`.
+    Arguments and errors are those of `SentenceEmbedder`.
     """
 
     def __init__(
@@ -129,17 +121,12 @@ class SentenceModel(nn.Module):
         return vectors
 
     def pooled(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        layout: PackedLayout | None = None,
-        skip: int = 0,
+        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, layout: PackedLayout | None, skip: int
     ) -> Tensor:
         """Vectors as `forward` gives them, but before the steps: (batch, width)."""
-        features, pooler_output = self.features(input_ids, attention_mask, token_type_ids, layout)
+        features, pooler_output = self.features(ids, mask, types, layout)
         if layout is None:
-            mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+            mask = torch.ones_like(ids) if mask is None else mask
             return pool_padded(features, mask, self.pooling, skip=skip, pooler_output=pooler_output)
         return pool(features, layout.lengths, self.pooling, skip=skip, pooler_output=pooler_output)
 
@@ -173,17 +160,10 @@ class SentenceModel(nn.Module):
         return run_packed(self.model, forward, rows.ids, rows.types, batch_tokens=batch_tokens)
 
     def features(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, layout: Layout | None
+        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, layout: Layout | None
     ) -> tuple[Tensor, Tensor | None]:
         """Features of the tokens from the chosen layers, (..., D), and the pooler's output."""
-        output = self.model(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            layout=layout,
-            output_hidden_states=self._several,
-            return_dict=True,
-        )
+        output = self.model(ids, mask, types, layout=layout, output_hidden_states=self._several, return_dict=True)
         if output.hidden_states is not None:
             return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
         return at_least_float32(output.last_hidden_state), output.pooler_output
@@ -191,21 +171,19 @@ class SentenceModel(nn.Module):
 
 def load_bert(
     source: Source,
-    pooling: Sequence[str],
+    pooling: str | Sequence[str],
     layers: Layers,
     layer_weights: Sequence[float] | None,
-    *,
     precision: str | None,
-    device: torch.device | str | None,
-    mmap: bool,
+    **options: Any,
 ) -> tuple[BertModel, list[int], list[float] | None]:
     """The BERT of a folder, as far as the chosen layers reach, their numbers and weights.
 
     The options are those of `SentenceEmbedder.from_pretrained`.
     """
     # with its pooler only where that is used: sentence models come without one
-    options: dict[str, Any] = {"dtype": torch.float32, "device": device, "mmap": mmap}
-    model = BertModel.from_pretrained(source, add_pooling_layer="pooler" in pooling, **options)
+    options = {"dtype": torch.float32, "add_pooling_layer": "pooler" in pooling, **options}
+    model = BertModel.from_pretrained(source, **options)
     numbers, weights = resolve_layers(layers, model.config.num_hidden_layers, layer_weights)
     if "pooler" not in pooling and max(numbers) < model.config.num_hidden_layers:
         del model.encoder.layer[max(numbers) :]

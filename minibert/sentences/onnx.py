@@ -15,6 +15,7 @@ from minibert.config import BertConfig
 from minibert.extras import need
 from minibert.inference import batches
 from minibert.sentences.rows import Rows, Settings, Vectors
+from minibert.sentences.search import unit
 
 
 class OnnxGraph:
@@ -91,9 +92,7 @@ class OnnxModel:
             if self.model.steps is not None:
                 (vectors,) = self.model.steps.run(None, {"pooled": vectors})
         vectors = vectors[:, : settings.truncate_dim]
-        if settings.normalize:
-            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return rows.as_given(vectors)
+        return rows.as_given(unit(vectors) if settings.normalize else vectors)
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Vectors]:
         """See `TextEncoder.token_states`; arrays, not tensors."""

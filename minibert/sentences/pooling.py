@@ -213,14 +213,8 @@ def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int])
     return torch.stack(merged)
 
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "Identity": nn.Identity,
-    "Tanh": nn.Tanh,
-    "ReLU": nn.ReLU,
-    "GELU": nn.GELU,
-    "SiLU": nn.SiLU,
-    "Sigmoid": nn.Sigmoid,
-}
+_KINDS: tuple[type[nn.Module], ...] = (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid)
+ACTIVATIONS = {kind.__name__: kind for kind in _KINDS}
 
 
 class Dense(nn.Module):
@@ -257,10 +251,6 @@ class Truncate(nn.Module):
     def forward(self, vectors: Tensor) -> Tensor:
         """(batch, hidden) to (batch, dimension)."""
         return vectors[:, : self.dimension]
-
-    def extra_repr(self) -> str:
-        """How many."""
-        return str(self.dimension)
 
 
 def activation_name(path: Path | str, name: object) -> str:

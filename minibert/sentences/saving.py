@@ -12,10 +12,10 @@ from torch import nn
 from minibert.checkpoints.tensors import write_tensors
 from minibert.files import replacing, write_json
 from minibert.model import BertModel
+from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import MODULES, POOLING_FLAGS, POOLINGS
 from minibert.sentences.model import SentenceModel
 from minibert.sentences.pooling import Dense, Truncate
-from minibert.tokenization.tokenizer import BertTokenizer
 
 _CARD = """---
 library_name: sentence-transformers
@@ -40,28 +40,18 @@ vectors = embedder.encode(["I love Korea", "Paris"])
 """
 
 
-def save_sentence_folder(
-    model: SentenceModel,
-    path: Path,
-    tokenizer: BertTokenizer,
-    max_length: int,
-    include_prompt: bool,
-    settings: dict[str, Any],
-) -> None:
+def save_sentence_folder(embedder: FamiliarNames, path: Path) -> None:
     """Writes everything that a `SentenceEmbedder` is made of; see its `save_pretrained`.
 
     Args:
-        model: poolings and steps, and the BERT.
+        embedder: one with a `SentenceModel`.
         path: the folder, which is made.
-        tokenizer: its tokenizer.
-        max_length: tokens of the longest text.
-        include_prompt: whether prompts take part in pooling.
-        settings: prompts, default_prompt_name and similarity_fn_name, as the format calls them.
     """
-    bert, pooling, steps = _portable(model)
+    assert isinstance(embedder, SentenceModel)
+    bert, pooling, steps = _portable(embedder)
     # the format has a truncation at the end apart from the modules
     truncate_dim = steps.pop().dimension if steps and isinstance(steps[-1], Truncate) else None
-    steps = list(_without_truncate(steps, model.width))
+    steps = list(_without_truncate(steps, embedder.width))
     kinds = ["Transformer", "Pooling", *(type(step).__name__ for step in steps)]
     folders = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
     modules = [
@@ -71,24 +61,24 @@ def save_sentence_folder(
     path.mkdir(parents=True, exist_ok=True)
     # this first: without it, what a kill leaves behind would be loaded as a plain BERT; with it, it is refused
     write_json(path / "modules.json", modules)
-    write_json(path / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": False})
-    if truncate_dim is not None:
-        settings = {**settings, "truncate_dim": truncate_dim}
+    write_json(path / "sentence_bert_config.json", {"max_seq_length": embedder.max_length, "do_lower_case": False})
+    named = ("prompts", "default_prompt_name", "similarity_fn_name")
+    settings = {name: getattr(embedder, name) for name in named}
+    settings |= {} if truncate_dim is None else {"truncate_dim": truncate_dim}
     write_json(path / "config_sentence_transformers.json", settings)
     for folder in folders[1:]:
         (path / folder).mkdir(exist_ok=True)
-    pooled = {**_pooling_config(pooling, bert.config.hidden_size), "include_prompt": include_prompt}
+    pooled = {**_pooling_config(pooling, bert.config.hidden_size), "include_prompt": embedder.include_prompt}
     write_json(path / folders[1] / "config.json", pooled)
     for folder, step in zip(folders[2:], steps, strict=True):
         if isinstance(step, Dense):
             _write_dense(step, path / folder)
-    tokenizer.save_pretrained(path)
+    embedder.tokenizer.save_pretrained(path)
     bert.save_pretrained(path)
     with replacing(path / "README.md") as temporary:
-        dimension = truncate_dim or model.dimension
-        names = {"similarity": settings["similarity_fn_name"], "pooling": ", ".join(pooling)}
-        card = _CARD.format(max_length=max_length, dimension=dimension, **names)
-        temporary.write_text(card, encoding="utf-8")
+        sizes = {"max_length": embedder.max_length, "dimension": truncate_dim or embedder.dimension}
+        names = {"similarity": embedder.similarity_fn_name, "pooling": ", ".join(pooling)}
+        temporary.write_text(_CARD.format(**sizes, **names), encoding="utf-8")
 
 
 def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Module]]:

@@ -28,6 +28,7 @@ from starlette.exceptions import HTTPException
 import minibert
 from minibert.sentences.batched import BusyError
 from minibert.sentences.rows import Vectors
+from minibert.sentences.search import unit
 from minibert.serving.gate import Gate, Limits, Metrics, problem
 from minibert.serving.models import Input, InputError, Served
 
@@ -276,7 +277,7 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         side = body.truncation_direction and body.truncation_direction.lower()
         answer = await service.run(request, model, _inputs(body.inputs), body.prompt_name, body.truncate, side)
         vectors = _shortened(model, answer.values, body.dimensions)
-        return _reply((_normalized(vectors) if body.normalize else vectors).tolist(), answer)
+        return _reply((unit(vectors) if body.normalize else vectors).tolist(), answer)
 
     @app.post("/rerank")
     async def rerank(body: RankTextsRequest, request: Request) -> Response:
@@ -337,12 +338,7 @@ def _shortened(model: Served, vectors: Vectors, dimensions: int | None) -> Vecto
         return vectors
     if dimensions > model.about["dimension"]:
         raise HTTPException(422, f"dimensions is at most {model.about['dimension']} for this model.")
-    return _normalized(vectors[:, :dimensions])
-
-
-def _normalized(vectors: Vectors) -> Vectors:
-    found: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return found
+    return unit(vectors[:, :dimensions])
 
 
 def _ranked(scores: Vectors) -> list[tuple[int, float]]:
