@@ -1,25 +1,24 @@
 """Running a model fast: which texts go together, kernels that suit the processor, threads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 # Tokens of one pass through the model: enough for the matrix products to run at full speed in every thread, few enough
 # for what lies between two of them to stay in the processor's cache
 BATCH_TOKENS = 4096
 
 
-def batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+def batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     """Numbers of rows, longest first, in batches of at most `batch_tokens` tokens (or of a single longer row).
 
     Sorting makes neighbours equally long, which a `PackedLayout` attends to together; the longest come first, so
     that memory runs out at once if it does at all.
     """
-    batch: list[int] = []
+    found: list[list[int]] = []
     tokens = 0
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and tokens + lengths[index] > batch_tokens:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(index)
+        if not found or tokens + lengths[index] > batch_tokens:
+            found.append([])
+            tokens = 0
+        found[-1].append(index)
         tokens += lengths[index]
-    if batch:
-        yield batch
+    return found

@@ -30,7 +30,7 @@ def run_packed(
     sizes: Sequence[int] | None = None,
     *,
     batch_tokens: int = BATCH_TOKENS,
-    report: Callable[[list[int]], object] = lambda batch: None,
+    report: Callable[[list[int]], object] | None = None,
 ) -> list[Tensor]:
     """Runs a model on rows of token ids, each alone in its sequence, many in one pass.
 
@@ -66,11 +66,12 @@ def run_packed(
     if training:
         model.eval()
     try:
-        todo = list(batches(lengths, batch_tokens))
+        todo = batches(lengths, batch_tokens)
         for batch, parts in zip(todo, map_batches(model, run, todo), strict=True):
             for n, part in zip(batch, parts, strict=True):
                 results[n] = part
-            report(batch)
+            if report is not None:
+                report(batch)
     finally:
         if training:
             model.train()
@@ -88,8 +89,8 @@ def map_batches(model: PreTrainedModel, run: Callable[[Batch], Result], batches:
         run: called in other threads, which have modes (`torch.inference_mode`) of their own.
         batches: about equally large.
     """
-    threads = usable_threads()
-    optimized = isinstance(model.base_model.encoder, FusedEncoder) and model.device.type == "cpu"
-    if threads == 1 or len(batches) < MIN_BATCHES_PER_THREAD * threads or not optimized:
+    if len(batches) == 1 or len(batches) < MIN_BATCHES_PER_THREAD * (threads := usable_threads()) or threads == 1:
+        return map(run, batches)
+    if not isinstance(model.base_model.encoder, FusedEncoder) or model.device.type != "cpu":
         return map(run, batches)
     return workers(threads, threads, os.getpid()).map(run, batches)

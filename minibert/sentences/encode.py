@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
@@ -65,7 +66,7 @@ class TextEncoder:
     if TYPE_CHECKING:  # what `minibert.sentences.model` does in torch, and `minibert.sentences.onnx` without
 
         def encode_rows(
-            self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] = lambda batch: None
+            self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] | None = None
         ) -> Vectors:
             """Vectors (N, D) of the texts that were given, in their order.
 
@@ -218,7 +219,7 @@ class TextEncoder:
         prompt = options["prompt"]
         if prompt is None:
             prompt = named_prompt(self.prompts, options["prompt_name"] or self.default_prompt_name)
-        head = len(self.tokenizer(prompt, verbose=False)["input_ids"]) - 1 if prompt else 1
+        head = len(self.tokenizer.rows([prompt])[0]) - 1 if prompt else 1
         if head + 2 > self.max_length:
             raise ValueError(f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take {head + 1}.")
         skip = 0 if self.include_prompt or not prompt else head
@@ -233,18 +234,15 @@ class TextEncoder:
         if not texts:
             return Encoded(np.empty((0, self.dimension), dtype=np.float32), 0, 0)
         rows = rows_of(self.tokenizer, texts, self.max_length, settings)
-        done = rows.texts_done()
-
-        def report(batch: list[int]) -> None:
-            progress.add(sum(done[row] for row in batch), sum(len(rows.ids[row]) for row in batch))
-
-        return Encoded(self.encode_rows(rows, settings, report), rows.tokens, rows.overlong)
+        report = None if progress is SILENT else rows.counter(progress)
+        return Encoded(self.encode_rows(rows, settings, report), sum(map(len, rows.ids)), rows.overlong)
 
     def _vectors(self, texts: list[Any], settings: Settings, options: ResultOptions) -> tuple[Any, int]:
         """The vectors in the type that the options want, and how many texts did not fit."""
         vectors = np.empty((len(texts), min(self.dimension, settings.truncate_dim or self.dimension)), np.float32)
         overlong = 0
-        with Progress(options["show_progress_bar"] or options["show_progress"], len(texts)) as progress:
+        show = options["show_progress_bar"] or options["show_progress"]
+        with Progress(True, len(texts)) if show else nullcontext(SILENT) as progress:
             for start in range(0, len(texts), CHUNK_TEXTS):
                 encoded = self.encode_chunk(texts[start : start + CHUNK_TEXTS], settings, progress)
                 vectors[start : start + CHUNK_TEXTS] = encoded.vectors

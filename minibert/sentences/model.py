@@ -131,7 +131,7 @@ class SentenceModel(nn.Module):
         return pool(features, layout.lengths, self.pooling, skip=skip, pooler_output=pooler_output)
 
     def encode_rows(
-        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] = lambda batch: None
+        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] | None = None
     ) -> Vectors:
         """See `TextEncoder.encode_rows`; without gradients."""
         in_windows = len(rows.windows) < len(rows.ids)

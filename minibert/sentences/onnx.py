@@ -78,7 +78,7 @@ class OnnxModel:
         return self
 
     def encode_rows(
-        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] = lambda batch: None
+        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] | None = None
     ) -> Vectors:
         """See `TextEncoder.encode_rows`."""
         in_windows = len(rows.windows) < len(rows.ids)
@@ -96,11 +96,11 @@ class OnnxModel:
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Vectors]:
         """See `TextEncoder.token_states`; arrays, not tensors."""
-        states = self._run("token_embeddings", rows, Settings("", "truncate", batch_tokens), lambda batch: None)
+        states = self._run("token_embeddings", rows, Settings("", "truncate", batch_tokens))
         return [own[0, : len(row)] for own, row in zip(states, rows.ids, strict=True)]
 
     def _run(
-        self, output: str, rows: Rows, settings: Settings, report: Callable[[list[int]], object]
+        self, output: str, rows: Rows, settings: Settings, report: Callable[[list[int]], object] | None = None
     ) -> list[NDArray[np.float32]]:
         """An output of the graph for each row, (1, ...); rows of about the same length are padded and run together."""
         lengths = [len(row) for row in rows.ids]
@@ -118,7 +118,8 @@ class OnnxModel:
             (result,) = self.model.session.run([output], inputs)
             for place, number in enumerate(batch):
                 found[number] = result[place : place + 1]
-            report(batch)
+            if report is not None:
+                report(batch)
         return found
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from minibert.progress import Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Vectors = NDArray[np.float32]  # (N, D)
@@ -18,8 +19,6 @@ Pair = tuple[str, str]  # goes through the model as [CLS] a a [SEP] b b [SEP]
 
 # Texts that are tokenised and sorted together; bounds the memory that token lists take
 CHUNK_TEXTS = 16384
-
-_LISTS: dict[str, Any] = {"return_attention_mask": False, "verbose": False}
 
 
 class Settings(NamedTuple):
@@ -70,9 +69,10 @@ class Rows(NamedTuple):
         """Tokens of all rows."""
         return sum(map(len, self.ids))
 
-    def texts_done(self) -> list[int]:
-        """How many texts count as done with each row: all copies of a text with its first row, none with the others."""
-        return [0 if row else n for n, own in zip(self.copies, self.windows, strict=True) for row in range(own)]
+    def counter(self, progress: Progress) -> Callable[[list[int]], None]:
+        """Counts rows by their numbers: all copies of a text are done with its first row."""
+        texts = [0 if row else n for n, own in zip(self.copies, self.windows, strict=True) for row in range(own)]
+        return lambda batch: progress.add(sum(texts[n] for n in batch), sum(len(self.ids[n]) for n in batch))
 
     def as_given(self, vectors: Vectors) -> Vectors:
         """Vectors of `texts`, (texts, D), for all that were given; ValueError naming a text whose is not finite."""
@@ -124,16 +124,15 @@ def rows_of(
         if settings.overflow == "mean":
             raise ValueError('overflow="mean" is for single texts; pairs can only be cut.')
         first, second = [prompt + pair[0] for pair in texts], [pair[1] for pair in texts]
-        whole = tokenizer(first, second, return_token_type_ids=False, **_LISTS)["input_ids"]
-        batch = tokenizer(first, second, truncation=True, max_length=limit, **_LISTS)
+        lengths = [len(a) + len(b) - 1 for a, b in zip(tokenizer.rows(first), tokenizer.rows(second), strict=True)]
+        batch = tokenizer(first, second, truncation=True, max_length=limit, return_attention_mask=False)
         ids, types = batch["input_ids"], batch["token_type_ids"]
     else:
-        with_prompt = [prompt + text for text in texts] if prompt else texts
-        whole = tokenizer(with_prompt, return_token_type_ids=False, **_LISTS)["input_ids"]
-        ids = whole
-    overlong = [number for number, row in enumerate(whole) if len(row) > limit]
+        ids = tokenizer.rows([prompt + text for text in texts] if prompt else texts)
+        lengths = list(map(len, ids))
+    overlong = [number for number, length in enumerate(lengths) if length > limit]
     if settings.overflow == "mean":
-        parts = [split_row(row, limit, settings.head) for row in whole]
+        parts = [split_row(row, limit, settings.head) for row in ids]
         ids, windows = list(chain.from_iterable(parts)), [len(own) for own in parts]
     elif not paired:
         for number in overlong:

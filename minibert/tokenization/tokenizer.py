@@ -254,7 +254,7 @@ class BertTokenizer(TokenizerProtocol):
         Raises:
             ValueError: something that is not a text, an impossible option, or a limit that cannot be kept.
         """
-        if unused := drop_ignored_keywords(unused, WITHOUT_EFFECT, REFUSED):
+        if unused and (unused := drop_ignored_keywords(unused, WITHOUT_EFFECT, REFUSED)):
             raise TypeError(f"BertTokenizer.__call__() got an unexpected keyword argument {min(unused)!r}")
         if text_target is not None:
             return encode_with_targets(**{name: value for name, value in locals().items() if name != "unused"})
@@ -312,6 +312,12 @@ class BertTokenizer(TokenizerProtocol):
         return batch.convert_to_tensors(return_tensors)
 
     encode_plus = batch_encode_plus = __call__  # what it was called before transformers 5
+
+    def rows(self, texts: Iterable[str]) -> list[list[int]]:
+        """The ids of each text between [CLS] and [SEP], however long it is: the short way to what most calls want."""
+        begin, end = self.cls_token_id, self.sep_token_id
+        with collector_paused():
+            return [[begin, *ids, end] for ids in self._pipeline.ids(texts)]
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
         """The ids of a text or a pair of texts; options as for calling the tokenizer."""
