@@ -10,19 +10,11 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import Any
 
+from minibert import heads
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
 from minibert.files import read_json
-from minibert.heads import (
-    BertForMaskedLM,
-    BertForMultipleChoice,
-    BertForNextSentencePrediction,
-    BertForPreTraining,
-    BertForQuestionAnswering,
-    BertForSequenceClassification,
-    BertForTokenClassification,
-)
 from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -30,21 +22,24 @@ from minibert.tokenization.tokenizer import BertTokenizer
 AutoConfig = BertConfig
 AutoTokenizer = BertTokenizerFast = BertTokenizer
 AutoModel = BertModel
-AutoModelForPreTraining = BertForPreTraining
-AutoModelForMaskedLM = BertForMaskedLM
-AutoModelForNextSentencePrediction = BertForNextSentencePrediction
-AutoModelForSequenceClassification = BertForSequenceClassification
-AutoModelForTokenClassification = BertForTokenClassification
-AutoModelForQuestionAnswering = BertForQuestionAnswering
-AutoModelForMultipleChoice = BertForMultipleChoice
+AutoModelForPreTraining = heads.BertForPreTraining
+AutoModelForMaskedLM = heads.BertForMaskedLM
+AutoModelForNextSentencePrediction = heads.BertForNextSentencePrediction
+AutoModelForSequenceClassification = heads.BertForSequenceClassification
+AutoModelForTokenClassification = heads.BertForTokenClassification
+AutoModelForQuestionAnswering = heads.BertForQuestionAnswering
+AutoModelForMultipleChoice = heads.BertForMultipleChoice
 
 # the beginnings of tensors' names, and the classes that have all of them
 _CLASSES: tuple[tuple[set[str], tuple[type[PreTrainedModel], ...]], ...] = (
-    ({"cls.predictions", "cls.seq_relationship"}, (BertForPreTraining,)),
-    ({"cls.predictions"}, (BertForMaskedLM,)),
-    ({"cls.seq_relationship"}, (BertForNextSentencePrediction,)),
-    ({"qa_outputs"}, (BertForQuestionAnswering,)),
-    ({"classifier"}, (BertForSequenceClassification, BertForTokenClassification, BertForMultipleChoice)),
+    ({"cls.predictions", "cls.seq_relationship"}, (heads.BertForPreTraining,)),
+    ({"cls.predictions"}, (heads.BertForMaskedLM,)),
+    ({"cls.seq_relationship"}, (heads.BertForNextSentencePrediction,)),
+    ({"qa_outputs"}, (heads.BertForQuestionAnswering,)),
+    (
+        {"classifier"},
+        (heads.BertForSequenceClassification, heads.BertForTokenClassification, heads.BertForMultipleChoice),
+    ),
 )
 
 

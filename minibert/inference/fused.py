@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map
 from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
 from minibert.compatibility.tracing import is_traced
 from minibert.config import BertConfig
-from minibert.encoder import BertEncoder, BertIntermediate, BertLayer
+from minibert.encoder import BertEncoder, BertLayer
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
 from minibert.inference.threads import MIN_TOKENS_PER_THREAD, Meetings, even_shares, usable_threads, workers
@@ -285,6 +285,10 @@ class Fused(nn.Module):
         self.names = names
         self.kernel = products.join([part.get_submodule(name) for name in names], activation)
 
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., inputs) to the outputs of all of them, side by side."""
+        return self.kernel(x)
+
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         for kind, joined in (("weight", self.kernel.weight()), ("bias", self.kernel.bias)):
             for name, tensor in zip(self.names, joined.chunk(len(self.names)), strict=True):
@@ -308,17 +312,6 @@ class FusedSelfAttention(Fused, BertSelfAttention):
         return attend(query, key, value, layout, 0.0)
 
 
-class FusedIntermediate(Fused):
-    """`BertIntermediate` with the activation in the product."""
-
-    def __init__(self, part: BertIntermediate, products: _Products) -> None:
-        super().__init__(part, ["dense"], products, part.intermediate_act_fn)
-
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        """As `BertIntermediate.forward`."""
-        return self.kernel(hidden_states)
-
-
 class FusedOutput(Fused):
     """`BertSelfOutput` or `BertOutput` with the residual in the product."""
 
@@ -335,7 +328,7 @@ class FusedOutput(Fused):
 FUSED_PARTS: dict[str, Callable[[Any, _Products], Fused]] = {
     "attention.self": FusedSelfAttention,
     "attention.output": FusedOutput,
-    "intermediate": FusedIntermediate,
+    "intermediate": lambda part, products: Fused(part, ["dense"], products, part.intermediate_act_fn),
     "output": FusedOutput,
 }
 

@@ -7,17 +7,18 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.compatibility.keywords import refuse_unknown
+from minibert.extras import need
 from minibert.inference import BATCH_TOKENS
 from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.onnx import OnnxGraph, OnnxModel
 from minibert.sentences.options import completed
 from minibert.sentences.rows import check_texts, named_prompt, rows_of
-from minibert.sentences.sentence_transformers import around
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
@@ -210,7 +211,16 @@ class SentenceEmbedder(FamiliarNames, Engine):
             ImportError: sentence-transformers is not installed.
             ValueError: layers or poolings that sentence-transformers does not have.
         """
-        return around(self, self.save_pretrained)
+        library = need("sentence_transformers", "clients", "as_sentence_transformer()")
+        with TemporaryDirectory() as folder:  # a SentenceTransformer is made of files
+            path = os.path.join(folder, "minibert")
+            self.save_pretrained(path)
+            unused = {"add_pooling_layer": False}  # for the BERT that gives way to the model's own
+            made = library.SentenceTransformer(path, device=str(self.device), model_kwargs=unused)
+        if self.layers == [self.model.config.num_hidden_layers] and self.pooling != ["pooler"]:  # as it was saved
+            (name, _), *_ = made[0].named_children()  # "auto_model" before version 6
+            setattr(made[0], name, self.model)
+        return made
 
     @overload
     def words(  # type: ignore[overload-overlap]

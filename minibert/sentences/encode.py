@@ -45,19 +45,10 @@ class Encoded(NamedTuple):
 
 
 class TextEncoder:
-    """Texts to vectors; what inherits it has the attributes below, `encode_rows` and `token_states`.
-
-    Attributes:
-        tokenizer: splits the texts.
-        dimension: D, the length of a vector.
-        max_length: tokens of the longest text, [CLS] and [SEP] included.
-        prompts: texts to put before every text, by name.
-        default_prompt_name: the prompt that is used when a call names none.
-        include_prompt: whether a prompt's tokens take part in pooling.
-    """
+    """Texts to vectors; what inherits it has `encode_rows`, `token_states` and the attributes of `SentenceEmbedder`."""
 
     tokenizer: BertTokenizer
-    dimension: int
+    dimension: int  # D, the length of a vector
     max_length: int
     prompts: dict[str, str]
     default_prompt_name: str | None

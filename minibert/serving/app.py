@@ -40,15 +40,16 @@ PositiveInt = Annotated[int, Field(ge=1)]
 
 class _Request(BaseModel):
     model: str | None = None  # of several; None: the first that can answer
+    prompt_name: str | None = None  # ours
+    truncate: bool | None = None  # False: a text that is too long is an error
 
 
 class EmbeddingsRequest(_Request):
-    """OpenAI's; `prompt_name` is ours."""
+    """OpenAI's."""
 
     input: Texts
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: PositiveInt | None = None
-    prompt_name: str | None = None
 
 
 class Document(BaseModel):
@@ -77,9 +78,7 @@ class EmbedRequest(_Request):
 
     inputs: Texts
     normalize: bool | None = None
-    truncate: bool | None = None
     truncation_direction: Literal["Right", "right", "Left", "left"] | None = None  # None: the model's
-    prompt_name: str | None = None
     dimensions: PositiveInt | None = None
 
 
@@ -90,7 +89,6 @@ class RankTextsRequest(_Request):
     texts: Annotated[list[str], Field(min_length=1)]
     raw_scores: bool = False
     return_text: bool = False
-    truncate: bool | None = None
 
 
 class PredictRequest(_Request):
@@ -98,15 +96,19 @@ class PredictRequest(_Request):
 
     inputs: str | OneOrTwo | Annotated[list[OneOrTwo], Field(min_length=1)]
     raw_scores: bool = False
-    truncate: bool | None = None
 
 
 class Answer(NamedTuple):
-    """To the texts of a request: vectors or logits (N, D), how many tokens they had, and which were cut."""
+    """To the texts of a request: whose, vectors or logits (N, D), how many tokens they had, and which were cut."""
 
+    model: Served
     values: Vectors
     tokens: int
     truncated: list[int]
+
+    def scores(self, raw: bool = False) -> Vectors:
+        """The scores that logits stand for; raw: the logits."""
+        return self.values if raw else self.model.activation(self.values)
 
 
 class Service:
@@ -115,36 +117,31 @@ class Service:
     def __init__(self, models: Mapping[str, Served], limits: Limits) -> None:
         self.models, self.limits, self.metrics, self.started = models, limits, Metrics(models), int(time.time())
 
-    def find(self, name: str | None, kind: str) -> Served:
-        """The model of that name, or the first of its kind; HTTPException where there is none."""
-        known = [model for model in self.models.values() if model.kind == kind and name in (None, model.name)]
+    async def answer(
+        self, request: Request, body: _Request, kind: str, inputs: Sequence[Input], side: str | None = None
+    ) -> Answer:
+        """Vectors or logits of the texts of a request, by the model that it names or the first of the kind.
+
+        Raises:
+            HTTPException: there is no such model, or the request asks for too much.
+        """
+        known = [model for model in self.models.values() if model.kind == kind and body.model in (None, model.name)]
         if not known:
             raise HTTPException(404, f"there is no such {kind} model here: GET /v1/models lists all.")
-        return known[0]
-
-    async def run(
-        self,
-        request: Request,
-        model: Served,
-        inputs: Sequence[Input],
-        prompt_name: str | None = None,
-        truncate: bool | None = None,
-        side: str | None = None,
-    ) -> Answer:
-        """Vectors or logits of the texts of a request; HTTPException where it asks for too much."""
+        model = known[0]
         if len(inputs) > self.limits.texts:
             raise HTTPException(422, f"a request has at most {self.limits.texts} texts.")
-        rows = await model.read(inputs, prompt_name, side)
+        rows = await model.read(inputs, body.prompt_name, side)
         tokens = sum(own.tokens for own, _ in rows)
         if tokens > self.limits.tokens:
             raise HTTPException(422, f"a request has at most {self.limits.tokens} tokens.")
-        if truncate is False and any(own.overlong for own, _ in rows):
+        if body.truncate is False and any(own.overlong for own, _ in rows):
             raise HTTPException(422, f"a text has more than {model.max_length} tokens, and truncate is false.")
         values = await model.run(rows)
         self.metrics.texts.labels(model.name).inc(len(inputs))
         self.metrics.tokens.labels(model.name).inc(tokens)
         request.scope["minibert"].update(model=model.name, texts=len(inputs), tokens=tokens)
-        return Answer(values, tokens, [number for number, (own, _) in enumerate(rows) if own.overlong])
+        return Answer(model, values, tokens, [number for number, (own, _) in enumerate(rows) if own.overlong])
 
 
 def create_app(
@@ -235,37 +232,34 @@ def _add_openai(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
-        model = service.find(body.model, "embedding")
-        answer = await service.run(request, model, _inputs(body.input), body.prompt_name)
-        vectors = _shortened(model, answer.values, body.dimensions)
+        answer = await service.answer(request, body, "embedding", _inputs(body.input))
+        vectors = _shortened(answer, body.dimensions)
         data: list[Any] = vectors.tolist()
         if body.encoding_format == "base64":
             data = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
         found = [{"object": "embedding", "index": number, "embedding": own} for number, own in enumerate(data)]
-        return _reply({"object": "list", "data": found, **_usage(model, answer)}, answer)
+        return _reply({"object": "list", "data": found, **_usage(answer)}, answer)
 
     @app.post("/v1/rerank")
     async def rerank(body: RankRequest, request: Request) -> Response:
-        model = service.find(body.model, "reranker")
         documents = [own if isinstance(own, str) else own.text for own in body.documents]
-        answer = await service.run(request, model, [(body.query, document) for document in documents])
+        answer = await service.answer(request, body, "reranker", [(body.query, document) for document in documents])
         results: list[dict[str, Any]] = []
-        for index, score in _ranked(model.activation(answer.values))[: body.top_n]:
+        for index, score in _ranked(answer.scores())[: body.top_n]:
             results.append({"index": index, "relevance_score": score})
             if body.return_documents:
                 results[-1]["document"] = {"text": documents[index]}
-        return _reply({"object": "list", "results": results, **_usage(model, answer)}, answer)
+        return _reply({"object": "list", "results": results, **_usage(answer)}, answer)
 
     @app.post("/v1/classify")
     async def classify(body: ClassifyRequest, request: Request) -> Response:
-        model = service.find(body.model, "classifier")
-        answer = await service.run(request, model, _inputs(body.input))
-        labels, scores = model.about["labels"], model.activation(answer.values)
+        answer = await service.answer(request, body, "classifier", _inputs(body.input))
+        labels = answer.model.about["labels"]
         data = [
             {"index": number, "label": labels[int(own.argmax())], "probs": own.tolist(), "num_classes": len(labels)}
-            for number, own in enumerate(scores)
+            for number, own in enumerate(answer.scores())
         ]
-        return _reply({"object": "list", "data": data, **_usage(model, answer)}, answer)
+        return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
 
 
 def _add_tei(app: FastAPI, service: Service) -> None:
@@ -273,31 +267,27 @@ def _add_tei(app: FastAPI, service: Service) -> None:
 
     @app.post("/embed")
     async def embed(body: EmbedRequest, request: Request) -> Response:
-        model = service.find(body.model, "embedding")
         side = body.truncation_direction and body.truncation_direction.lower()
-        answer = await service.run(request, model, _inputs(body.inputs), body.prompt_name, body.truncate, side)
-        vectors = _shortened(model, answer.values, body.dimensions)
+        answer = await service.answer(request, body, "embedding", _inputs(body.inputs), side)
+        vectors = _shortened(answer, body.dimensions)
         return _reply((unit(vectors) if body.normalize else vectors).tolist(), answer)
 
     @app.post("/rerank")
     async def rerank(body: RankTextsRequest, request: Request) -> Response:
-        model = service.find(body.model, "reranker")
-        pairs = [(body.query, text) for text in body.texts]
-        answer = await service.run(request, model, pairs, truncate=body.truncate)
-        ranked = _ranked(answer.values if body.raw_scores else model.activation(answer.values))
+        answer = await service.answer(request, body, "reranker", [(body.query, text) for text in body.texts])
+        ranked = _ranked(answer.scores(body.raw_scores))
         text = {index: {"text": body.texts[index]} if body.return_text else {} for index, _ in ranked}
         return _reply([{"index": index, "score": score, **text[index]} for index, score in ranked], answer)
 
     async def predictions(body: PredictRequest, request: Request, nested: bool) -> Response:
-        model = service.find(body.model, "classifier")
         rows: list[Any] = body.inputs if isinstance(body.inputs, list) else [body.inputs]
         alone = isinstance(rows[0], str)
         inputs: list[Input] = [row[0] if len(row) == 1 else tuple(row) for row in ([rows] if alone else rows)]
-        answer = await service.run(request, model, inputs, truncate=body.truncate)
-        labels = model.about["labels"]
+        answer = await service.answer(request, body, "classifier", inputs)
+        labels = answer.model.about["labels"]
         found = [
             [{"label": labels[index], "score": score} for index, score in _ranked(own)]
-            for own in (answer.values if body.raw_scores else model.activation(answer.values))
+            for own in answer.scores(body.raw_scores)
         ]
         return _reply(found[0] if alone and not nested else found, answer)
 
@@ -332,13 +322,13 @@ def _inputs(given: str | list[Any]) -> list[Input]:
     return [given] if isinstance(given, str) or isinstance(given[0], int) else list(given)
 
 
-def _shortened(model: Served, vectors: Vectors, dimensions: int | None) -> Vectors:
+def _shortened(answer: Answer, dimensions: int | None) -> Vectors:
     """The first so many numbers of each vector, of length 1, as OpenAI's are."""
     if dimensions is None:
-        return vectors
-    if dimensions > model.about["dimension"]:
-        raise HTTPException(422, f"dimensions is at most {model.about['dimension']} for this model.")
-    return unit(vectors[:, :dimensions])
+        return answer.values
+    if dimensions > answer.values.shape[1]:
+        raise HTTPException(422, f"dimensions is at most {answer.values.shape[1]} for this model.")
+    return unit(answer.values[:, :dimensions])
 
 
 def _ranked(scores: Vectors) -> list[tuple[int, float]]:
@@ -347,9 +337,9 @@ def _ranked(scores: Vectors) -> list[tuple[int, float]]:
     return [(index, float(flat[index])) for index in np.argsort(-flat, kind="stable").tolist()]
 
 
-def _usage(model: Served, answer: Answer) -> dict[str, Any]:
+def _usage(answer: Answer) -> dict[str, Any]:
     usage = {"prompt_tokens": answer.tokens, "total_tokens": answer.tokens}
-    return {"model": model.name, "usage": usage, "truncated": answer.truncated}
+    return {"model": answer.model.name, "usage": usage, "truncated": answer.truncated}
 
 
 def _reply(content: Any, answer: Answer) -> Response:
