@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from minibert.compatibility.keywords import check_count
 from minibert.config import BertConfig
 from minibert.heads import (
     BertForMaskedLM,
@@ -108,8 +109,7 @@ def fill_mask(
         ValueError: a text without [MASK], or too long for the model.
     """
     _require(model, BertForMaskedLM, BertForPreTraining)
-    if top < 1:
-        raise ValueError(f"top should be 1 or more, not {top}.")
+    check_count("top", top)
     rows, mask, limit = _as_list(texts), tokenizer.mask_token_id, _limit(model, tokenizer)
     batch = tokenizer(rows, verbose=False)
     masks = [row.count(mask) for row in batch["input_ids"]]
@@ -285,8 +285,7 @@ def answer_question(
         ValueError: a context without a word, or a question that leaves no room for it.
     """
     _require(model, BertForQuestionAnswering)
-    if max_answer_length < 1:
-        raise ValueError(f"max_answer_length should be 1 or more, not {max_answer_length}.")
+    check_count("max_answer_length", max_answer_length)
     rows, second, limit = _as_list(questions), _as_list(contexts), _limit(model, tokenizer)
     longest = max(map(len, tokenizer(rows, add_special_tokens=False, verbose=False)["input_ids"]), default=0)
     if longest > limit - 4:  # [CLS], two [SEP] and a token of the context

@@ -336,7 +336,7 @@ class TestAnswerQuestion:
 
     def test_options(self, tokenizer: Any) -> None:
         model = build("BertForQuestionAnswering")
-        with pytest.raises(ValueError, match="max_answer_length should be 1 or more, not 0"):
+        with pytest.raises(ValueError, match="max_answer_length should be a whole number of 1 or more, not 0"):
             answer_question(model, tokenizer, "where?", TEXTS[0], max_answer_length=0)
         with pytest.raises(ValueError, match="stride is 60, but has to be from 0 to less than"):
             answer_question(model, tokenizer, "where?", " ".join(TEXTS * 3), stride=60)
@@ -372,7 +372,7 @@ class TestFillMask:
         (every,) = fill_mask(model, tokenizer, "the [MASK]", top=1000)
         assert len(every) == len(VOCABULARY) and sum(guess["score"] for guess in every) == pytest.approx(1)
         assert fill_mask(model, tokenizer, "the [MASK]", top=2) == [every[:2]]
-        with pytest.raises(ValueError, match="top should be 1 or more, not 0"):
+        with pytest.raises(ValueError, match="top should be a whole number of 1 or more, not 0"):
             fill_mask(model, tokenizer, "the [MASK]", top=0)
 
     def test_words_that_only_the_model_has_are_not_guessed(self, tokenizer: Any) -> None:
@@ -436,7 +436,7 @@ class TestCommand:
         ("arguments", "message"),
         [
             (["the river"], "There is no [MASK] in 'the river'; write it where a word is wanted."),
-            (["[MASK]", "--top", "0"], "top should be 1 or more, not 0."),
+            (["[MASK]", "--top", "0"], "top should be a whole number of 1 or more, not 0."),
             (["[MASK]", "--model", "no/such-model", "--offline"], "'no/such-model' is not a local folder"),
         ],
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Container, Iterable, Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -88,6 +89,12 @@ def refuse_unknown(
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else advice or f"it has {', '.join(known)}."
             raise TypeError(f"{owner} has no {kind} {name!r}; {hint}")
+
+
+def check_count(name: str, value: Any, minimum: int = 1) -> None:
+    """ValueError for what is not a whole number of at least `minimum`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{name} should be a whole number of {minimum} or more, not {value!r:.80}.")
 
 
 def one_device(device_map: Any) -> torch.device | None:

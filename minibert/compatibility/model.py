@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypedDict
 
 from torch import Tensor, nn
 
-from minibert.compatibility.keywords import Refused, drop_ignored_keywords
+from minibert.compatibility.keywords import Refused, check_count, drop_ignored_keywords
 from minibert.compatibility.vocabulary import resized
 
 
@@ -195,8 +195,7 @@ class ModelProtocol:
         old = self.get_input_embeddings()
         words = old.num_embeddings if new_num_tokens is None else new_num_tokens
         if pad_to_multiple_of is not None:
-            if type(pad_to_multiple_of) is not int or pad_to_multiple_of < 1:
-                raise ValueError(f"pad_to_multiple_of should be a whole number of 1 or more, not {pad_to_multiple_of}.")
+            check_count("pad_to_multiple_of", pad_to_multiple_of)
             words = -(-words // pad_to_multiple_of) * pad_to_multiple_of
         if words <= (last := old.padding_idx or 0):
             raise ValueError(f"vocab_size should be {last + 1} or more, not {words}: number {last} is padding.")

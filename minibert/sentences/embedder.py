@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from minibert.checkpoints.source import Source, split_source
-from minibert.compatibility.keywords import refuse_unknown
+from minibert.compatibility.keywords import check_count, refuse_unknown
 from minibert.extras import need
 from minibert.inference import BATCH_TOKENS
 from minibert.sentences.familiar import FamiliarNames
@@ -88,8 +88,8 @@ class SentenceEmbedder(FamiliarNames, Engine):
         super().__init__(model, pooling, layers, layer_weights, steps)
         self.tokenizer = tokenizer
         positions = model.config.max_position_embeddings
-        if max_length is not None and (type(max_length) is not int or max_length < 1):
-            raise ValueError(f"max_length should be a whole number of 1 or more, not {max_length!r}.")
+        if max_length is not None:
+            check_count("max_length", max_length)
         self.max_length = min(positions, tokenizer.model_max_length if max_length is None else max_length)
         self.prompts = dict(prompts or {})
         self.default_prompt_name = default_prompt_name

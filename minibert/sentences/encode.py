@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
+from minibert.compatibility.keywords import check_count
 from minibert.inference import BATCH_TOKENS
 from minibert.progress import SILENT, Progress
 from minibert.sentences.batched import Batched
@@ -175,8 +176,7 @@ class TextEncoder:
         Raises:
             ValueError: as `encode`; a single string, or a chunk size below 1.
         """
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size should be 1 or more, not {chunk_size}.")
+        check_count("chunk_size", chunk_size)
         texts = iter_texts(texts)
         settings = self.chunk_settings(options)
         count = overlong = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.compatibility.langchain import count_as
 from minibert.sentences.encode import TextEncoder
+from minibert.sentences.search import pairwise_similarity, similarity
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,15 +70,11 @@ class FamiliarNames(TextEncoder):
         """`minibert.similarity` of every two vectors, (n, D) and (m, D) to (n, m), by `similarity_fn_name`."""
         import torch
 
-        from minibert.sentences.search import similarity
-
         return torch.from_numpy(similarity(embeddings1, embeddings2, self.similarity_fn_name))
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
         """Similarity of each vector with the one in its place, (n, D) and (n, D) to (n,)."""
         import torch
-
-        from minibert.sentences.search import pairwise_similarity
 
         return torch.from_numpy(pairwise_similarity(embeddings1, embeddings2, self.similarity_fn_name))
 

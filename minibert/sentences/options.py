@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
 
 import numpy as np
 
-from minibert.compatibility.keywords import refuse_unknown
+from minibert.compatibility.keywords import check_count, refuse_unknown
 from minibert.inference import BATCH_TOKENS
 from minibert.sentences.quantization import PRECISIONS
 
@@ -97,10 +97,9 @@ def completed(function: str, options: Mapping[str, Any], kind: type = ResultOpti
         raise ValueError("pass prompt or prompt_name, not both.")
     if found["overflow"] not in ("truncate", "mean"):
         raise ValueError(f'overflow should be "truncate" or "mean", not {found["overflow"]!r}.')
-    for name in ("batch_tokens", "truncate_dim", "batch_size"):
-        value = found[name]
-        if (type(value) is not int or value < 1) and not (name == "truncate_dim" and value is None):
-            raise ValueError(f"{name} should be a whole number of 1 or more, not {value!r}.")
+    for name in ("batch_tokens", "batch_size", "truncate_dim"):
+        if name != "truncate_dim" or found[name] is not None:
+            check_count(name, found[name])
     if found["precision"] not in (None, *PRECISIONS):
         raise ValueError(
             f"precision is that of the result, one of {', '.join(PRECISIONS)}, not {found['precision']!r}; "

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.compatibility.keywords import check_count
+
 POOLINGS = ("cls", "pooler", "mean", "max", "mean_sqrt_len")
 LAYER_CHOICES = ("embeddings", "last", "second_to_last", "sum_last_4", "concat_last_4", "sum_all_12")
 
@@ -244,8 +246,7 @@ class Truncate(nn.Module):
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
-        if type(dimension) is not int or dimension < 1:
-            raise ValueError(f"truncate_dim should be a whole number of 1 or more, not {dimension!r}.")
+        check_count("truncate_dim", dimension)
         self.dimension = dimension
 
     def forward(self, vectors: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from minibert.checkpoints.source import Source
+from minibert.compatibility.keywords import check_count
 from minibert.compatibility.langchain import count_as
 from minibert.config import BertConfig
 from minibert.files import read_json
@@ -160,8 +161,8 @@ class CrossEncoder:
         """
         if self.model.config.num_labels != 1:
             raise ValueError(f"ranking needs a model with one label; this one has {self.model.config.num_labels}.")
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"top_k should be 1 or more, not {top_k}.")
+        if top_k is not None:
+            check_count("top_k", top_k)
         scores = self.predict([(query, document) for document in documents])
         best = np.argsort(-scores, kind="stable")[:top_k].tolist()
         return [Ranked(corpus_id=i, score=float(scores[i]), text=documents[i]) for i in best]

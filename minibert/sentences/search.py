@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from minibert.compatibility.keywords import check_count
 from minibert.sentences.quantization import to_bits
 from minibert.sentences.rows import Vectors
 
@@ -94,8 +95,7 @@ def nearest(
     Raises:
         ValueError: `top` below 1, vectors of different lengths, or another metric.
     """
-    if top < 1:
-        raise ValueError(f"top should be 1 or more, not {top}.")
+    check_count("top", top)
     if metric not in ("cosine", "dot"):
         raise ValueError(f'metric should be "cosine" or "dot", not {metric!r}.')
     if not hasattr(corpus, "shape"):

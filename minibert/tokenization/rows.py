@@ -12,8 +12,9 @@ import gc
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Integral
 from typing import Any, TypeVar
+
+from minibert.compatibility.keywords import check_count
 
 T = TypeVar("T")
 RowContent = tuple[int, tuple[slice, ...]]  # the number of the row's sample, and what it holds of each of its texts
@@ -34,12 +35,6 @@ def option(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
         raise ValueError(f"{argument} is {value!r:.80}; it can be {', '.join(map(repr, meanings))}.") from None
 
 
-def check_count(argument: str, value: Any, minimum: int = 0) -> None:
-    """ValueError for what is not a whole number of at least `minimum`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"{argument} is {value!r:.80}; it should be a whole number of at least {minimum}.")
-
-
 def limits(
     padding: Any, truncation: Any, max_length: int | None, model_max_length: int | None
 ) -> tuple[str | None, str | None, int | None]:
@@ -54,7 +49,7 @@ def limits(
         if (strategy or pad == "max_length") and model_max_length is not None:
             return pad, strategy, model_max_length
         return (None if pad == "max_length" else pad), None, None
-    check_count("max_length", max_length)
+    check_count("max_length", max_length, minimum=0)
     if truncation is None and padding is False:
         return pad, "longest_first", max_length
     if strategy is None and pad == "longest":

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
-from minibert.compatibility.keywords import drop_ignored_keywords
+from minibert.compatibility.keywords import check_count, drop_ignored_keywords
 from minibert.files import prefix_errors
 from minibert.tokenization import files
 from minibert.tokenization.added import AddedToken
@@ -29,7 +29,6 @@ from minibert.tokenization.rows import (
     SIDES,
     RowContent,
     assemble,
-    check_count,
     collector_paused,
     columns_of,
     limits,
@@ -265,7 +264,7 @@ class BertTokenizer(TokenizerProtocol):
         begin, end = ([self.cls_token_id], [self.sep_token_id]) if add_special_tokens else ([], [])
         layout: list[RowContent] | None = None
         if strategy and max_length is not None:
-            check_count("stride", stride)
+            check_count("stride", stride, minimum=0)
             room = max_length - len(begin) - len(end) * len(columns)
             if room < 0:
                 raise ValueError(f"max_length is {max_length}, but the special tokens take {max_length - room}.")
@@ -341,7 +340,7 @@ class BertTokenizer(TokenizerProtocol):
         if pad and self.pad_token is None:
             raise ValueError("There is no token to pad with; set tokenizer.pad_token.")
         if multiple is not None:
-            check_count("pad_to_multiple_of", multiple, minimum=1)
+            check_count("pad_to_multiple_of", multiple)
         longest = max(map(len, rows), default=0)
         if verbose and max_length is None and longest > self.model_max_length and not self._warned_of_length:
             self._warned_of_length = True

@@ -413,5 +413,5 @@ class TestCounts:
     def test_one_string_is_not_several(self, embedder: SentenceEmbedder) -> None:
         with pytest.raises(ValueError, match=r"should be several strings, not 'a\.txt'; minibert\.files\.read_lines"):
             list(embedder.encode_stream("a.txt"))
-        with pytest.raises(ValueError, match="chunk_size should be 1 or more, not 0"):
+        with pytest.raises(ValueError, match="chunk_size should be a whole number of 1 or more, not 0"):
             list(embedder.encode_stream(["a"], chunk_size=0))

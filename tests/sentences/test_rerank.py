@@ -82,7 +82,7 @@ class TestRerank:
         assert rerank(*parts, QUERY, []) == []
 
     def test_mistakes(self, parts: tuple[BertForSequenceClassification, BertTokenizer], tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="top_k should be 1 or more, not 0"):
+        with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
             rerank(*parts, QUERY, DOCUMENTS, top=0)
         with pytest.raises(ValueError, match="pairs should be two strings each, but number 0 is .* None"):
             rerank(*parts, QUERY, [None])  # type: ignore[list-item]

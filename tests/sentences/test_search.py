@@ -77,7 +77,7 @@ class TestNearest:
             np.testing.assert_allclose(scores[0], 1, atol=1e-6)
 
     def test_top_of_nothing(self) -> None:
-        with pytest.raises(ValueError, match="top should be 1 or more, not 0"):
+        with pytest.raises(ValueError, match="top should be a whole number of 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
         with pytest.raises(ValueError, match='metric should be "cosine" or "dot", not \'manhattan\''):
             nearest([[1.0]], [[1.0]], metric="manhattan")

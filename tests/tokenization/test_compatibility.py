@@ -103,12 +103,12 @@ def test_optional_special_tokens_are_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_length": 10.5}, "max_length is 10.5; it should be a whole number of at least 0"),
-        ({"max_length": True}, "max_length is True; it should be a whole number"),
-        ({"max_length": "8"}, "max_length is '8'; it should be a whole number"),
-        ({"pad_to_multiple_of": -8, "padding": True}, "pad_to_multiple_of is -8; it should be .* at least 1"),
-        ({"pad_to_multiple_of": 0, "padding": True}, "pad_to_multiple_of is 0; it should be"),
-        ({"stride": 1.5, "max_length": 4}, "stride is 1.5; it should be a whole number of at least 0"),
+        ({"max_length": 10.5}, "max_length should be a whole number of 0 or more, not 10.5"),
+        ({"max_length": True}, "max_length should be a whole number of 0 or more, not True"),
+        ({"max_length": "8"}, "max_length should be a whole number of 0 or more, not '8'"),
+        ({"pad_to_multiple_of": -8, "padding": True}, "pad_to_multiple_of should be .* 1 or more, not -8"),
+        ({"pad_to_multiple_of": 0, "padding": True}, "pad_to_multiple_of should be .* 1 or more, not 0"),
+        ({"stride": 1.5, "max_length": 4}, "stride should be a whole number of 0 or more, not 1.5"),
     ],
 )  # fmt: skip
 def test_counts_are_whole_numbers(options: dict[str, Any], message: str) -> None:
