@@ -6,6 +6,7 @@ reads the tensors, they get the model's names and become its parameters, and a r
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import re
@@ -327,10 +328,11 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
 
     One layer is built and copied, because building modules is most of what loading costs.
     """
-    few = config.replace(num_hidden_layers=min(1, config.num_hidden_layers))
+    few = copy.copy(config)
+    vars(few)["num_hidden_layers"] = min(1, config.num_hidden_layers)  # by assignment it would all be checked again
     with torch.device("meta"), _NoInitialDraws():
         model = model_class(few, **options).eval()
-    few.num_hidden_layers = config.num_hidden_layers  # the model's own config from now on
+    vars(few)["num_hidden_layers"] = config.num_hidden_layers  # the model's own config from now on
     layers = model.base_model.encoder.layer
     layers.extend(_twin(layers[0]) for _ in range(1, config.num_hidden_layers))
     return model

@@ -54,7 +54,7 @@ def packed_attention(
 
 @cache
 def _first(visible: int, keys: int, dtype: torch.dtype) -> Tensor:
-    """What hides all keys but the first ones when it is added to their scores, (1, 1, 1, keys)."""
+    """A mask to be added to scores that hides all keys but the first `visible` ones, (1, 1, 1, keys)."""
     return torch.zeros(1, 1, 1, keys, dtype=dtype).masked_fill_(torch.arange(keys) >= visible, -torch.inf)
 
 

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map
 from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
 from minibert.compatibility.tracing import is_traced
 from minibert.config import BertConfig
-from minibert.encoder import BertEncoder, BertLayer
+from minibert.encoder import BertEncoder, BertIntermediate, BertLayer
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
 from minibert.inference.threads import MIN_TOKENS_PER_THREAD, Meetings, even_shares, usable_threads, workers
@@ -275,7 +275,7 @@ class Fused(nn.Module):
         part: the part it computes like.
         names: its linear layers.
         products: makes the kernel.
-        activation: what follows the product.
+        activation: applied to the product; None: none.
     """
 
     def __init__(
@@ -284,10 +284,6 @@ class Fused(nn.Module):
         nn.Module.__init__(self)
         self.names = names
         self.kernel = products.join([part.get_submodule(name) for name in names], activation)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., inputs) to the outputs of all of them, side by side."""
-        return self.kernel(x)
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         for kind, joined in (("weight", self.kernel.weight()), ("bias", self.kernel.bias)):
@@ -312,6 +308,17 @@ class FusedSelfAttention(Fused, BertSelfAttention):
         return attend(query, key, value, layout, 0.0)
 
 
+class FusedIntermediate(Fused):
+    """`BertIntermediate` with the activation in the product."""
+
+    def __init__(self, part: BertIntermediate, products: _Products) -> None:
+        super().__init__(part, ["dense"], products, part.intermediate_act_fn)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """As `BertIntermediate.forward`."""
+        return self.kernel(hidden_states)
+
+
 class FusedOutput(Fused):
     """`BertSelfOutput` or `BertOutput` with the residual in the product."""
 
@@ -328,7 +335,7 @@ class FusedOutput(Fused):
 FUSED_PARTS: dict[str, Callable[[Any, _Products], Fused]] = {
     "attention.self": FusedSelfAttention,
     "attention.output": FusedOutput,
-    "intermediate": lambda part, products: Fused(part, ["dense"], products, part.intermediate_act_fn),
+    "intermediate": FusedIntermediate,
     "output": FusedOutput,
 }
 

@@ -5,8 +5,8 @@
         batched.submit("one text")              # a concurrent.futures.Future
         await batched.aencode("one text")       # in asyncio
 
-A single text keeps a processor half idle, and 16 threads with a text each are in each other's way. Here callers only
-tokenise; one thread runs the model on all texts that have arrived while it was busy with those before.
+A single text leaves a processor half idle, and 16 threads with a text each get in each other's way. Here callers only
+tokenise, and one thread runs the model on all texts that have arrived while it was busy with the batch before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minibert.sentences.rows import Rows, Settings, Vectors, joined
 
 
 class BusyError(RuntimeError):
-    """More requests are waiting than may; ask again later."""
+    """Too many requests are waiting; ask again later."""
 
 
 class _Request(NamedTuple):
@@ -37,11 +37,11 @@ class Batched:
     """Encodes single texts of many callers together; made by `SentenceEmbedder.batched`.
 
     Args:
-        read: makes the rows of a text with a prompt (and `prompt_name`), and says how they are encoded.
-        encode_rows: makes the vectors (N, D) of such rows.
+        read: gives the rows and settings of a text, a prompt and a prompt's name.
+        encode_rows: gives the vectors (N, D) of such rows.
         max_wait_ms: how long the first text waits for others when the model has nothing to do.
         max_tokens: tokens of one batch; a longer text goes alone.
-        max_pending: texts that may wait.
+        max_pending: the most texts that may wait.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Batched:
         self._thread.start()
 
     def submit(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Future[Vector]:
-        """The vector (D,) of a text, to come; cancelling the future takes the text out of the queue.
+        """A future of the vector (D,) of a text; cancelling it takes the text out of the queue.
 
         Raises:
             ValueError: not a string, or a prompt that does not exist; other texts are not affected.
@@ -85,11 +85,11 @@ class Batched:
         return [request.future for request in requests]
 
     def encode(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Vector:
-        """The vector (D,) of a text; errors as `submit`, or that this text's vector is not finite."""
+        """The vector (D,) of a text; raises as `submit`, and ValueError where the vector is not finite."""
         return self.submit(text, prompt=prompt, prompt_name=prompt_name).result()
 
     async def aencode(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Vector:
-        """`encode` to be awaited."""
+        """`encode` for asyncio."""
         return await asyncio.wrap_future(self.submit(text, prompt=prompt, prompt_name=prompt_name))
 
     @property
@@ -98,7 +98,7 @@ class Batched:
         return len(self._waiting)
 
     def close(self) -> None:
-        """Accepts no more texts, and returns when those that wait have their vectors."""
+        """Accepts no more texts, and returns once all that wait have their vectors."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -115,7 +115,7 @@ class Batched:
             running = [request for request in batch if request.future.set_running_or_notify_cancel()]
             try:
                 self._answer(running)
-            except BaseException:  # one of them: each alone, so that the others have their answers
+            except BaseException:  # because of one text: each alone, so that the others have their vectors
                 for request in running:
                     try:
                         self._answer([request])
@@ -123,7 +123,7 @@ class Batched:
                         request.future.set_exception(error)
 
     def _next_batch(self) -> list[_Request]:
-        """The texts that go together next: in the order of their arrival, with one prompt; none at the end."""
+        """The next texts to encode together: in the order of arrival, with one prompt; none once it is closed."""
         with self._changed:
             while not self._waiting:
                 if self._closed:

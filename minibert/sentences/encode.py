@@ -202,7 +202,7 @@ class TextEncoder:
         return self.settings(completed("encoding in chunks", options, ChunkOptions))
 
     def settings(self, options: ResultOptions) -> Settings:
-        """What the options mean for this model: the prompt is looked up and counted here, once for all texts.
+        """The settings that the options mean for this model: the prompt is looked up and counted once for all texts.
 
         Raises:
             ValueError: a prompt that is unknown or leaves no room for a text.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FamiliarNames(TextEncoder):
-    """What `SentenceEmbedder` is called by code that was written for another library."""
+    """The names by which code that was written for other libraries calls a `SentenceEmbedder`."""
 
     similarity_fn_name: str = "cosine"
     # evaluators tell it their results; it keeps none

@@ -1,4 +1,4 @@
-"""Reading a sentence-transformers folder: what comes after the BERT, and how texts go in.
+"""Reading a sentence-transformers folder: the modules after the BERT, and the limits and prompts of texts.
 
     modules.json                        the steps, each with a folder: Transformer, Pooling, then Dense or Normalize
     sentence_bert_config.json           max_seq_length, do_lower_case (in the transformer's folder)
@@ -43,18 +43,18 @@ _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 
 @dataclass
 class SentenceFolder:
-    """What a folder says about turning texts into vectors.
+    """How a folder turns texts into vectors.
 
     Attributes:
-        transformer: where the BERT itself lies: the folder, or one inside it.
+        transformer: the folder of the BERT itself, which may be one inside it.
         pooling: one or several poolings, side by side.
-        include_prompt: whether the tokens of a prompt take part in pooling.
-        modules: what follows the pooling: "Dense" or "Normalize", and its folder; `final_steps` makes them.
-        truncate_dim: how many numbers of a vector are kept after that; None: all.
-        max_length: limit of the tokens of a text, None where the folder does not say.
-        lower_case: make texts lower case, whatever the tokenizer does.
+        include_prompt: whether the tokens of a prompt are pooled, too.
+        modules: those after the pooling, each "Dense" or "Normalize" and its folder; `final_steps` makes them.
+        truncate_dim: numbers of a vector that are kept in the end; None: all.
+        max_length: the most tokens of a text; None where the folder does not say.
+        lower_case: lower-case texts, whatever the tokenizer does.
         prompts: text to put before every text, by name.
-        default_prompt_name: the prompt that is used when none is asked for.
+        default_prompt_name: the prompt of calls that name none.
         similarity_fn_name: one of `minibert.sentences.search.METRICS`.
     """
 
@@ -70,7 +70,7 @@ class SentenceFolder:
     similarity_fn_name: str = "cosine"
 
     def load_tokenizer(self) -> BertTokenizer:
-        """The tokenizer; a cased one lower-cases where the folder asks for it, and keeps accents."""
+        """The tokenizer; a cased one lower-cases if the folder asks for it, and keeps accents."""
         tokenizer = BertTokenizer.from_pretrained(self.transformer)
         if self.lower_case and not tokenizer.do_lower_case:
             lower: dict[str, Any] = {"do_lower_case": True, "strip_accents": bool(tokenizer.strip_accents)}
@@ -78,7 +78,7 @@ class SentenceFolder:
         return tokenizer
 
     def final_steps(self, normalize: bool | None = None, truncate_dim: int | None = None) -> list[nn.Module]:
-        """What follows the pooling, with choices other than the folder's as in `SentenceEmbedder.from_pretrained`.
+        """The modules after the pooling; arguments as in `SentenceEmbedder.from_pretrained`.
 
         Raises:
             ValueError: a module or activation that minibert does not have, named; or a damaged file.
@@ -98,7 +98,7 @@ class SentenceFolder:
 
 
 def read_sentence_folder(source: Source) -> SentenceFolder:
-    """Reads a sentence-transformers folder, or a plain BERT's (then everything is the default).
+    """Reads a sentence-transformers folder; a plain BERT's gives the defaults.
 
     Raises:
         ValueError: a module, pooling or activation that minibert does not have, named; or a damaged file.
@@ -131,13 +131,13 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
 
 
 def is_embedder(source: Source) -> bool:
-    """Whether a folder says how it makes vectors; a BERT alone and a cross-encoder do not."""
+    """Whether a folder is an embedder's: a BERT alone and a cross-encoder have no pooling."""
     path = source.file("modules.json")
     return path is not None and "Pooling" in dict(read_modules(path))
 
 
 def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
-    """A value of a file, or the default where it is absent or null; ValueError when it is of another kind."""
+    """A value of a file, or the default if it is absent or null; ValueError if it is of another type."""
     value = config.get(name)
     if value is None:
         return default
@@ -158,7 +158,7 @@ def read_prompts(path: Path, content: Mapping[str, Any]) -> tuple[dict[str, str]
 
 
 def read_modules(path: Path) -> list[tuple[str, str]]:
-    """The class name of each module, and its folder with a slash at the end ("" for the model's own folder)."""
+    """The class name of each module, and its folder with a trailing slash ("" for the model's own folder)."""
     content = parse_json(read_text(path), path)
     if not isinstance(content, list) or not all(isinstance(module, dict) for module in content):
         raise ValueError(f"{path} should hold a list of modules.")

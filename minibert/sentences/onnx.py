@@ -19,7 +19,7 @@ from minibert.sentences.search import unit
 
 
 class OnnxGraph:
-    """What `minibert export` has written of an embedder.
+    """An embedder as `minibert export` has written it.
 
     Args:
         source: where it lies.
@@ -50,7 +50,7 @@ class OnnxModel:
 
     Args:
         model: the graph.
-        pooling: what is in it; layers and steps need no names.
+        pooling: the poolings in it, by name; layers and steps need no names.
     """
 
     device = "cpu"

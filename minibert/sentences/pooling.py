@@ -26,7 +26,7 @@ Layers = str | Sequence[int]
 def resolve_layers(
     layers: Layers, num_hidden_layers: int, weights: Sequence[float] | None = None
 ) -> tuple[list[int], list[float] | None]:
-    """What a choice of layers stands for: layer numbers, and their weights in a sum or None for side by side.
+    """The numbers of the chosen layers, and their weights in a sum or None for side by side.
 
     Args:
         layers: one of `LAYER_CHOICES`, or numbers: 0 is the embeddings, `num_hidden_layers` the last layer, and

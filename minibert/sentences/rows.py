@@ -22,7 +22,7 @@ CHUNK_TEXTS = 16384
 
 
 class Settings(NamedTuple):
-    """How texts become vectors: what a call of `SentenceEmbedder.encode` has settled once for all its texts.
+    """How texts become vectors, settled once for all texts of a call of `SentenceEmbedder.encode`.
 
     Attributes:
         prompt: put before every text, and before the first text of every pair.

@@ -1,4 +1,4 @@
-"""Writing a sentence-transformers folder; `folder` says what is in one, and reads it."""
+"""Writing a sentence-transformers folder; `folder` describes the format, and reads it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def save_sentence_folder(embedder: FamiliarNames, path: Path) -> None:
 
 
 def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Module]]:
-    """The BERT, the poolings and the steps as the format has them: the last layer, and no pooler.
+    """The BERT, the poolings and the steps in terms of the format, which has the last layer only and no pooler.
 
     Raises:
         ValueError: the format has no place for them.
@@ -111,7 +111,7 @@ def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Modul
 
 
 def _without_truncate(steps: Iterable[nn.Module], width: int) -> Iterable[nn.Module]:
-    """The steps; a truncation before others becomes a matrix product, since the format allows it only at the end."""
+    """The steps, with each truncation, which the format allows only at the end, as a matrix product."""
     for step in steps:
         if isinstance(step, Truncate):
             kept = min(width, step.dimension)

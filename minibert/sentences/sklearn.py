@@ -55,7 +55,7 @@ class SentenceVectorizer:
 
     @property
     def embedder(self) -> SentenceEmbedder:
-        """What makes the vectors, loaded now if it is not."""
+        """The model, loaded now if it is not."""
         if "_embedder" not in vars(self):
             options = {name: value for name, value in self.get_params().items() if name not in ("model", "prompt_name")}
             self._embedder = SentenceEmbedder.from_pretrained(self.model, **options)
@@ -78,11 +78,11 @@ class SentenceVectorizer:
         return np.array([f"vector{number}" for number in range(self.embedder.dimension)], dtype=object)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """What it was made with, by name."""
+        """The arguments of the constructor, by name."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> SentenceVectorizer:
-        """Changes what it was made with; another model is loaded when needed."""
+        """Changes arguments of the constructor; another model is loaded when needed."""
         refuse_unknown("SentenceVectorizer", params, self.get_params())
         vars(self).update(params)
         vars(self).pop("_embedder", None)

@@ -214,7 +214,7 @@ def create_app(
 
 
 def _add_openai(app: FastAPI, service: Service) -> None:
-    """What lies below /v1."""
+    """The routes below /v1."""
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
@@ -263,7 +263,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
 
 
 def _add_tei(app: FastAPI, service: Service) -> None:
-    """What text-embeddings-inference has; its clients post to / what suits the first model."""
+    """The routes of text-embeddings-inference, whose clients also post to /, for the first model."""
 
     @app.post("/embed")
     async def embed(body: EmbedRequest, request: Request) -> Response:

@@ -43,7 +43,7 @@ Batch = dict[str, Tensor]
 
 
 class Exported(NamedTuple):
-    """What was written: the class of the model, and how far its results are from torch's.
+    """The outcome of an export: the class of the model, and how far its results are from torch's.
 
     Attributes:
         kind: `SentenceEmbedder`, or the class of a model with a head.

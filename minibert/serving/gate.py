@@ -1,4 +1,4 @@
-"""What every request passes before FastAPI sees it: the key, its size, its time; then a log line and the metrics.
+"""Checks of every request before FastAPI sees it (key, size, time); afterwards a log line and the metrics.
 
 The extra [serve] brings what is imported here and in `app`; whoever imports them asks for it first.
 """
@@ -30,7 +30,7 @@ BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may ask for.
+    """Limits of a request.
 
     Attributes:
         body: bytes of its body.
@@ -46,7 +46,7 @@ class Limits:
 
 
 class Metrics:
-    """What `GET /metrics` shows, under the names that Prometheus collects."""
+    """The metrics of `GET /metrics`, under the names that Prometheus collects."""
 
     def __init__(self, models: Mapping[str, Served]) -> None:
         self.registry = own = CollectorRegistry()
@@ -73,7 +73,7 @@ class Gate:
     """Middleware around all but `/health`.
 
     Args:
-        app: what answers.
+        app: answers.
         limits: of bytes and seconds.
         key: what clients send as `Authorization: Bearer KEY`; None: nothing.
         metrics: what counts.

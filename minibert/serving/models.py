@@ -1,4 +1,4 @@
-"""What a service serves: models by name, each with one queue for the texts of all requests."""
+"""The models of a service by name, each with one queue for the texts of all requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_CHARACTERS_AT_ONCE = 5000
 
 
 class InputError(ValueError):
-    """What was sent cannot be answered; the sentence says why, and repeats nothing of it."""
+    """A request that cannot be answered; the sentence says why, and repeats nothing of it."""
 
 
 class Served:

@@ -1,4 +1,4 @@
-"""What a page may show besides one text: a run of pre-training, snapshot by snapshot, and the article in ten scenes."""
+"""Further content of a page: a run of pre-training, snapshot by snapshot, and the article in ten scenes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
 
 
 def article() -> dict[str, Any]:
-    """What the article adds to a page on `FIRST_TEXT`: its texts, sentences to count on, and a bundled run."""
+    """The article's own content of a page on `FIRST_TEXT`: its texts, sentences to count on, and a bundled run."""
     return {
         "lesson": {"texts": json.loads(part("lesson.json")), "sentences": part("sentences.txt").splitlines()},
         "run": json.loads(lzma.decompress((PARTS / "run.json.xz").read_bytes())),
