@@ -258,8 +258,7 @@ class SentenceEmbedder(FamiliarNames, Engine):
         encodings = self.tokenizer(list(rows.texts), truncation=True, max_length=self.max_length).encodings
         states = self.token_states(rows, batch_tokens)
         found = [merge_pieces(*one, merge) for one in zip(map(str, rows.texts), encodings, states, strict=True)]
-        found = found if rows.places is None else [found[place] for place in rows.places]
-        return found[0] if isinstance(texts, str) else found
+        return found[0] if isinstance(texts, str) else [found[place] for place in rows.places]
 
 
 def _empty(cls: Any, engine: Any) -> Any:

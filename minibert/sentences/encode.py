@@ -252,13 +252,12 @@ class TextEncoder:
 
         rows = rows_of(self.tokenizer, texts, self.max_length, settings._replace(overflow="truncate"))
         states = self.token_states(rows, settings.batch_tokens)
-        places = range(len(texts)) if rows.places is None else rows.places
-        found: list[Any] = [states[place] for place in places]
+        found: list[Any] = [states[place] for place in rows.places]
         if options["output_value"] is None:
             vectors, ids = torch.from_numpy(self.encode_rows(rows, settings)), [torch.tensor(row) for row in rows.ids]
             found = [
                 {"input_ids": ids[place], "token_embeddings": states[place], "sentence_embedding": vector}
-                for place, vector in zip(places, vectors, strict=True)
+                for place, vector in zip(rows.places, vectors, strict=True)
             ]
         return found, rows.overlong
 

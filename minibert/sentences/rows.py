@@ -48,8 +48,7 @@ class Rows(NamedTuple):
 
     Attributes:
         texts: texts or pairs of texts, each different from the others.
-        copies: how many times each was given.
-        places: the number among `texts` of each that was given; None: they are the same.
+        places: the number among `texts` of each that was given.
         ids: token ids of each row.
         types: token types of each row, None where all are 0.
         windows: how many rows each text has.
@@ -57,8 +56,7 @@ class Rows(NamedTuple):
     """
 
     texts: Sequence[str | Pair]
-    copies: Sequence[int]
-    places: list[int] | None
+    places: Sequence[int]
     ids: list[list[int]]
     types: list[list[int]] | None
     windows: list[int]
@@ -71,7 +69,8 @@ class Rows(NamedTuple):
 
     def counter(self, progress: Progress) -> Callable[[list[int]], None]:
         """Counts rows by their numbers: all copies of a text are done with its first row."""
-        texts = [0 if row else n for n, own in zip(self.copies, self.windows, strict=True) for row in range(own)]
+        copies = Counter(self.places)
+        texts = [0 if row else copies[n] for n, own in enumerate(self.windows) for row in range(own)]
         return lambda batch: progress.add(sum(texts[n] for n in batch), sum(len(self.ids[n]) for n in batch))
 
     def as_given(self, vectors: Vectors) -> Vectors:
@@ -79,7 +78,7 @@ class Rows(NamedTuple):
         if not (finite := np.isfinite(vectors)).all():
             text = self.texts[int(finite.all(axis=1).argmin())]
             raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
-        return vectors if self.places is None else vectors[self.places]
+        return vectors[self.places]
 
 
 def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
@@ -94,7 +93,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
     texts, ids = [part.texts[0] for part in parts], [row for part in parts for row in part.ids]
     types = [row for part in parts for row in part.types or [[0] * len(row) for row in part.ids]]
     paired = any(part.types for part in parts)
-    return Rows(texts, [1] * len(parts), None, ids, types if paired else None, [len(part.ids) for part in parts], 0)
+    return Rows(texts, range(len(parts)), ids, types if paired else None, [len(part.ids) for part in parts], 0)
 
 
 def rows_of(
@@ -113,12 +112,9 @@ def rows_of(
         ValueError: something that is not a text, or windows of pairs.
     """
     paired = len(given) > 0 and isinstance(given[0], tuple | list)
-    counts: Counter[Any] = Counter(check_pairs(given) if paired else check_texts(given))
-    texts, copies = list(counts), list(counts.values())
-    places = None
-    if len(texts) < len(given):
-        numbers = {text: number for number, text in enumerate(texts)}
-        places = [numbers[tuple(text) if paired else text] for text in given]
+    checked: list[Any] = check_pairs(given) if paired else check_texts(given)
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(checked))}
+    texts, places = list(numbers), [numbers[text] for text in checked]
     prompt, types, windows = settings.prompt, None, [1] * len(texts)
     if paired:
         if settings.overflow == "mean":
@@ -130,14 +126,14 @@ def rows_of(
     else:
         ids = tokenizer.rows([prompt + text for text in texts] if prompt else texts)
         lengths = list(map(len, ids))
-    overlong = [number for number, length in enumerate(lengths) if length > limit]
+    overlong = {number for number, length in enumerate(lengths) if length > limit}
     if settings.overflow == "mean":
         parts = [split_row(row, limit, settings.head) for row in ids]
         ids, windows = list(chain.from_iterable(parts)), [len(own) for own in parts]
     elif not paired:
         for number in overlong:
             ids[number] = truncate_row(ids[number], limit, side or tokenizer.truncation_side)
-    return Rows(texts, copies, places, ids, types, windows, sum(copies[number] for number in overlong))
+    return Rows(texts, places, ids, types, windows, sum(place in overlong for place in places))
 
 
 def truncate_row(row: list[int], limit: int, side: str) -> list[int]:

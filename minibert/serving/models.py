@@ -115,7 +115,7 @@ class Served:
         ids = given if given[:1] == [begin] else [begin, *given, end]
         side = side or self._tokenizer.truncation_side
         row = truncate_row(ids, self.max_length, side) if len(ids) > self.max_length else ids
-        return Rows(["token ids"], [1], None, [row], None, [1], len(ids) > self.max_length), settings
+        return Rows(["token ids"], [0], [row], None, [1], len(ids) > self.max_length), settings
 
 
 def load(

@@ -160,10 +160,9 @@ class Pipeline:
                         yield start, self._tokens(normalised[first:last], positions[first:last])
 
     def _ids(self, chunk: str) -> tuple[int, ...]:
-        id_of = self.wordpiece.vocabulary.__getitem__
         ids: list[int] = []
         for word in self.basic.words(chunk):
-            ids += map(id_of, self.wordpiece.pieces(word))
+            ids += self.wordpiece.spell(word, self.wordpiece.vocabulary)
         return tuple(ids)
 
     def _tokens(self, normalised: str, positions: Sequence[int]) -> list[Token]:

@@ -11,7 +11,9 @@ The algorithm is google-research/bert's (tokenization.py, WordpieceTokenizer), a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
+T = TypeVar("T")
 CONTINUED = "##"  # what pieces inside a word begin with
 MAX_WORD = 100  # characters; a longer word is unknown
 
@@ -27,6 +29,7 @@ class WordPiece:
     def __init__(self, vocabulary: Mapping[str, int], unk_token: str = "[UNK]") -> None:
         self.vocabulary = vocabulary
         self.unk_token = unk_token
+        self._itself = {piece: piece for piece in vocabulary}
         self._longest = max(len(CONTINUED) + 1, *map(len, vocabulary))
 
     def pieces(self, word: str) -> list[str]:
@@ -36,21 +39,25 @@ class WordPiece:
         >>> model.pieces("embedding"), model.pieces("embeds")
         (['em', '##bed', '##ding'], ['[UNK]'])
         """
+        return self.spell(word, self._itself)
+
+    def spell(self, word: str, of: Mapping[str, T]) -> list[T]:
+        """The value of each piece in a table, such as its id in the vocabulary; quicker than a second look-up."""
         if len(word) > MAX_WORD:
-            return [self.unk_token]
-        vocabulary, longest = self.vocabulary, self._longest
-        pieces: list[str] = []
+            return [of[self.unk_token]]
+        get, longest = of.get, self._longest
+        found: list[T] = []
         rest, prefix = word, 0  # what is left of the word, and how many characters "##" puts before it
-        while rest not in vocabulary:
+        while (last := get(rest)) is None:
             piece = rest[:longest]
-            while piece not in vocabulary:
+            while (one := get(piece)) is None:
                 piece = piece[:-1]
                 if len(piece) <= prefix:
-                    return [self.unk_token]
-            pieces.append(piece)
+                    return [of[self.unk_token]]
+            found.append(one)
             rest, prefix = CONTINUED + rest[len(piece) :], len(CONTINUED)
-        pieces.append(rest)
-        return pieces
+        found.append(last)
+        return found
 
     def places(self, word: str) -> list[tuple[str, int, int]]:
         """The same pieces, and where in the word they lie, `[start, end)`.
