@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from minibert.compatibility.model import resize_decoder
 from minibert.compatibility.tied import TiedWeights
-from minibert.compatibility.vocabulary import resize_decoder
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
 from minibert.losses import cross_entropy, is_class_index, multi_label_loss, regression_loss, span_loss

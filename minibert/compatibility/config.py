@@ -27,24 +27,30 @@ Config = TypeVar("Config", bound="ConfigProtocol")
 RENAMED = {"torch_dtype": "dtype", "_attn_implementation": "attn_implementation", "name_or_path": "_name_or_path"}
 """Other names of a field, as older files and tools have them."""
 
+REFUSED: Refused = {
+    "model_type": ("bert", "minibert loads BERT checkpoints only."),
+    "position_embedding_type": ("absolute", "only absolute positions are."),
+    "is_decoder": (False, "minibert is an encoder."),
+    "add_cross_attention": (False, "minibert is an encoder."),
+    "is_encoder_decoder": (False, "minibert is an encoder."),
+    "use_bfloat16": (False, "pass dtype='bfloat16' to from_pretrained."),
+    "pruned_heads": ({}, "nor is it by the reference since version 5; see Trace.switch_off_head."),
+    "per_layer_config": (None, "all layers are of one size."),
+}
+"""The reference's fields of which only one value asks for what there is, and what to say of others."""
+
 UNUSED: dict[str, Any] = {
+    **{name: usual for name, (usual, _) in REFUSED.items()},
     # of encoders with a decoder beside them
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "is_encoder_decoder": False,
     "cross_attention_hidden_size": None,
     "tie_encoder_decoder": False,
     "use_cache": True,  # keys and values of earlier words, which only a decoder has
     "decoder_start_token_id": None,
     # of other ways to compute the same numbers
-    "position_embedding_type": "absolute",
     "chunk_size_feed_forward": 0,  # memory only
     "torchscript": False,  # plain tuples, see `use_return_dict`
-    "use_bfloat16": False,
     "gradient_checkpointing": False,  # as model.gradient_checkpointing_enable()
-    "per_layer_config": None,
     "tie_last_hidden_states": None,
-    "pruned_heads": {},
     # of the tokenizer, the task and the file
     "bos_token_id": None,
     "eos_token_id": None,
@@ -58,18 +64,6 @@ UNUSED: dict[str, Any] = {
     "tf_legacy_loss": False,
 }
 """The reference's fields that change nothing here, with their defaults."""
-
-REFUSED: Refused = {
-    "model_type": ("bert", "minibert loads BERT checkpoints only."),
-    "position_embedding_type": ("absolute", "only absolute positions are."),
-    "is_decoder": (False, "minibert is an encoder."),
-    "add_cross_attention": (False, "minibert is an encoder."),
-    "is_encoder_decoder": (False, "minibert is an encoder."),
-    "use_bfloat16": (False, "pass dtype='bfloat16' to from_pretrained."),
-    "pruned_heads": (None, "nor is it by the reference since version 5; see Trace.switch_off_head."),
-    "per_layer_config": (None, "all layers are of one size."),
-}
-"""The only value that some of them may have, and what to say of others."""
 
 # switches of text generation, which every config held until transformers 5
 GENERATION = frozenset(
@@ -117,7 +111,7 @@ def takes_other_names(cls: type[Config]) -> type[Config]:
     """
     make: Callable[..., None] = cls.__init__
     names = inspect.signature(make).parameters.keys() - {"self", "extra", "limits"}
-    cls.known = frozenset({*names, "model_type", *RENAMED, *UNUSED})
+    cls.known = frozenset({*names, *RENAMED, *UNUSED})
     for name in ("num_labels", "label2id", "limits"):
         delattr(cls, name)  # the constructor's defaults, which would hide the properties
 
