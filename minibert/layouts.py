@@ -105,8 +105,7 @@ class PackedLayout:
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
         """0, 1, 2, ... from the start of each sequence: (tokens,)."""
-        runs = [torch.arange(length, device=device).expand(count, -1).flatten() for length, count in self.runs]
-        return torch.cat(runs)
+        return torch.cat([torch.arange(length, device=device).repeat(count) for length, count in self.runs])
 
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (tokens,), as many as the lengths add up to."""
@@ -119,10 +118,8 @@ class PackedLayout:
 
         def cut(x: Tensor) -> list[Tensor]:
             parts = x.split_with_sizes([*sizes, self.tail]) if len(sizes) > 1 or self.tail else [x]
-            return [
-                part.view(count, length, *x.shape[1:]).transpose(1, 2)
-                for part, (length, count) in zip(parts, self.runs, strict=False)  # the tail is not in them
-            ]
+            runs = zip(parts, self.runs, strict=False)  # of which the tail is none
+            return [part.view(count, length, *x.shape[1:]).transpose(1, 2) for part, (length, count) in runs]
 
         return list(zip(cut(query), cut(key), cut(value), strict=True))
 
