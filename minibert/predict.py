@@ -56,7 +56,8 @@ def classify(
     config = model.config
     rows, second = _as_list(texts), None if pairs is None else _as_list(pairs)
     results = []
-    for logits in classifier_logits(model, tokenizer, rows, second, _limit(model, tokenizer)):
+    batch = tokenizer(rows, second, truncation=True, max_length=_limit(model, tokenizer))
+    for logits in logits_of_rows(model, batch["input_ids"], batch["token_type_ids"]):
         scores = class_scores(config, logits).tolist()
         labels = [{"label": config.id2label[number], "score": score} for number, score in enumerate(scores)]
         results.append(sorted(labels, key=lambda label: -float(label["score"])))
@@ -68,19 +69,6 @@ def class_scores(config: BertConfig, logits: Tensor) -> Tensor:
     if config.problem_type == "multi_label_classification":
         return logits.sigmoid()
     return logits if config.problem_type == "regression" or config.num_labels == 1 else logits.softmax(-1)
-
-
-def classifier_logits(
-    model: BertForSequenceClassification,
-    tokenizer: BertTokenizer,
-    texts: Sequence[str],
-    pairs: Sequence[str] | None,
-    max_length: int,
-) -> Tensor:
-    """Logits of texts, or of pairs of texts, cut to `max_length` tokens: (N, labels) float32."""
-    second = None if pairs is None else list(pairs)
-    batch = tokenizer(list(texts), second, truncation=True, max_length=max_length)
-    return logits_of_rows(model, batch["input_ids"], batch["token_type_ids"])
 
 
 def logits_of_rows(model: BertForSequenceClassification, ids: IdRows, types: IdRows | None = None) -> Tensor:

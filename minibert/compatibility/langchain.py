@@ -6,7 +6,6 @@ Its base classes are abstract, so that other classes can be registered with them
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -28,9 +27,7 @@ class _Waiting(MetaPathFinder):
     def __init__(self, module: str, name: str, ours: type) -> None:
         self.module, self.name, self.ours = module, name, ours
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, *_: Any, **__: Any) -> ModuleSpec | None:
         if fullname != self.module:
             return None
         sys.meta_path.remove(self)

@@ -21,11 +21,12 @@ from minibert.compatibility.langchain import count_as
 from minibert.config import BertConfig
 from minibert.files import read_json
 from minibert.heads import BertForSequenceClassification
+from minibert.inference import BATCH_TOKENS
 from minibert.inference.optimize import optimize
-from minibert.predict import classifier_logits
+from minibert.predict import logits_of_rows
 from minibert.sentences.folder import read_modules, read_prompts
 from minibert.sentences.pooling import ACTIVATIONS, activation_name
-from minibert.sentences.rows import Pair, check_pairs, named_prompt
+from minibert.sentences.rows import Pair, Rows, Settings, Vectors, check_pairs, named_prompt, rows_of
 from minibert.tokenization.tokenizer import BertTokenizer
 
 
@@ -134,14 +135,21 @@ class CrossEncoder:
         Raises:
             ValueError: something that is not a pair of strings, or an unknown prompt.
         """
-        if prompt is None:
-            prompt = named_prompt(self.prompts, prompt_name or self.default_prompt_name)
-        single = bool(pairs) and isinstance(pairs[0], str)
-        rows = check_pairs([pairs] if single else pairs)
-        first, second = [prompt + pair[0] for pair in rows], [pair[1] for pair in rows]
-        scores = self.activation(classifier_logits(self.model, self.tokenizer, first, second, self.max_length))
+        single, settings = bool(pairs) and isinstance(pairs[0], str), self.settings(prompt, prompt_name)
+        rows = rows_of(self.tokenizer, check_pairs([pairs] if single else pairs), self.max_length, settings)
+        scores = self.activation(torch.from_numpy(self.encode_rows(rows, settings)))
         found: NDArray[np.float32] = (scores[:, 0] if scores.shape[1] == 1 else scores).numpy()
         return found[0] if single else found
+
+    def settings(self, prompt: str | None = None, prompt_name: str | None = None) -> Settings:
+        """How pairs are encoded, with a prompt as in `predict`; ValueError for one that is not there."""
+        if prompt is None:
+            prompt = named_prompt(self.prompts, prompt_name or self.default_prompt_name)
+        return Settings(prompt, "truncate", BATCH_TOKENS)
+
+    def encode_rows(self, rows: Rows, settings: Settings) -> Vectors:
+        """Logits (N, labels) of the pairs or texts that were given, in their order."""
+        return rows.as_given(logits_of_rows(self.model, rows.ids, rows.types).numpy())
 
     def score(self, text_pairs: Sequence[Pair]) -> list[float]:
         """`predict`, as LangChain asks for it."""

@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from minibert.checkpoints.source import Source
-from minibert.inference import BATCH_TOKENS
 from minibert.sentences.batched import Batched
 from minibert.sentences.folder import is_embedder
-from minibert.sentences.rows import Pair, Rows, Settings, Vectors, named_prompt, rows_of, truncate_row
+from minibert.sentences.rows import Pair, Rows, Settings, Vectors, rows_of, truncate_row
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Input = str | Pair | list[int]
@@ -147,12 +146,8 @@ def load(
     pooling = ",".join(embedder.pooling)
     prompts = {"prompts": list(embedder.prompts), "default_prompt_name": embedder.default_prompt_name}
     about = {"dimension": embedder.dimension, "pooling": pooling, "precision": precision, **prompts}
-
-    def settings_of(prompt_name: str | None) -> Settings:
-        return embedder.chunk_settings({"prompt_name": prompt_name})
-
-    own = embedder.tokenizer, embedder.max_length, settings_of, embedder.encode_rows
-    return Served(name, "embedding", *own, about, **queue)
+    own = embedder.tokenizer, embedder.max_length, lambda name: embedder.chunk_settings({"prompt_name": name})
+    return Served(name, "embedding", *own, embedder.encode_rows, about, **queue)
 
 
 def _load_classifier(name: str, source: Source, precision: str | None, queue: dict[str, Any]) -> Served | None:
@@ -162,7 +157,7 @@ def _load_classifier(name: str, source: Source, precision: str | None, queue: di
     from minibert.auto import class_for_tensors
     from minibert.checkpoints.tensors import read_tensors
     from minibert.files import read_json
-    from minibert.predict import class_scores, logits_of_rows
+    from minibert.predict import class_scores
     from minibert.sentences.rerank import CrossEncoder
 
     kind = class_for_tensors(read_tensors(source), read_json(source.require("config.json")).get("architectures"))
@@ -171,7 +166,7 @@ def _load_classifier(name: str, source: Source, precision: str | None, queue: di
     if kind.__name__ != "BertForSequenceClassification":
         raise ValueError(f"{source} is a {kind.__name__}; served are embedders, rerankers and sequence classifiers.")
     encoder = CrossEncoder.from_pretrained(source, precision=precision, mmap=False)
-    model, config = encoder.model, encoder.model.config
+    config = encoder.model.config
     is_reranker = config.num_labels == 1
 
     def activation(logits: Vectors) -> Vectors:
@@ -179,15 +174,6 @@ def _load_classifier(name: str, source: Source, precision: str | None, queue: di
         scores: Vectors = (encoder.activation(found) if is_reranker else class_scores(config, found)).numpy()
         return scores
 
-    def encode_rows(rows: Rows, settings: Settings) -> Vectors:
-        logits: Vectors = logits_of_rows(model, rows.ids, rows.types).numpy()
-        return logits
-
     about = {"labels": [config.id2label[number] for number in range(config.num_labels)], "precision": precision}
-
-    def settings_of(prompt_name: str | None) -> Settings:
-        prompt = named_prompt(encoder.prompts, prompt_name or encoder.default_prompt_name)
-        return Settings(prompt, "truncate", BATCH_TOKENS)
-
-    own = encoder.tokenizer, encoder.max_length, settings_of, encode_rows, about, activation
-    return Served(name, "reranker" if is_reranker else "classifier", *own, **queue)
+    own = encoder.tokenizer, encoder.max_length, lambda name: encoder.settings(None, name), encoder.encode_rows
+    return Served(name, "reranker" if is_reranker else "classifier", *own, about, activation, **queue)

@@ -18,7 +18,6 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -176,9 +175,7 @@ class Trace(Mapping[str, Tensor]):
         _ENTERED.set((*_ENTERED.get(), self))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _ENTERED.set(tuple(trace for trace in _ENTERED.get() if trace is not self))
         while self._handles:
             self._handles.pop().remove()
