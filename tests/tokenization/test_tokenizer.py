@@ -336,7 +336,7 @@ def test_lone_surrogates(tokenizer: BertTokenizer, text: str) -> None:
         ({"truncation": "first"}, "truncation is 'first'; it can be None, False, .*'only_second'"),
         ({"padding_side": "top"}, "padding_side is 'top'; it can be 'right', 'left'"),
         ({"return_tensors": "tf"}, r"return_tensors is 'tf'; it can be 'pt' \(PyTorch\), 'np'"),
-        ({"max_length": -1}, "max_length is -1"),
+        ({"max_length": -1}, "max_length should be a whole number of 0 or more, not -1"),
         ({"max_length": 1}, "max_length is 1, but the special tokens take 2"),
         ({"max_length": 5, "stride": 3}, "stride is 3, but has to be from 0 to less than the 3 tokens"),
         ({"max_length": 5, "truncation": "only_second"}, "text 0 is too long and has no second text"),
