@@ -230,6 +230,7 @@ def test_many_sentences_against_chance(browser: Any, file: Path) -> None:
 @pytest.mark.slow
 def test_five_hundred_sentences_against_chance(browser: Any, file: Path) -> None:
     with Reader(browser, file, sentences=500) as reader:
+        reader.page.set_default_timeout(900_000)  # ms: half a minute where nothing else runs
         check_evidence(reader, 500)
 
 
