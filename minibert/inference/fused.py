@@ -109,8 +109,8 @@ class FusedEncoder(BertEncoder):
             parts = list(workers(len(shares), threads, os.getpid()).map(run, shares))
             return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
         on_cpu = hidden_states.device.type == "cpu"
-        if on_cpu and 1 < threads and rows <= MIN_TOKENS_PER_THREAD and not any(self._hooks):
-            return self._meetings.run(lambda: run((hidden_states, layout)), rows, threads)
+        if on_cpu and 1 < threads and rows < 2 * MIN_TOKENS_PER_THREAD and not any(self._hooks):
+            return self._meetings.run(lambda: run((hidden_states, layout)), rounded_rows(rows), threads)
         return self._run(hidden_states, layout, attend, *options)
 
     def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:

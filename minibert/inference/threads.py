@@ -68,13 +68,13 @@ def split(layout: Layout, tokens: torch.Size, parts: int) -> tuple[list[Layout],
 class Meetings:
     """Notices that other work keeps the threads of a small batch from meeting, which they do after every operator.
 
-    A batch that took longer than its thread worked has waited for a core. Those after it are left to one thread, twice
-    as many each time that several threads have been tried again in vain.
+    A batch that waited for longer than its thread worked has missed a core. Those after it are left to one thread,
+    twice as many each time that several threads have been tried again in vain.
     """
 
     def __init__(self) -> None:
         self._alone, self._next = 0, 1
-        self._same: dict[int, bool] = {}  # whether one thread gives the same bits, by number of rows
+        self._same: dict[int, bool] = {}  # whether one thread gives the same bits, by rows
 
     def run(self, batch: Callable[[], BertModelOutput], rows: int, threads: int) -> BertModelOutput:
         """What the batch gives, by one thread or by all: the same bits either way."""
@@ -89,7 +89,8 @@ class Meetings:
             return together
         start, worked = time.perf_counter(), time.thread_time()
         found = batch()
-        if time.perf_counter() - start - (time.thread_time() - worked) < MAX_WAIT:
+        worked = time.thread_time() - worked
+        if time.perf_counter() - start - worked < max(MAX_WAIT, worked):
             self._next = 1
         else:
             self._alone, self._next = self._next, min(2 * self._next, MAX_ALONE)
