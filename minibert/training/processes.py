@@ -6,6 +6,7 @@ import atexit
 import copy
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -104,7 +105,10 @@ class Parallel:
                 fully_shard(layer, mesh=mesh)
             fully_shard(model, mesh=mesh)
         elif processes.size > 1:
-            self.forward = DistributedDataParallel(model)
+            # Looking for unused parameters, of which there are none, keeps gradients where they are: otherwise they are
+            # laid out anew after the first step, and sums of three or more processes would tell when a run was resumed.
+            warnings.filterwarnings("ignore", "find_unused_parameters=True was specified")
+            self.forward = DistributedDataParallel(model, find_unused_parameters=True)
 
     @contextmanager
     def exchanging(self, wanted: bool) -> Iterator[None]:
