@@ -113,7 +113,7 @@ def test_nothing_heavy_is_imported_before_a_mistake_is_named(tmp_path: Path) -> 
     code = f"""if True:
         import shlex, sys
         import minibert
-from minibert.cli import main
+        from minibert.cli import main
         sys.modules["transformers"] = None
         for typed in {typed!r}:
             main(shlex.split(typed))

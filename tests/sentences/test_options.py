@@ -23,7 +23,8 @@ class TestResults:
         assert isinstance(tensor, torch.Tensor) and np.array_equal(tensor.numpy(), vectors)
         several = embedder.encode(TEXTS, convert_to_numpy=False)
         assert isinstance(several, list) and torch.equal(torch.stack(several), tensor)
-        assert torch.equal(embedder.encode(TEXTS[1], convert_to_tensor=True), tensor[1])
+        # torch's own products of few rows sum in another order where several threads share them
+        torch.testing.assert_close(embedder.encode(TEXTS[1], convert_to_tensor=True), tensor[1], rtol=0, atol=1e-6)
 
     def test_normalized_and_truncated(self, embedder: SentenceEmbedder) -> None:
         vectors = embedder.encode(TEXTS, truncate_dim=10, normalize_embeddings=True)
