@@ -11,6 +11,8 @@ import hashlib
 import math
 import os
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -196,6 +198,9 @@ class Trainer:
                         self._save()
             except RuntimeError as error:
                 if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
+                    if threading.current_thread() is threading.main_thread():
+                        # torchrun now ends this process too, which first says where to go on from
+                        signal.signal(signal.SIGTERM, signal.SIG_IGN)
                     message = f"Process {self.processes.rank}: another process of this run has ended."
                     raise ConnectionError(f"{message} {self._resume_hint()}") from error
                 raise
