@@ -57,7 +57,7 @@ def load_with_heads(name: str | PathLike[str] | Source, **options: Any) -> tuple
         ValueError: a damaged file, or one that is not a BERT's.
     """
     source, options = split_source(name, options)
-    tensors = read_tensors(source)
+    tensors = read_tensors(source, options.pop("mmap", True))
     model_class = class_for_tensors(tensors, read_json(source.require("config.json")).get("architectures"))
     if model_class is BertModel:
         options["add_pooling_layer"] = has_pooler(tensors)

@@ -24,7 +24,8 @@ def run(options: argparse.Namespace) -> None:
     from minibert.auto import load_with_heads
 
     # the class that has a place for every tensor, whatever the config calls it, so that the head comes along
-    model, tokenizer = load_with_heads(source, dtype=options.dtype)
+    # read whole: where a mapped file cannot be replaced, a folder is converted in place all the same
+    model, tokenizer = load_with_heads(source, dtype=options.dtype, mmap=False)
     name, loaded = type(model).__name__, model.load_report
     assert loaded is not None
     if loaded.missing:
