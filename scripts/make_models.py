@@ -32,7 +32,7 @@ import argparse
 import importlib.util
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -111,7 +111,7 @@ class Recipe:
                 path = self.data / model.folder / f"{name}.txt.xz"
                 for held_back, target in ((False, folder / name), (True, folder / f"{name}-held-back")):
                     if not (target / "cache.json").is_file():
-                        part = _split(path, model.language, held_back, prompts)
+                        part = texts.split(path, model.language, held_back, prompts)
                         print(target, len(TokenCache.write(part, self.tokenizer(model), target)), flush=True)
             sentences = self.sentence_file(model.language)
             if not sentences.is_file():
@@ -406,16 +406,6 @@ def _save(path: Path, numbers: Tensor) -> None:
     path.parent.mkdir(exist_ok=True)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, numbers.numpy().astype(np.float16))
-
-
-def _split(path: Path, language: str, held_back: bool, prompts: texts.Prompts) -> Iterator[list[str]]:
-    """The documents of a text that are held back, or those that are not, less what the prompts ask."""
-    found = texts.lines_as_documents(path) if path.name.startswith("nsmc") else texts.documents(path)
-    for document in found:
-        if texts.is_held_back(document) == held_back:
-            sentences = texts.sentences(document, language)
-            if kept := [sentence for sentence in sentences if held_back or sentence not in prompts]:
-                yield kept
 
 
 def minilm() -> Path:

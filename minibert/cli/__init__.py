@@ -164,6 +164,6 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError) and error.filename is not None:  # Python's own words, with a number
         return f"there is no file {os.fsdecode(error.filename)}."
     sentence = " ".join(str(error).split()) or type(error).__name__
-    return (
-        sentence if len(sentence) <= 1000 else f"{sentence[:700]} ... {sentence[-200:]}"
-    )  # with the advice at its end
+    if len(sentence) > 1000:
+        sentence = f"{sentence[:700]} ... {sentence[-200:]}"  # with the advice at its end
+    return sentence

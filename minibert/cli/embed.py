@@ -82,10 +82,10 @@ def run(options: argparse.Namespace) -> None:
 
     printing = not (options.out or options.out_dir)
     watched = rank == 0 and is_watched(printing)
-    total = count_texts(options) if watched or options.out_dir else None
+    total = count_texts(options) if watched else None
     bar: dict[str, Any] = {"show_progress": watched, "total": total}
     if options.out_dir:
-        processes = options.processes or (useful_processes(options, total) if world_size == 1 else 1)
+        processes = options.processes or (useful_processes(options) if world_size == 1 else 1)
         done = encode_corpus(
             embedder,
             texts,
@@ -114,14 +114,16 @@ def run(options: argparse.Namespace) -> None:
                     print(json_line(text, vector) if options.json else " ".join(numbers(vector)))
 
 
-def useful_processes(options: argparse.Namespace, texts: int | None) -> int:
+def useful_processes(options: argparse.Namespace) -> int:
     """One process for every `THREADS_PER_PROCESS` threads, but not more than there will be shards."""
     if options.backend == "onnx":  # ONNX Runtime has its own threads; --processes says it otherwise
         return 1
     import torch
 
     processes = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
-    return processes if texts is None else max(1, min(processes, -(-texts // max(1, options.shard_size))))
+    shard_size = max(1, options.shard_size)
+    texts = count_texts(options, at_most=processes * shard_size) if processes > 1 else None
+    return processes if texts is None else max(1, -(-texts // shard_size))
 
 
 def say(options: argparse.Namespace, done: CorpusReport, embedder: SentenceEmbedder) -> None:

@@ -226,7 +226,7 @@ class TextEncoder:
             return Encoded(np.empty((0, self.dimension), dtype=np.float32), 0, 0)
         rows = rows_of(self.tokenizer, texts, self.max_length, settings)
         report = None if progress is SILENT else rows.counter(progress)
-        return Encoded(self.encode_rows(rows, settings, report), sum(map(len, rows.ids)), rows.overlong)
+        return Encoded(self.encode_rows(rows, settings, report), rows.tokens, rows.overlong)
 
     def _vectors(self, texts: list[Any], settings: Settings, options: ResultOptions) -> tuple[Any, int]:
         """The vectors in the type that the options want, and how many texts did not fit."""

@@ -179,9 +179,10 @@ def _pool_blocks(
 
 
 def _pool_block(states: Tensor, kept: Tensor | None, name: str) -> Tensor:
-    if name == "cls" and kept is None:
-        return states[:, 0]
-    if name == "cls" and kept is not None:  # the first of those that count, wherever they begin
+    if name == "cls":
+        if kept is None:
+            return states[:, 0]
+        # the first of those that count, wherever they begin
         first = kept.long().argmax(dim=1, keepdim=True).expand(-1, 1, states.size(-1))
         return states.gather(1, first)[:, 0]
     if kept is not None:

@@ -59,7 +59,6 @@ STREAMS = (
 )
 DOCUMENTS = {"everyday": 10**9, "wikipedia": 7000, "nsmc-reviews": 150_000}
 ENGLISH, KOREAN = 12_288, 57_344  # sentences that e5 reads
-HUMAN = {"tatoeba", "jhe", "ntrex", "news", "ud-pud"}  # sources of the translations
 TAUGHT, GRADED, FOLLOWING = 36, 16, 6  # sentences, pairs and triples of a step
 WEIGHTS = {
     "words": 1.0,
@@ -106,11 +105,8 @@ class Teacher:
             zip(korean, vectors.numpy() @ weight + bias, np.split(states, np.cumsum(counts)[:-1]), strict=True)
         )
 
-        pairs = (line.split("\t") for line in _lines(data / "parallel" / "ko-en.tsv.xz"))
-        sources = _lines(data / "parallel" / "ko-en-sources.txt.xz")
-        human = [
-            pair for pair, source in zip(pairs, sources, strict=True) if source in HUMAN and pair[1] not in prompts
-        ]
+        sides = (texts.parallel(data, column, texts.GENERAL) for column in (0, 1))
+        human = [pair for pair in zip(*sides, strict=True) if pair[1] not in prompts]
         translations = [pair[1] for pair in human]
         nothing = [np.zeros((len(ids), len(bias))) for ids in self._ids(translations)]
         found += zip(translations, english_vectors([pair[0] for pair in human]).numpy(), nothing, strict=True)
@@ -193,10 +189,10 @@ class Steps:
         for name, documents in DOCUMENTS.items():
             folder = work / "texts" / name
             if not (folder / "cache.json").is_file():
-                TokenCache.write(islice(_documents(data, name, prompts), documents), tokenizer, folder)
+                TokenCache.write(islice(self._documents(data, name, prompts), documents), tokenizer, folder)
             caches[name] = TokenCache(folder)
         vocabulary = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-        some = chain.from_iterable(islice(_documents(data, name, prompts), 20_000) for name in DOCUMENTS)
+        some = chain.from_iterable(islice(self._documents(data, name, prompts), 20_000) for name in DOCUMENTS)
         cut = words_with_particles(vocabulary, chain.from_iterable(some))
         self.streams = []
         for seed, (name, tokens, pairs, length, hidden) in enumerate(STREAMS):
@@ -218,6 +214,10 @@ class Steps:
         self.pairs = [pairs_[n] for n in rng.permutation(len(pairs_))]
         self.triples = [triples[n] for n in rng.permutation(len(triples))]
 
+    @staticmethod
+    def _documents(data: Path, name: str, prompts: texts.Prompts) -> Iterator[list[str]]:
+        return texts.split(data / "korean" / f"{name}.txt.xz", "ko", held_back=False, prompts=prompts)
+
     def __call__(self, step: int) -> tuple[Batch, Tensor]:
         """The packed examples of a step, and the scores of its graded pairs."""
         found: list[Example] = []
@@ -235,15 +235,6 @@ class Steps:
         complete = [{**none, "token_type_ids": np.zeros_like(e["input_ids"]), **e} for e in found]
         batch = pack(sorted(complete, key=lambda example: len(example["input_ids"])))
         return batch, torch.tensor([score for score, _, _ in graded])
-
-
-def _documents(data: Path, name: str, prompts: texts.Prompts) -> Iterator[list[str]]:
-    path = data / "korean" / f"{name}.txt.xz"
-    found = texts.documents(path) if name == "wikipedia" else texts.lines_as_documents(path)
-    for document in found:
-        if not texts.is_held_back(document):
-            if kept := [sentence for sentence in texts.sentences(document, "ko") if sentence not in prompts]:
-                yield kept
 
 
 def graded_loss(cosines: Tensor, scores: Tensor, scale: float = 20.0) -> Tensor:

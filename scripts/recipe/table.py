@@ -38,9 +38,7 @@ STS = {"en": "stsb/stsb-dev.csv", "ko": "korsts/sts-dev.tsv"}
 
 def held_back(data: Path, language: str, name: str) -> Iterator[list[str]]:
     """The documents of a text that no model has read, as sentences."""
-    path = data / FOLDERS[language] / f"{name}.txt.xz"
-    documents = texts.lines_as_documents(path) if name.startswith("nsmc") else texts.documents(path)
-    return (texts.sentences(document, language) for document in documents if texts.is_held_back(document))
+    return texts.split(data / FOLDERS[language] / f"{name}.txt.xz", language, held_back=True)
 
 
 def scores(folder: Path, data: Path, language: str, max_windows: int | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import itertools
 import lzma
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,15 @@ def is_held_back(document: list[str]) -> bool:
 def sentences(document: Iterable[str], language: str) -> list[str]:
     """The sentences of a document's paragraphs."""
     return [s for paragraph in document for s in _ENDS[language].split(paragraph) if s.strip()]
+
+
+def split(path: Path, language: str, held_back: bool, prompts: Container[str] = ()) -> Iterator[list[str]]:
+    """The documents of a text as sentences: those that are held back, or the others less what the prompts ask."""
+    for document in lines_as_documents(path) if path.name.startswith("nsmc") else documents(path):
+        if is_held_back(document) == held_back:
+            found = sentences(document, language)
+            if kept := [sentence for sentence in found if held_back or sentence not in prompts]:
+                yield kept
 
 
 class Prompts:
@@ -86,7 +95,8 @@ def _short(path: Path, language: str, words: tuple[int, int]) -> list[str]:
     return [sentence for sentence in split if shortest <= sentence.count(" ") + 1 <= longest]
 
 
-def _parallel(data: Path, column: int, sources: set[str]) -> list[str]:
+def parallel(data: Path, column: int, sources: set[str]) -> list[str]:
+    """One side of the translations from some sources: column 0 English, 1 Korean."""
     with lzma.open(data / "parallel" / "ko-en-sources.txt.xz", "rt", encoding="utf-8") as file:
         labels = file.read().splitlines()
     texts = _table(data / "parallel" / "ko-en.tsv.xz", column)
@@ -101,7 +111,7 @@ def _korsts_train(data: Path) -> list[str]:
     return [text.strip() for row in kept for text in row[5:7]]
 
 
-_GENERAL = {"tatoeba", "news", "ntrex", "jhe", "ud-pud"}
+GENERAL = {"tatoeba", "news", "ntrex", "jhe", "ud-pud"}
 
 
 def teacher_sentences(data: Path, language: str, prompts: Prompts, seed: int = 0) -> list[str]:
@@ -114,8 +124,8 @@ def teacher_sentences(data: Path, language: str, prompts: Prompts, seed: int = 0
 
     if language == "en":
         english = data / "english"
-        found = _parallel(data, 0, _GENERAL)
-        found += some(_parallel(data, 0, {"python-docs", "gnome-docs", "bible"}), 4000)
+        found = parallel(data, 0, GENERAL)
+        found += some(parallel(data, 0, {"python-docs", "gnome-docs", "bible"}), 4000)
         found += some(_short(english / "everyday.txt.xz", "en", (4, 40)), 60000)
         found += some(_short(english / "wikipedia.txt.xz", "en", (5, 35)), 50000)
         found += some(_short(english / "books.txt.xz", "en", (4, 30)), 10000)
@@ -123,8 +133,8 @@ def teacher_sentences(data: Path, language: str, prompts: Prompts, seed: int = 0
         measured = set(_table(data / "stsb" / "stsb-dev.csv", 5, 6))
     else:
         korean = data / "korean"
-        found = _parallel(data, 1, _GENERAL) + _korsts_train(data)
-        found += some(_parallel(data, 1, {"python-docs", "gnome-docs", "bible"}), 4000)
+        found = parallel(data, 1, GENERAL) + _korsts_train(data)
+        found += some(parallel(data, 1, {"python-docs", "gnome-docs", "bible"}), 4000)
         found += _table(data / "klue" / "sts-train.tsv.xz", 1, 2)
         found += some(_table(data / "klue" / "nli-train.tsv.xz", 3, 4), 40000)
         found += some(_table(data / "klue" / "ynat-train.tsv.xz", 2), 5000)

@@ -25,7 +25,6 @@ from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
-from minibert.cli.common import count_texts
 from minibert.corpus.formats import open_corpus, open_vectors
 from minibert.corpus.shards import encode_corpus, encode_file
 
@@ -437,7 +436,7 @@ class TestCommand:
         options = argparse.Namespace(
             backend="torch", texts=[], file=[str(corpus.with_name(name))], shard_size=shard_size
         )
-        assert embed.useful_processes(options, count_texts(options)) == processes
+        assert embed.useful_processes(options) == processes
 
     @pytest.mark.parametrize("arguments", [["--processes", "0"], ["--processes", "2", "--out", "a.npy"]])
     def test_processes_need_a_folder(
