@@ -1,6 +1,6 @@
 """The `minibert` command: plain text for people, `--json` for programs.
 
-One file for each command, with `add` (its options) and `run`; `common` holds what they share. Exit codes: 0 done, 1 the
+One file for each command: `add` its options, and `run`; `common` holds what they share. Exit codes: 0 done, 1 the
 work or the check failed, 2 bad usage. An error is one sentence on stderr; `--debug` adds the traceback. Heavy modules
 are imported by the command that needs them, and only when its options are found good, so that `--help` and typing
 errors are answered at once.
@@ -36,26 +36,41 @@ from minibert.cli import (
     view,
     vocab,
 )
-from minibert.cli.common import EXPECTED_ERRORS, Parser, UsageError, show_warning
+from minibert.cli.common import DEFAULT_MODEL, EXPECTED_ERRORS, Parser, UsageError, show_warning
 
 _NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
-# each with an example, in `minibert` alone and at the end of its --help; a test parses them
+# what each does, and an example, in `minibert` alone and at the end of its --help; a test parses the examples
 COMMANDS = {
-    embed: '"I love Korea" "Paris is in France"',
-    search: '"Where is Paris?" --corpus lines.txt',
-    serve: "minibert-en --port 8000",
-    export: "minibert-en out/minibert-en-onnx",
-    tokenize: '"I love Korea"',
-    fill_mask: '"Paris is the [MASK] of France."',
-    info: "bert-base-uncased",
-    convert: "--model old/checkpoint new/folder",
-    view: '"I love Korea" --out page.html',
-    learn: "--out learn.html",
-    verify: "bert-base-uncased",
-    vocab: "--corpus corpus.txt --output out/vocabulary",
-    pretrain: "--config tiny --corpus corpus.txt --output out/tiny",
-    finetune: "classification --train train.tsv --dev dev.tsv --output out/labels",
+    embed: ("Turn texts into vectors, on stdout or in files.", '"I love Korea" "Paris is in France"'),
+    search: ("Find the lines of a file that are most similar to a text.", '"Where is Paris?" --corpus lines.txt'),
+    serve: (
+        "Serve models over HTTP, for clients of OpenAI's API and of text-embeddings-inference.",
+        "minibert-en --port 8000",
+    ),
+    export: (
+        "Write a model as an ONNX graph with its tokenizer, for --backend onnx and for ONNX Runtime anywhere.",
+        "minibert-en out/minibert-en-onnx",
+    ),
+    tokenize: ("Show the WordPieces of texts, their ids and places.", '"I love Korea"'),
+    fill_mask: ("Guess the words behind [MASK] in texts.", '"Paris is the [MASK] of France."'),
+    info: ("Show a checkpoint's config, tensors and what loading it does.", "bert-base-uncased"),
+    convert: (
+        "Write a checkpoint as config.json + model.safetensors with today's tensor names.",
+        "--model old/checkpoint new/folder",
+    ),
+    view: ("Write a page to walk through the model on one text.", '"I love Korea" --out page.html'),
+    learn: ("Open an article in ten scenes beside a BERT that computes.", "--out learn.html"),
+    verify: ("Compare a checkpoint with transformers, layer by layer.", "bert-base-uncased"),
+    vocab: ("Learn a WordPiece vocabulary from text.", "--corpus corpus.txt --output out/vocabulary"),
+    pretrain: (
+        "Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model).",
+        "--config tiny --corpus corpus.txt --output out/tiny",
+    ),
+    finetune: (
+        "Fine-tune: classify, score, tag, answer, or make vectors similar.",
+        "classification --train train.tsv --dev dev.tsv --output out/labels",
+    ),
 }
 
 
@@ -136,10 +151,16 @@ def build_parser() -> Parser:
     about = f"minibert {minibert.__version__} (minibert-torch), a small, exact BERT in PyTorch"
     parser.add_argument("--version", action="version", version=about)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add(commands)
-    for (name, command_parser), example in zip(commands.choices.items(), COMMANDS.values(), strict=True):
-        command_parser.epilog = f"example: minibert {name} {example}"
+    for command, (summary, example) in COMMANDS.items():
+        name = command.__name__.rpartition(".")[2].replace("_", "-")
+        own = commands.add_parser(name, help=summary, description=summary, epilog=f"example: minibert {name} {example}")
+        own.add_argument("--model", default=DEFAULT_MODEL, help="folder, bundled model or Hub id")
+        own.add_argument("--revision", help="branch, tag or commit on the Hub")
+        own.add_argument("--offline", action="store_true", help="never ask the network")
+        own.add_argument("--json", action="store_true", help="print JSON")
+        own.add_argument("--debug", action="store_true", help="print the traceback of an error")
+        own.set_defaults(run=command.run)
+        command.add(own)
     parser.commands = commands.choices
     return parser
 

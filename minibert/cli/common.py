@@ -47,18 +47,6 @@ class UsageError(ValueError):
     """Options that do not go together."""
 
 
-def add_command(commands: Any, name: str, run: Callable[[Any], int | None], summary: str) -> argparse.ArgumentParser:
-    """A command with the options that all of them share."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    parser.add_argument("--model", default=DEFAULT_MODEL, help="folder, bundled model or Hub id")
-    parser.add_argument("--revision", help="branch, tag or commit on the Hub")
-    parser.add_argument("--offline", action="store_true", help="never ask the network")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
-    parser.set_defaults(run=run)
-    return parser
-
-
 def source_of(options: argparse.Namespace) -> Source:
     """Where the model that the options name comes from."""
     return Source(checkpoint_name(options), revision=options.revision, local_files_only=options.offline)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from minibert.cli.common import UsageError, add_command, report, source_of
+from minibert.cli.common import UsageError, report, source_of
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    summary = "Write a checkpoint as config.json + model.safetensors with today's tensor names."
-    parser = add_command(commands, "convert", run, summary)
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", help="where to write; made when it does not exist")
     parser.add_argument("--dtype", default="auto", choices=["auto", "float32", "float16", "bfloat16"])
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     if not options.folder:
         raise UsageError("the folder to write has no name.")
     source = source_of(options)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.common import (
     UsageError,
-    add_command,
     add_embedder_options,
     add_text_options,
     count_texts,
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
 THREADS_PER_PROCESS = 8
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "embed", run, "Turn texts into vectors, on stdout or in files.")
+def add(parser: argparse.ArgumentParser) -> None:
     add_text_options(parser)
     add_embedder_options(parser)
     parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="vectors of length 1")
@@ -56,7 +53,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     texts = texts_of(options)
     # torchrun tells each of its processes its number and how many there are
     try:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from minibert.cli.common import UsageError, add_command, report, source_of
+from minibert.cli.common import UsageError, report, source_of
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    summary = "Write a model as an ONNX graph with its tokenizer, for --backend onnx and for ONNX Runtime anywhere."
-    parser = add_command(commands, "export", run, summary)
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="MODEL", help="folder, bundled model or Hub id")
     parser.add_argument("folder", metavar="OUT", help="where to write; it should not exist yet")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "int8"])
@@ -19,7 +15,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     if not options.folder:
         raise UsageError("the folder to write has no name.")
     source = source_of(options)

@@ -6,12 +6,10 @@ import argparse
 import warnings
 from typing import Any
 
-from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of
+from minibert.cli.common import add_text_options, print_json, source_of, texts_of
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "fill-mask", run, "Guess the words behind [MASK] in texts.")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top", type=int, default=5, help="guesses for each [MASK]")
     add_text_options(parser)
 
@@ -20,7 +18,6 @@ _AT_ONCE = 64  # texts: the logits of a [MASK] are as many as the vocabulary has
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     texts, source = list(texts_of(options)), source_of(options)
     from minibert.heads import BertForMaskedLM
     from minibert.predict import fill_mask

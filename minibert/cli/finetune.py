@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from minibert.cli.common import UsageError, add_command, check_files, comma_list, report, source_of
+from minibert.cli.common import UsageError, check_files, comma_list, report, source_of
 from minibert.cli.training import add_training_options, filled, keep_options, options_of_run, training_options
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 TASKS = ("classification", "regression", "tokens", "answers", "pairs", "triplets", "scores")
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "finetune", run, "Fine-tune: classify, score, tag, answer, or make vectors similar.")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", choices=TASKS, nargs="?", help="what to learn")
     parser.add_argument("--train", metavar="FILE", help="to learn from")
     parser.add_argument("--dev", metavar="FILE", help="to measure with")
@@ -57,7 +55,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     options = options_of_run(options, "train", "dev")
     if options.task is None:
         raise UsageError(f"say what to learn: {', '.join(TASKS)}.")

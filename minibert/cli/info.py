@@ -6,9 +6,8 @@ import argparse
 import math
 import warnings
 from pathlib import Path
-from typing import Any
 
-from minibert.cli.common import UsageError, add_command, checkpoint_name, print_json, source_of
+from minibert.cli.common import UsageError, checkpoint_name, print_json, source_of
 from minibert.cli.terminal import draw_curve
 from minibert.files import json_object, read_lines
 
@@ -16,15 +15,12 @@ Curves = dict[str, tuple[list[int], list[float]]]
 _NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision", "recall")
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "info", run, "Show a checkpoint's config, tensors and what loading it does.")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="MODEL", help="the same as --model, or the folder of a training run")
     parser.add_argument("--plot", metavar="FILE", help="draw the curves of a run into this file (.png, .svg, .pdf)")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     folder = Path(checkpoint_name(options))
     curves = read_curves(folder / "log.jsonl")
     if options.plot:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from minibert.cli.common import add_command, source_of
+from minibert.cli.common import source_of
 from minibert.cli.view import write
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "learn", run, "Open an article in ten scenes beside a BERT that computes.")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--out", metavar="FILE", help="write it there, and do not open it")
     parser.add_argument("--open", action="store_true", help="open it even so")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from minibert.study.page.lesson import FIRST_TEXT, article
 
     out = options.out or str(Path(tempfile.mkdtemp(prefix="minibert-"), "learn.html"))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, add_command, check_files, report, source_of
+from minibert.cli.common import UsageError, check_files, report, source_of
 from minibert.cli.training import add_training_options, keep_options, options_of_run, training_options
 
 if TYPE_CHECKING:
@@ -28,11 +28,7 @@ _MORE = ("column", "held_out", "resume", "max_length", "sentence_order", "mask_p
 SAMPLE_BYTES = 1 << 25  # of text to learn a vocabulary from; `minibert vocab` reads all of it
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands, "pretrain", run, "Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model)."
-    )
+def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(model=None)
     parser.add_argument(
         "--config", metavar="FILE", help="a config.json, or a published size: tiny, mini, small, medium, base, large"
@@ -63,7 +59,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     options = options_of_run(options, "corpus")
     if (options.config is None) == (options.model is None):
         raise UsageError("give --config to start from scratch, or --model to go on from a checkpoint.")

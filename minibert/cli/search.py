@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from minibert.cli.common import UsageError, add_command, add_embedder_options, check_files, load_embedder, print_json
+from minibert.cli.common import UsageError, add_embedder_options, check_files, load_embedder, print_json
 from minibert.files import read_lines
 
 if TYPE_CHECKING:
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from minibert.sentences.rows import Vectors
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "search", run, "Find the lines of a file that are most similar to a text.")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queries", metavar="QUERY", nargs="+")
     parser.add_argument("--corpus", required=True, metavar="FILE", help="texts, one a line (- for stdin)")
     parser.add_argument(
@@ -40,7 +38,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     check_files(name for name in (options.corpus, options.vectors) if name not in ("-", None))
     if not all(map(str.strip, options.queries)):
         raise UsageError("the query is empty: write one between the quotation marks.")

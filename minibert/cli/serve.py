@@ -10,19 +10,15 @@ import socket
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
 
 from minibert.checkpoints.source import Source
-from minibert.cli.common import UsageError, add_command
+from minibert.cli.common import UsageError
 from minibert.extras import need
 
 KEY = "MINIBERT_API_KEY"
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    summary = "Serve models over HTTP, for clients of OpenAI's API and of text-embeddings-inference."
-    parser = add_command(commands, "serve", run, summary)
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help="or NAME=MODEL; several, to be asked for by name")
     parser.add_argument("--backend", default="torch", choices=["torch", "onnx"])
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
@@ -37,7 +33,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         need(module, "serve", "minibert serve")
     import uvicorn

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from minibert.cli.common import add_command, add_text_options, print_json, source_of, texts_of
+from minibert.cli.common import add_text_options, print_json, source_of, texts_of
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "tokenize", run, "Show the WordPieces of texts, their ids and places.")
+def add(parser: argparse.ArgumentParser) -> None:
     add_text_options(parser)
 
 
@@ -18,7 +15,6 @@ _LOOKED_AT = 8  # texts, for a script that the vocabulary does not know
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from minibert.progress import counted, is_watched
     from minibert.tokenization.coverage import warn_of_coverage
     from minibert.tokenization.tokenizer import BertTokenizer

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from minibert.cli.common import add_command, print_json, source_of
+from minibert.cli.common import print_json, source_of
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "verify", run, "Compare a checkpoint with transformers, layer by layer.")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="MODEL", help="the checkpoint, as --model names it")
     parser.add_argument(
         "--text", action="append", help="compare on this text (may be repeated) instead of the built-in"
@@ -19,7 +16,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs the command."""
     source = source_of(options)
     from minibert.extras import need
     from minibert.progress import Progress, is_watched

@@ -6,15 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, add_command, report, source_of
+from minibert.cli.common import UsageError, report, source_of
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "view", run, "Write a page to walk through the model on one text.")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", nargs="?", help="may be left out with --run")
     parser.add_argument("--pair", metavar="TEXT", help="a second text, as for next-sentence prediction")
     parser.add_argument(
@@ -26,7 +24,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     if options.training is None:
         if options.text is None:
             raise UsageError("give the text to walk through, or --run FOLDER.")

@@ -9,14 +9,11 @@ from the counts (needs the extra `[train]`).
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from minibert.cli.common import add_command, check_files, report
+from minibert.cli.common import check_files, report
 
 
-def add(commands: Any) -> None:
-    """Adds the command."""
-    parser = add_command(commands, "vocab", run, "Learn a WordPiece vocabulary from text.")
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", metavar="FILE", nargs="+", required=True, help="text, as for minibert pretrain")
     parser.add_argument("--column", default="text", help="of the texts, in tables")
     parser.add_argument("--vocab-size", type=int, default=30000, metavar="N", help="at most")
@@ -26,7 +23,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
     check_files(options.corpus)
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
