@@ -193,9 +193,9 @@ def _write(
     with target.replacing() as temporary:
         with open_vectors(temporary, file_format, embedder.dimension) as write:
             while chunk := list(islice(texts, CHUNK_TEXTS)):
-                encoded = embedder.encode_chunk(chunk, settings, progress)
-                write(chunk, encoded.vectors)
-                report.add(CorpusReport(len(chunk), encoded.tokens, encoded.overlong))
+                vectors, rows = embedder.encode_chunk(chunk, settings, progress)
+                write(chunk, vectors)
+                report.add(CorpusReport(len(chunk), rows.tokens, rows.overlong))
         return report, {"bytes": temporary.stat().st_size, "vectors_sha256": sha256_of_file(temporary)}
 
 

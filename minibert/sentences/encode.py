@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -35,14 +35,6 @@ Texts = str | Iterable[str | Pair]
 
 # what models call the prompt for texts that are searched; for the text that is searched for, all say "query"
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
-
-
-class Encoded(NamedTuple):
-    """Vectors of some texts (N, D), how many tokens went through the model, and how many texts did not fit."""
-
-    vectors: Vectors
-    tokens: int
-    overlong: int
 
 
 class TextEncoder:
@@ -181,9 +173,9 @@ class TextEncoder:
         settings = self.chunk_settings(options)
         count = overlong = 0
         while chunk := list(islice(texts, chunk_size)):
-            encoded = self.encode_chunk(chunk, settings, progress)
-            count, overlong = count + len(chunk), overlong + encoded.overlong
-            yield chunk, encoded.vectors
+            vectors, rows = self.encode_chunk(chunk, settings, progress)
+            count, overlong = count + len(chunk), overlong + rows.overlong
+            yield chunk, vectors
         self._report_cut(overlong, count, settings.overflow)
 
     def batched(self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024) -> Batched:
@@ -217,16 +209,14 @@ class TextEncoder:
         own = options["truncate_dim"], options["normalize_embeddings"]
         return Settings(prompt, options["overflow"], options["batch_tokens"], head, skip, *own)
 
-    def encode_chunk(self, texts: list[Any], settings: Settings, progress: Progress = SILENT) -> Encoded:
-        """Encodes texts that are sorted together, and counts; what every way to encode is made of.
+    def encode_chunk(self, texts: list[Any], settings: Settings, progress: Progress = SILENT) -> tuple[Vectors, Rows]:
+        """Vectors (N, D) of one or more texts that are sorted together, and their rows; every way to encode uses it.
 
         The result depends on the texts and the settings alone, not on what was encoded before.
         """
-        if not texts:
-            return Encoded(np.empty((0, self.dimension), dtype=np.float32), 0, 0)
         rows = rows_of(self.tokenizer, texts, self.max_length, settings)
         report = None if progress is SILENT else rows.counter(progress)
-        return Encoded(self.encode_rows(rows, settings, report), rows.tokens, rows.overlong)
+        return self.encode_rows(rows, settings, report), rows
 
     def _vectors(self, texts: list[Any], settings: Settings, options: ResultOptions) -> tuple[Any, int]:
         """The vectors in the type that the options want, and how many texts did not fit."""
@@ -235,9 +225,9 @@ class TextEncoder:
         show = options["show_progress_bar"] or options["show_progress"]
         with Progress(True, len(texts)) if show else nullcontext(SILENT) as progress:
             for start in range(0, len(texts), CHUNK_TEXTS):
-                encoded = self.encode_chunk(texts[start : start + CHUNK_TEXTS], settings, progress)
-                vectors[start : start + CHUNK_TEXTS] = encoded.vectors
-                overlong += encoded.overlong
+                chunk = slice(start, start + CHUNK_TEXTS)
+                vectors[chunk], rows = self.encode_chunk(texts[chunk], settings, progress)
+                overlong += rows.overlong
         found: Any = vectors if options["precision"] is None else quantize(vectors, options["precision"])
         if options["convert_to_tensor"] or not options["convert_to_numpy"]:
             import torch

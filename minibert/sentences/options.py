@@ -54,25 +54,12 @@ class ResultOptions(EncodeOptions, total=False):
     output_value: Literal["sentence_embedding", "token_embeddings"] | None
 
 
-DEFAULTS: ResultOptions = {
-    "prompt": None,
-    "prompt_name": None,
+_DEFAULTS = {
+    **dict.fromkeys(ResultOptions.__annotations__),  # None, which for what is true or false is false
     "overflow": "truncate",
     "batch_tokens": BATCH_TOKENS,
-    "show_progress": False,
-    "normalize_embeddings": False,
-    "truncate_dim": None,
     "batch_size": 32,
-    "chunk_size": None,
-    "pool": None,
-    "task": None,
-    "show_progress_bar": None,
-    "device": None,
-    "sentences": None,
-    "inputs": None,
-    "precision": None,
     "convert_to_numpy": True,
-    "convert_to_tensor": False,
     "output_value": "sentence_embedding",
 }
 
@@ -89,10 +76,10 @@ def completed(function: str, options: Mapping[str, Any], kind: type = ResultOpti
         TypeError: an option that does not exist.
         ValueError: an impossible value.
     """
-    if not options:
-        return DEFAULTS
     refuse_unknown(function, options, kind.__annotations__)
-    found = cast(ResultOptions, {**DEFAULTS, **options})
+    found = cast(ResultOptions, {**_DEFAULTS, **options})
+    if not options:
+        return found
     if found["prompt"] is not None and found["prompt_name"] is not None:
         raise ValueError("pass prompt or prompt_name, not both.")
     if found["overflow"] not in ("truncate", "mean"):
