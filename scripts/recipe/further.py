@@ -1,16 +1,18 @@
-"""minibert-ko goes on from its folder, for as long as it is given: more text, gaps as people ask them, graded pairs.
+"""minibert-en or minibert-ko goes on from its folder, for as long as it is given: more text, taught sentences.
 
-    PYTHONPATH=scripts python -m recipe.further --data DATA --e5 e5-small-q4.bin --start FOLDER --work WORK --hours 1.7
+    PYTHONPATH=scripts python -m recipe.further en --data DATA --e5 e5-small-q4.bin --start FOLDER --work WORK
 
-What was given away last was made so, one thread of an AMD Zen 4 reading 4,000 tokens a second. Every step reads
+What was given away last was made so, one thread of an AMD Zen 4 reading 3,000 (en) to 4,000 (ko) tokens a second.
+Every step reads
 
-    words        everyday sentences, Wikipedia and reviews; of nouns before particles more are hidden (`particles.py`)
-    pairs        next sentence or not, from Wikipedia
-    sentences    multilingual-e5-small's vectors, mapped to the space of minibert-en, and what each word means; of
-                 human translations the vector that minibert-en has for the English
+    words        Wikipedia, everyday sentences, books or reviews; in Korean of nouns before particles more are hidden
+                 (`particles.py`)
+    pairs        next sentence or not
+    sentences    the vectors of larger models, and their states of every word (`teachers.py`)
+and in Korean
     grades       pairs of KorSTS and KLUE STS train: the more alike, the higher the cosine (Su 2022, "CoSENT");
                  premises of KLUE NLI train beside what follows from them, not what contradicts them
-while the learning rate falls in a line from 3.7e-4 to zero at the end. An interrupted run goes on from its last state.
+while the learning rate falls in a line to zero at the end. An interrupted run goes on from its last state.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import json
 import lzma
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
@@ -31,8 +34,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from minibert import BertForPreTraining, BertModel, BertTokenizer
-from minibert.checkpoints.source import BUNDLED_MODELS
+from minibert import BertForPreTraining, BertTokenizer
 from minibert.files import replacing
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
@@ -42,108 +44,87 @@ from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import PretrainingData
 from minibert.training.speedups import faster_operators, word_loss
 from recipe import measures, table, texts
-from recipe.distillation import sentence_loss
-from recipe.e5 import E5, E5File, E5Tokenizer
+from recipe.distillation import SENTENCE, TaughtSentences, sentence_loss
 from recipe.mixtures import AsAsked, Portions, documents_of
 from recipe.models import NO_DROPOUT, give_away
 from recipe.particles import Particles, words_with_particles
-from recipe.space import linear_map
-from recipe.words import states_of_tokens
+from recipe.teachers import EnglishTeacher, KoreanTeacher, Teacher
 
-# text, tokens of it a step, next sentences, longest example, how often nouns before particles and the rest are hidden
-STREAMS = (
-    ("everyday", 1900, False, 64, (0.34, 0.13)),
-    ("wikipedia", 550, True, 64, None),
-    ("wikipedia", 400, False, 126, (0.28, 0.14)),
-    ("nsmc-reviews", 450, False, 64, (0.28, 0.14)),
-)
-DOCUMENTS = {"everyday": 10**9, "wikipedia": 7000, "nsmc-reviews": 150_000}
-ENGLISH, KOREAN = 12_288, 57_344  # sentences that e5 reads
-TAUGHT, GRADED, FOLLOWING = 36, 16, 6  # sentences, pairs and triples of a step
-WEIGHTS = {
-    "words": 1.0,
-    "pairs": 0.35,
-    "sentences": 1.2,
-    "states": 3.0,
-    "grades": 0.03,
-    "following": 0.1,
-}  # about even gradients
-EPOCH_STEPS, WARMUP, SAVE_SECONDS = 40, 40, 240
+PLACE = "place"
+"""Name of the label that says where an example stands among the graded pairs."""
+GRADED, FOLLOWING = 16, 6  # pairs and triples of a Korean step
+EPOCH_STEPS, WARMUP, SAVE_SECONDS = 40, 60, 240
 
 
-class Teacher:
-    """The sentences whose vectors and words' states are known, as examples; made once, kept in a folder."""
+@dataclass(frozen=True)
+class Stream:
+    """A text of every step.
 
-    def __init__(self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts) -> None:
-        self.tokenizer = tokenizer
-        if not (folder / "sentences" / "cache.json").is_file():
-            folder.mkdir(parents=True, exist_ok=True)
-            self._make(folder, data, e5, prompts)
-        self.cache = TokenCache(folder / "sentences")
-        self.starts = np.append(0, np.cumsum(self.cache.lengths))
-        self.vectors = np.load(folder / "vectors.npy", mmap_mode="r")
-        self.states = np.load(folder / "states.npy", mmap_mode="r")
-        self.order = np.random.default_rng(1).permutation(len(self.cache))
+    Attributes:
+        text: its name.
+        tokens: of it in a step.
+        max_length: of an example.
+        pairs: whether it asks for the next sentence.
+        hidden: in Korean, how often nouns before their particles and the other words are hidden.
+    """
 
-    def _make(self, folder: Path, data: Path, e5: Path, prompts: texts.Prompts) -> None:
-        file = E5File.read(e5)
-        file.save(folder / "e5")
-        teacher = E5(folder / "e5", E5Tokenizer(file))
-        english_model = BertModel.from_pretrained(BUNDLED_MODELS / "minibert-en")
-        english_vectors = partial(
-            measures.vectors, english_model, BertTokenizer.from_pretrained(BUNDLED_MODELS / "minibert-en")
-        )
-        english = texts.teacher_sentences(data, "en", prompts)[:ENGLISH]
-        weight, bias = linear_map(teacher.encode(english).numpy(), english_vectors(english).numpy(), ridge=1e-3)
+    text: str
+    tokens: int
+    max_length: int = 64
+    pairs: bool = False
+    hidden: tuple[float, float] | None = None
 
-        korean = texts.teacher_sentences(data, "ko", prompts)[:KOREAN]
-        vectors, words = teacher.encode_words(korean)
-        counts = [len(ids) for ids in self._ids(korean)]
-        states = states_of_tokens(words, korean, self.tokenizer).numpy()
-        states = (states @ weight + bias) * states.any(-1, keepdims=True)
-        found = list(
-            zip(korean, vectors.numpy() @ weight + bias, np.split(states, np.cumsum(counts)[:-1]), strict=True)
-        )
 
-        sides = (texts.parallel(data, column, texts.GENERAL) for column in (0, 1))
-        human = [pair for pair in zip(*sides, strict=True) if pair[1] not in prompts]
-        translations = [pair[1] for pair in human]
-        nothing = [np.zeros((len(ids), len(bias))) for ids in self._ids(translations)]
-        found += zip(translations, english_vectors([pair[0] for pair in human]).numpy(), nothing, strict=True)
+@dataclass(frozen=True)
+class Further:
+    """How a language goes on.
 
-        found = [row for row in found if 0 < len(row[2]) <= 120]
-        np.save(folder / "vectors.npy", np.stack([row[1] for row in found]).astype(np.float16))
-        np.save(folder / "states.npy", np.concatenate([row[2] for row in found]).astype(np.float16))
-        TokenCache.write(([row[0]] for row in found), self.tokenizer, folder / "sentences")
+    Attributes:
+        streams: the texts.
+        documents: of a text at most; all of one that is not named.
+        taught: sentences of a step.
+        weights: of the losses; about even gradients.
+        teacher: of the sentences.
+    """
 
-    def _ids(self, sentences: list[str]) -> list[list[int]]:
-        rows: list[list[int]] = self.tokenizer(sentences, add_special_tokens=False)["input_ids"]
-        return rows
+    streams: tuple[Stream, ...]
+    documents: dict[str, int]
+    taught: int
+    weights: dict[str, float]
+    teacher: type[Teacher]
 
-    def examples(self, step: int) -> Iterator[Example]:
-        """Those of a step, each with its number."""
-        for place in range(step * TAUGHT, (step + 1) * TAUGHT):
-            number = int(self.order[place % len(self.order)])
-            yield {**_plain(self.tokenizer, np.concatenate(self.cache[number])), "sentence": number}
 
-    def wanted_states(self, numbers: list[int]) -> Tensor:
-        """The states of the sentences' tokens, (tokens, hidden): [CLS] and [SEP] have the mean of the others'."""
-        found = []
-        for number in numbers:
-            states = self.states[self.starts[number] : self.starts[number + 1]].astype(np.float32)
-            mean = states.mean(0, keepdims=True)
-            found += [mean, states, mean]
-        return torch.from_numpy(np.concatenate(found))
+LANGUAGES = {
+    "en": Further(
+        streams=(
+            Stream("wikipedia", 2300, 128),
+            Stream("wikipedia", 800, pairs=True),
+            Stream("books", 300, pairs=True),
+            Stream("everyday", 350),
+        ),
+        documents={},
+        taught=32,
+        weights={"words": 1.0, "pairs": 0.35, "sentences": 1.2, "states": 2.0},
+        teacher=EnglishTeacher,
+    ),
+    "ko": Further(
+        streams=(
+            Stream("everyday", 1900, hidden=(0.34, 0.13)),
+            Stream("wikipedia", 550, pairs=True),
+            Stream("wikipedia", 400, 126, hidden=(0.28, 0.14)),
+            Stream("nsmc-reviews", 450, hidden=(0.28, 0.14)),
+        ),
+        documents={"wikipedia": 7000, "nsmc-reviews": 150_000},
+        taught=36,
+        weights={"words": 1.0, "pairs": 0.35, "sentences": 1.2, "states": 3.0, "grades": 0.03, "following": 0.1},
+        teacher=KoreanTeacher,
+    ),
+}
 
 
 def _lines(path: Path) -> list[str]:
     with lzma.open(path, "rt", encoding="utf-8") as file:
         return file.read().split("\n")[:-1]
-
-
-def _plain(tokenizer: Any, ids: Any) -> Example:
-    ids = np.concatenate([[tokenizer.cls_token_id], ids, [tokenizer.sep_token_id]])
-    return {"input_ids": ids, "labels": np.full_like(ids, IGNORED)}
 
 
 def graded_pairs(data: Path, prompts: texts.Prompts) -> list[tuple[float, str, str]]:
@@ -182,41 +163,46 @@ def stream(epochs: Epochs, seed: int, first: int) -> Iterator[Example]:
 class Steps:
     """The batches of the run, from a step on."""
 
-    def __init__(self, data: Path, work: Path, e5: Path, tokenizer: Any, first: int = 0) -> None:
-        prompts = texts.Prompts(text for text, _ in measures.read_prompts(table.PROMPTS["ko"]))
-        self.tokenizer = tokenizer
-        caches = {}
-        for name, documents in DOCUMENTS.items():
-            folder = work / "texts" / name
+    def __init__(self, language: str, data: Path, work: Path, e5: Path, tokenizer: Any, first: int = 0) -> None:
+        self.further, self.tokenizer = LANGUAGES[language], tokenizer
+        prompts = texts.Prompts(text for path in table.PROMPTS.values() for text, _ in measures.read_prompts(path))
+        caches, some = {}, []
+        for name in dict.fromkeys(stream.text for stream in self.further.streams):
+            path, folder = data / table.FOLDERS[language] / f"{name}.txt.xz", work / "texts" / name
+            documents = partial(texts.split, path, language, held_back=False, prompts=prompts)
             if not (folder / "cache.json").is_file():
-                TokenCache.write(islice(self._documents(data, name, prompts), documents), tokenizer, folder)
+                TokenCache.write(islice(documents(), self.further.documents.get(name)), tokenizer, folder)
             caches[name] = TokenCache(folder)
-        vocabulary = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-        some = chain.from_iterable(islice(self._documents(data, name, prompts), 20_000) for name in DOCUMENTS)
-        cut = words_with_particles(vocabulary, chain.from_iterable(some))
+            some.append(islice(documents(), 20_000))
+        cut = {}
+        if language == "ko":
+            vocabulary = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+            cut = words_with_particles(vocabulary, chain.from_iterable(chain.from_iterable(some)))
         self.streams = []
-        for seed, (name, tokens, pairs, length, hidden) in enumerate(STREAMS):
-            portions = Portions(caches[name].lengths, EPOCH_STEPS * tokens, seed)
+        for seed, source in enumerate(self.further.streams):
+            cache = caches[source.text]
+            portions = Portions(cache.lengths, EPOCH_STEPS * source.tokens, seed)
             epochs: Epochs = PretrainingData(
-                partial(documents_of, caches[name], portions, pairs),
+                partial(documents_of, cache, portions, source.pairs),
                 tokenizer,
-                max_length=length,
-                next_sentence=pairs,
+                max_length=source.max_length,
+                next_sentence=source.pairs,
                 mask_probability=0.2,
                 seed=seed,
             ).epoch
-            if hidden:
-                epochs = Particles(epochs, tokenizer, cut, nouns=hidden[0], rest=hidden[1], seed=seed)
-            self.streams.append((stream(AsAsked(epochs, tokenizer, seed=seed), seed, first // EPOCH_STEPS), tokens))
-        self.teacher = Teacher(work / "teacher", data, e5, tokenizer, prompts)
-        rng = np.random.default_rng(2)
-        pairs_, triples = graded_pairs(data, prompts), following_sentences(data, prompts)
-        self.pairs = [pairs_[n] for n in rng.permutation(len(pairs_))]
+            if source.hidden:
+                nouns, rest = source.hidden
+                epochs = Particles(epochs, tokenizer, cut, nouns=nouns, rest=rest, seed=seed)
+            if language == "ko":
+                epochs = AsAsked(epochs, tokenizer, seed=seed)
+            self.streams.append((stream(epochs, seed, first // EPOCH_STEPS), source.tokens))
+        self.teacher = self.further.teacher(work / "teacher", data, e5, tokenizer, prompts)
+        self.taught = TaughtSentences(self.teacher.sentences, tokenizer, sentences_per_epoch=self.further.taught).epoch
+        rng, (pairs, triples) = np.random.default_rng(2), ([], [])
+        if language == "ko":
+            pairs, triples = graded_pairs(data, prompts), following_sentences(data, prompts)
+        self.pairs = [pairs[n] for n in rng.permutation(len(pairs))]
         self.triples = [triples[n] for n in rng.permutation(len(triples))]
-
-    @staticmethod
-    def _documents(data: Path, name: str, prompts: texts.Prompts) -> Iterator[list[str]]:
-        return texts.split(data / "korean" / f"{name}.txt.xz", "ko", held_back=False, prompts=prompts)
 
     def __call__(self, step: int) -> tuple[Batch, Tensor]:
         """The packed examples of a step, and the scores of its graded pairs."""
@@ -225,16 +211,24 @@ class Steps:
             while tokens > 0:
                 found.append(next(examples))
                 tokens -= len(found[-1]["input_ids"])
-        found += self.teacher.examples(step)
-        graded = [self.pairs[n % len(self.pairs)] for n in range(step * GRADED, (step + 1) * GRADED)]
-        triples = [self.triples[n % len(self.triples)] for n in range(step * FOLLOWING, (step + 1) * FOLLOWING)]
-        for place, text in enumerate(chain(*(row[1:] for row in graded), *triples)):
-            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"][:62]
-            found.append({**_plain(self.tokenizer, ids), "place": place})
-        none: Example = {"next_sentence_label": IGNORED, "sentence": IGNORED, "place": IGNORED}
-        complete = [{**none, "token_type_ids": np.zeros_like(e["input_ids"]), **e} for e in found]
-        batch = pack(sorted(complete, key=lambda example: len(example["input_ids"])))
-        return batch, torch.tensor([score for score, _, _ in graded])
+        found += self.taught(step)
+        graded = _of_step(self.pairs, step, GRADED)
+        asked = chain(*(row[1:] for row in graded), *_of_step(self.triples, step, FOLLOWING))
+        for place, text in enumerate(asked):
+            ids = self.tokenizer(text, truncation=True, max_length=64)["input_ids"]
+            found.append({"input_ids": np.array(ids), PLACE: place})
+        batch = pack(sorted(map(_complete, found), key=lambda example: len(example["input_ids"])))
+        return batch, torch.tensor([score for score, *_ in graded])
+
+
+def _of_step(rows: list[Any], step: int, size: int) -> list[Any]:
+    return [rows[n % len(rows)] for n in range(step * size, (step + 1) * size)] if rows else []
+
+
+def _complete(example: Example) -> Example:
+    ids = example["input_ids"]
+    nothing: Example = {"token_type_ids": np.zeros_like(ids), "labels": np.full_like(ids, IGNORED)}
+    return {**nothing, **dict.fromkeys(("next_sentence_label", SENTENCE, PLACE), IGNORED), **example}
 
 
 def graded_loss(cosines: Tensor, scores: Tensor, scale: float = 20.0) -> Tensor:
@@ -252,27 +246,27 @@ def losses(model: nn.Module, batch: Batch, scores: Tensor, teacher: Teacher) -> 
     lengths = torch.tensor(batch["layout"].lengths)
     means = torch.segment_reduce(states, "mean", lengths=lengths)
 
-    numbers = batch["sentence"]
-    taught = numbers != IGNORED
-    wanted = torch.from_numpy(teacher.vectors[numbers[taught].numpy()].astype(np.float32))
-    apart = 1 - F.cosine_similarity(
-        states[taught.repeat_interleave(lengths)], teacher.wanted_states(numbers[taught].tolist()), dim=-1
-    )
-    given = (batch["place"] != IGNORED).nonzero().flatten()
-    vectors = F.normalize(means[given[batch["place"][given].argsort()]], dim=-1)
-    pairs, triples = vectors[: 2 * GRADED], vectors[2 * GRADED :]
-    premises, following, against = triples[0::3], triples[1::3], triples[2::3]
-    cosines = premises @ torch.cat([following, against]).T
-    return {
+    taught = batch[SENTENCE] != IGNORED
+    tokens = taught.repeat_interleave(lengths)
+    vectors, wanted = teacher.wanted(batch[SENTENCE][taught].tolist(), batch["input_ids"][tokens], lengths[taught])
+    apart = 1 - F.cosine_similarity(states[tokens], wanted, dim=-1)
+    found = {
         "words": word_loss(out.prediction_logits, labels) / len(labels),
         "pairs": F.cross_entropy(
             out.seq_relationship_logits.float(), batch["next_sentence_label"], ignore_index=IGNORED
         ),
-        "sentences": sentence_loss(means[taught], F.normalize(wanted, dim=-1)) / len(wanted),
+        "sentences": sentence_loss(means[taught], F.normalize(vectors, dim=-1)) / len(vectors),
         "states": torch.segment_reduce(apart, "mean", lengths=lengths[taught]).mean(),
-        "grades": graded_loss((pairs[0::2] * pairs[1::2]).sum(-1), scores),
-        "following": F.cross_entropy(cosines * 20, torch.arange(len(premises))),
     }
+    if len(scores):
+        given = (batch[PLACE] != IGNORED).nonzero().flatten()
+        rows = F.normalize(means[given[batch[PLACE][given].argsort()]], dim=-1)
+        pairs, triples = rows[: 2 * GRADED], rows[2 * GRADED :]
+        premises, following, against = triples[0::3], triples[1::3], triples[2::3]
+        cosines = premises @ torch.cat([following, against]).T
+        found["grades"] = graded_loss((pairs[0::2] * pairs[1::2]).sum(-1), scores)
+        found["following"] = F.cross_entropy(cosines * 20, torch.arange(len(premises)))
+    return found
 
 
 def run(model: nn.Module, optimizer: Optimizer, steps: Steps, work: Path, state: dict[str, Any], options: Any) -> None:
@@ -294,7 +288,7 @@ def run(model: nn.Module, optimizer: Optimizer, steps: Steps, work: Path, state:
             with faster_operators(torch.device("cpu"), model):
                 with torch.autocast("cpu", torch.bfloat16):
                     found = losses(model, batch, scores, steps.teacher)
-                torch.stack([WEIGHTS[name] * loss for name, loss in found.items()]).sum().backward()
+                torch.stack([steps.further.weights[name] * loss for name, loss in found.items()]).sum().backward()
             nn.utils.clip_grad_norm_(model.parameters(), 2.0)
             optimizer.step()
             optimizer.zero_grad()
@@ -311,12 +305,15 @@ def run(model: nn.Module, optimizer: Optimizer, steps: Steps, work: Path, state:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="minibert-ko goes on from its folder.")
+    parser = argparse.ArgumentParser(description="minibert-en or minibert-ko goes on from its folder.")
+    parser.add_argument("language", choices=LANGUAGES)
     for name, text in (("data", "folder of texts"), ("e5", "e5-small-q4.bin"), ("start", "folder to begin with")):
         parser.add_argument(f"--{name}", type=Path, required=True, help=text)
-    parser.add_argument("--work", type=Path, required=True, help="folder of the run; the model is in its minibert-ko")
+    parser.add_argument(
+        "--work", type=Path, required=True, help="folder of the run; the model is in its minibert-LANGUAGE"
+    )
     parser.add_argument("--hours", type=float, default=1.7, help="of computing")
-    parser.add_argument("--lr", type=float, default=3.7e-4)
+    parser.add_argument("--lr", type=float, default=4e-4, help="at the beginning; it falls to zero")
     parser.add_argument("--steps", type=int, default=10**9, help="so many at most")
     options = parser.parse_args()
     torch.manual_seed(0)
@@ -329,9 +326,9 @@ def main() -> None:
         state = torch.load(saved, weights_only=True)
         model.load_state_dict(state.pop("model"))
         optimizer.load_state_dict(state.pop("optimizer"))
-    steps = Steps(options.data, options.work, options.e5, tokenizer, state["step"])
+    steps = Steps(options.language, options.data, options.work, options.e5, tokenizer, state["step"])
     run(model, optimizer, steps, options.work, state, options)
-    give_away(model, tokenizer, options.work / "minibert-ko")
+    give_away(model, tokenizer, options.work / f"minibert-{options.language}")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from recipe.mixtures import AsAsked
 from recipe.models import MODELS
 from recipe.particles import Particles, follows, words_with_particles
 from recipe.space import Space, principal_components, unit
+from recipe.teachers import turned_to
 from recipe.words import WordTeacher, states_of_tokens
 from safetensors.torch import load_file
 
@@ -28,6 +29,16 @@ from minibert.training.data import pack
 from minibert.training.pretraining import single_texts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_a_teachers_vectors_lie_where_the_student_has_its_own() -> None:
+    """A teacher that knows the same in other directions, around another mean, and has numbers that say nothing."""
+    rng = np.random.default_rng(0)
+    student = rng.normal(size=(500, 6)).astype(np.float32)
+    student -= student.mean(0)
+    directions = np.linalg.qr(rng.normal(size=(9, 9)))[0][:6]
+    teacher = (student @ directions + rng.normal(size=9)).astype(np.float32)
+    np.testing.assert_allclose(turned_to(student, teacher), unit(student), atol=1e-3)
 
 
 def test_a_noun_is_cut_from_its_particle_where_both_are_one_piece() -> None:
