@@ -150,15 +150,9 @@ class SentenceEmbedder(FamiliarNames, Engine):
         folder = read_sentence_folder(source)
         made: dict[str, Any] = {"pooling": folder.pooling if pooling is None else pooling}
         if backend == "onnx":
-            settled: dict[str, Any] = {
-                "pooling": pooling,
-                "layers": layers,
-                "layer_weights": layer_weights,
-                "normalize": normalize,
-            }
-            settled |= {"truncate_dim": truncate_dim, "device": device}
-            settled |= {"precision": None if precision == "fp32" else precision}
-            if given := [name for name, value in settled.items() if value is not None]:
+            settled = dict[str, Any](pooling=pooling, layers=layers, layer_weights=layer_weights, normalize=normalize)
+            settled |= {"truncate_dim": truncate_dim, "device": device, "precision": precision}
+            if given := [name for name, value in settled.items() if value is not None and value != "fp32"]:
                 raise ValueError(f'leave {given[0]} out with backend="onnx": the export of the graph has settled it.')
             model: Any = OnnxGraph(folder.transformer)
         elif backend == "torch":

@@ -120,7 +120,11 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
             _read_pooling(source.require(f"{folder}config.json"), found)
         else:
             if config := source.file(f"{folder}config.json") if folder else None:
-                _refuse_token_level(config, read_json(config))
+                content = read_json(config)
+                for name in ("module_input_name", "module_output_name"):
+                    if content.get(name) not in (None, "sentence_embedding"):
+                        what = f"{config} works on {content[name]!r:.80}"
+                        raise ValueError(f"{what}; minibert has it on sentence vectors only.")
             found.modules.append((kind, source.inside(folder)))
     if config := source.file("config_sentence_transformers.json"):
         content = read_json(config)
@@ -219,9 +223,3 @@ def _read_dense(source: Source) -> Dense:
         dense = Dense(inputs, outputs, bias, activation)
     dense.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
     return dense
-
-
-def _refuse_token_level(path: Path, config: Mapping[str, Any]) -> None:
-    for name in ("module_input_name", "module_output_name"):
-        if config.get(name) not in (None, "sentence_embedding"):
-            raise ValueError(f"{path} works on {config[name]!r:.80}; minibert has it on sentence vectors only.")

@@ -159,13 +159,7 @@ def pool_padded(
 def _pool_blocks(
     blocks: Sequence[tuple[Tensor, Tensor | None]], pooling: str | Sequence[str], pooler_output: Tensor | None
 ) -> Tensor:
-    """The poolings of all sequences, side by side.
-
-    Args:
-        blocks: the states of some sequences, (batch, seq, hidden), and which of them count, (batch, seq, 1), or None.
-        pooling: their names.
-        pooler_output: as in `pool`.
-    """
+    """`pool` of blocks: states of some sequences, (batch, seq, hidden), and which count, (batch, seq, 1), None: all."""
     vectors = []
     for name in [pooling] if isinstance(pooling, str) else pooling:
         if name == "pooler" and pooler_output is not None:

@@ -98,7 +98,9 @@ class CrossEncoder:
         """
         source = Source.of(name, **options)
         model = BertForSequenceClassification.from_pretrained(source, device=device, dtype=torch.float32, mmap=mmap)
-        _refuse_modules(source)
+        path = source.file("modules.json")
+        if path and (kinds := [kind for kind, _ in read_modules(path)]) != ["Transformer"]:
+            raise ValueError(f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}.")
         path = source.file("config_sentence_transformers.json")
         settings = {} if path is None else read_json(path)
         prompts, default = read_prompts(path or Path(), settings)
@@ -190,18 +192,12 @@ def rerank(
     return CrossEncoder(model, tokenizer).rank(query, documents, top)
 
 
-def _refuse_modules(source: Source) -> None:
-    """ValueError for a folder with more in it than a classifier."""
-    if path := source.file("modules.json"):
-        kinds = [kind for kind, _ in read_modules(path)]
-        if kinds != ["Transformer"]:
-            raise ValueError(f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}.")
-
-
 def _activation(source: Source, settings: Mapping[str, Any], config: BertConfig) -> nn.Module | None:
     """The activation that a folder names, in the places where the versions of sentence-transformers look for it."""
-    places: list[tuple[str, Any]] = [("config_sentence_transformers.json", settings.get("activation_fn"))]
-    places.append(("config.json", dict(config.extra.get("sentence_transformers") or {}).get("activation_fn")))
-    places.append(("config.json", config.extra.get("sbert_ce_default_activation_function")))
-    name = next((pair for pair in places if pair[1] is not None), None)
-    return None if name is None else ACTIVATIONS[activation_name(f"{source}/{name[0]}", name[1])]()
+    places = [
+        ("config_sentence_transformers.json", settings.get("activation_fn")),
+        ("config.json", dict(config.extra.get("sentence_transformers") or {}).get("activation_fn")),
+        ("config.json", config.extra.get("sbert_ce_default_activation_function")),
+    ]
+    named = ((file, name) for file, name in places if name is not None)
+    return next((ACTIVATIONS[activation_name(f"{source}/{file}", name)]() for file, name in named), None)

@@ -282,6 +282,4 @@ def _tensor(name: str, value: Any) -> Tensor:
         raise ValueError(f"what is set for {name} should be a tensor or a number, not a {kind}.") from None
 
 
-def trace(model: PreTrainedModel) -> Trace:
-    """Watches every step of a model's forward passes inside a `with` block; see `Trace`."""
-    return Trace(model)
+trace = Trace

@@ -70,11 +70,7 @@ def encode_with_targets(
 
 
 def _present(*texts: Sequence[int] | None) -> list[Sequence[int]]:
-    """The first text, and the second if there is one.
-
-    >>> _present([5, 6], None), _present([5, 6], [7])
-    ([[5, 6]], [[5, 6], [7]])
-    """
+    """The first text, and the second if there is one."""
     return [ids for ids in texts if ids is not None]
 
 

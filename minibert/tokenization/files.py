@@ -42,13 +42,7 @@ def read_source(source: Source) -> dict[str, Any]:
     kind = str(config.get("tokenizer_class") or _CLASSES[0])
     if kind.removesuffix("Fast") not in _CLASSES:
         raise ValueError(f"{source} is for the tokenizer {kind:.80}; minibert has BERT's WordPiece only.")
-    settings: dict[str, Any] = {}
-    if tokenizer_file := source.file("tokenizer.json"):
-        settings = read_file(tokenizer_file)
-    elif vocab_file := source.file("vocab.txt"):
-        settings = read_file(vocab_file)
-    else:
-        raise FileNotFoundError(f"{source} holds neither tokenizer.json nor vocab.txt; is it a BERT checkpoint?")
+    settings = read_file(source.require("tokenizer.json", "vocab.txt"))
     with prefix_errors(f"{source}, tokenizer_config.json"):
         settings |= {key: config[key] for key in (*OPTIONS, "model_input_names") if config.get(key) is not None}
         check_options(settings)

@@ -8,10 +8,8 @@ two texts    [CLS] a a [SEP] b b [SEP]      type ids 0 0 0 0 1 1 1
 
 from __future__ import annotations
 
-import gc
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from minibert.compatibility.keywords import check_count
@@ -88,19 +86,6 @@ def columns_of(text: Any, text_pair: Any, words: bool) -> tuple[list[Any], bool]
     if len(columns[0]) != len(columns[-1]):
         raise ValueError(f"There are {len(columns[0])} texts, but {len(columns[-1])} in text_pair.")
     return [list(column) for column in columns], batched  # the caller may change its lists later
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Keeps Python's cycle collector from walking the rows again and again while they are made: 2/3 of the time."""
-    paused = gc.isenabled()
-    if paused:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()
 
 
 def assemble(parts: Sequence[Sequence[T]], begin: Sequence[T], end: Sequence[T]) -> list[T]:

@@ -10,9 +10,11 @@ tokenizer("How?", "Like this.")   [CLS] how ? [SEP] like this . [SEP]      type 
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,6 @@ from minibert.tokenization.rows import (
     SIDES,
     RowContent,
     assemble,
-    collector_paused,
     columns_of,
     limits,
     option,
@@ -41,6 +42,19 @@ from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, listed, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
 _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keeps Python's cycle collector from walking the rows again and again while they are made: 2/3 of the time."""
+    paused = gc.isenabled()
+    if paused:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 class BertTokenizer(TokenizerProtocol):

@@ -599,7 +599,7 @@ def test_save_and_load(tmp_path: Path) -> None:
         ({"tokenizer.json": "[]"}, ValueError, "tokenizer.json should hold a JSON object"),
         ({"tokenizer.json": '{"model": {"type": "BPE"}}'}, ValueError, "is not BERT's tokenizer.json: it has .'BPE'"),
         ({"vocab.txt": "[UNK]\n\udcff"}, ValueError, "vocab.txt is not UTF-8"),
-        ({"vocab.txt": None}, FileNotFoundError, "holds neither tokenizer.json nor vocab.txt"),
+        ({"vocab.txt": None}, FileNotFoundError, "holds no tokenizer.json or vocab.txt"),
     ],
 )
 def test_broken_files(tmp_path: Path, files: dict[str, str | None], error: type[Exception], message: str) -> None:
