@@ -143,10 +143,9 @@ class BertConfig(ConfigProtocol):
 
     def _limit(self, name: str, value: Any, why: str = "") -> None:
         if isinstance(value, int) and value > self._limits[name]:
-            raised = {name: value}
             raise ValueError(
-                f"config: {name} would be {value:,}{why}, more than {self._limits[name]:,}; pass limits={raised} if "
-                "that is meant."
+                f"config: {name} would be {value:,}{why}, more than {self._limits[name]:,}; "
+                f"pass limits={ {name: value} } if that is meant."
             )
 
     @classmethod

@@ -107,7 +107,8 @@ class BertModel(PreTrainedModel):
             ValueError: neither or both of `input_ids` and `inputs_embeds`, an id without a row in its embedding, or a
                 sequence longer than `max_position_embeddings`.
         """
-        refuse_arguments(self, unused)
+        if unused:
+            refuse_arguments(self, unused)
         keep_states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         keep_maps = self.config.output_attentions if output_attentions is None else output_attentions
         attend = ATTENTION_FUNCTIONS["eager" if keep_maps else self.config.attn_implementation]

@@ -95,8 +95,8 @@ def encode_file(
         check_target(path)
     texts = iter_texts(texts)
     with Progress(show_progress, total) as progress:
-        settings = embedder.chunk_settings(options)
-        return _write(embedder, texts, target, file_format, settings, progress)[0]
+        run = _Run(embedder, embedder.chunk_settings(options), file_format, target)
+        return run.write(texts, target, progress)[0]
 
 
 def encode_corpus(
@@ -152,7 +152,7 @@ def encode_corpus(
     target = Location(folder)
     target.make_folder()
     about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
-    run = _Run(embedder, settings, target, file_format, sha256_of_json(about))
+    run = _Run(embedder, settings, file_format, target, sha256_of_json(about))
     # object stores have no locks; there, two runs at a time do their work twice, and write the same
     alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
     report, lines, number = CorpusReport(), 0, 0
@@ -169,7 +169,7 @@ def encode_corpus(
         if processes > 1:
             parts = _in_processes(run, own_shards(), processes, progress)
         else:
-            parts = (run.write(*shard, progress) for shard in own_shards())
+            parts = (run.write_shard(*shard, progress) for shard in own_shards())
         for part in parts:
             report.add(part)
         if told_to_stop():
@@ -180,39 +180,31 @@ def encode_corpus(
     return report
 
 
-def _write(
-    embedder: SentenceEmbedder,
-    texts: Iterator[str],
-    target: Location,
-    file_format: str,
-    settings: Settings,
-    progress: Progress,
-) -> tuple[CorpusReport, dict[str, Any]]:
-    """Writes a file; returns its report, and the file's size and hash."""
-    report = CorpusReport()
-    with target.replacing() as temporary:
-        with open_vectors(temporary, file_format, embedder.dimension) as write:
-            while chunk := list(islice(texts, CHUNK_TEXTS)):
-                vectors, rows = embedder.encode_chunk(chunk, settings, progress)
-                write(chunk, vectors)
-                report.add(CorpusReport(len(chunk), rows.tokens, rows.overlong))
-        return report, {"bytes": temporary.stat().st_size, "vectors_sha256": sha256_of_file(temporary)}
-
-
 @dataclass
 class _Run:
-    """Writes the shards of one run."""
+    """Writes the file or the shards of one run."""
 
     embedder: SentenceEmbedder
     settings: Settings
-    folder: Location
     file_format: str
-    settings_hash: str
+    target: Location  # the file, or the folder of the shards
+    settings_hash: str = ""
 
-    def write(self, number: int, texts: list[str], progress: Progress = SILENT) -> CorpusReport:
+    def write(self, texts: Iterator[str], path: Location, progress: Progress) -> tuple[CorpusReport, dict[str, Any]]:
+        """Writes a file; returns its report, and the file's size and hash."""
+        report = CorpusReport()
+        with path.replacing() as temporary:
+            with open_vectors(temporary, self.file_format, self.embedder.dimension) as write:
+                while chunk := list(islice(texts, CHUNK_TEXTS)):
+                    vectors, rows = self.embedder.encode_chunk(chunk, self.settings, progress)
+                    write(chunk, vectors)
+                    report.add(CorpusReport(len(chunk), rows.tokens, rows.overlong))
+            return report, {"bytes": temporary.stat().st_size, "vectors_sha256": sha256_of_file(temporary)}
+
+    def write_shard(self, number: int, texts: list[str], progress: Progress = SILENT) -> CorpusReport:
         """Writes one shard and then its record, unless an earlier run has done so."""
         name, texts_hash = f"shard-{number:06d}", digest_of(texts)
-        path, record = self.folder / f"{name}.{self.file_format}", self.folder / f"{name}.json"
+        path, record = self.target / f"{name}.{self.file_format}", self.target / f"{name}.json"
         if earlier := read_record(record):
             if earlier["settings_sha256"] != self.settings_hash:
                 raise ValueError(f"{path} was made by another model or with other settings: give another folder.")
@@ -226,7 +218,7 @@ class _Run:
                     return CorpusReport(skipped=1)
                 warnings.warn(f"{path} has been damaged since it was written: it is made again.", stacklevel=3)
         try:
-            done, file = _write(self.embedder, iter(texts), path, self.file_format, self.settings, progress)
+            done, file = self.write(iter(texts), path, progress)
             about = {"lines": done.lines, "tokens": done.tokens, "overlong": done.overlong, "texts_sha256": texts_hash}
             about |= {"settings_sha256": self.settings_hash, **file}
             record.write_json({**about, "record_sha256": sha256_of_json(about)})
@@ -294,7 +286,7 @@ def _write_shard(number: int, texts: list[str]) -> tuple[CorpusReport, list[str]
     """The report of a shard, and the warnings."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        return _run.write(number, texts), [str(warning.message) for warning in told]
+        return _run.write_shard(number, texts), [str(warning.message) for warning in told]
 
 
 def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) -> None:

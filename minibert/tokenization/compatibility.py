@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from minibert.compatibility import keywords
 from minibert.extras import need
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.files import SPLITTING, write_vocabulary
-from minibert.tokenization.learning import learn_vocabulary
+from minibert.tokenization.basic import BasicTokenizer
+from minibert.tokenization.files import write_vocabulary
+from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.rows import assemble, type_ids
 from minibert.tokenization.vocabulary import Vocabulary
 
@@ -213,7 +214,8 @@ class TokenizerProtocol(Vocabulary):
         special = [renamed.get(token.content, token.content) for token in added if token.special]
         special += [token.content for token in map(AddedToken.of, new_special_tokens or ())]
         texts = chain.from_iterable([item] if isinstance(item, str) else item for item in text_iterator)
-        how = {**{name: getattr(self, name) for name in SPLITTING}, "min_frequency": 0, **options}
-        tokens = learn_vocabulary(texts, vocab_size, list(dict.fromkeys([*special, *named.values()])), **how)
+        words = count_words(texts, BasicTokenizer(self.do_lower_case, self.strip_accents, self.tokenize_chinese_chars))
+        special = list(dict.fromkeys([*special, *named.values()]))
+        tokens = learn_vocabulary(words, vocab_size, special, **{"min_frequency": 0, **options})
         extra = [renamed.get(token, token) for token in self.extra_special_tokens] + list(new_special_tokens or ())
         return type(self)(tokens, **{**self._options(), **named, "extra_special_tokens": extra})

@@ -11,26 +11,24 @@ from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.pipeline import CHUNK
 
 
+def count_words(texts: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
+    """How often each word occurs: all that learning needs to know of a text, however long it is."""
+    words: Counter[str] = Counter()
+    for chunk, times in Counter(chunk for text in texts for chunk in CHUNK.findall(text)).items():
+        for word in basic.words(chunk):
+            words[word] += times
+    return words
+
+
 def learn_vocabulary(
-    texts: Iterable[str],
-    vocab_size: int,
-    special_tokens: Sequence[str],
-    *,
-    do_lower_case: bool = True,
-    strip_accents: bool | None = None,
-    tokenize_chinese_chars: bool = True,
-    min_frequency: int = 2,
-    **options: Any,
+    words: Counter[str], vocab_size: int, special_tokens: Sequence[str], *, min_frequency: int = 2, **options: Any
 ) -> list[str]:
     """Learns the pieces that a text is made of.
 
     Args:
-        texts: sentences or documents.
+        words: how often each word of the text occurs, as `count_words` counts them.
         vocab_size: upper limit of the vocabulary's size, special tokens counted.
         special_tokens: the first tokens of the vocabulary.
-        do_lower_case: as for the tokenizer that will use it.
-        strip_accents: as for the tokenizer.
-        tokenize_chinese_chars: as for the tokenizer.
         min_frequency: how often two pieces must stand side by side to become one.
         options: further arguments of the library's `WordPieceTrainer`.
 
@@ -42,26 +40,9 @@ def learn_vocabulary(
     Raises:
         ImportError: `tokenizers` is not installed.
 
-    >>> learn_vocabulary(["low lower lowest"], 20, ["[UNK]"])[-3:]
+    >>> learn_vocabulary(Counter(["low", "lower", "lowest"]), 20, ["[UNK]"])[-3:]
     ['lo', 'low', 'lowe']
     """
-    words = count_words(texts, BasicTokenizer(do_lower_case, strip_accents, tokenize_chinese_chars))
-    return learn_from_counts(words, vocab_size, special_tokens, min_frequency=min_frequency, **options)
-
-
-def count_words(texts: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
-    """How often each word occurs: all that learning needs to know of a text, however long it is."""
-    words: Counter[str] = Counter()
-    for chunk, times in Counter(chunk for text in texts for chunk in CHUNK.findall(text)).items():
-        for word in basic.words(chunk):
-            words[word] += times
-    return words
-
-
-def learn_from_counts(
-    words: Counter[str], vocab_size: int, special_tokens: Sequence[str], *, min_frequency: int = 2, **options: Any
-) -> list[str]:
-    """Learns the pieces of words that occur so often; arguments as of `learn_vocabulary`."""
     library = need("tokenizers", "train", "Learning a vocabulary")
     learner = library.Tokenizer(library.models.WordPiece())
     learner.pre_tokenizer = library.pre_tokenizers.WhitespaceSplit()

@@ -15,7 +15,7 @@ import numpy as np
 from minibert.corpus.inputs import Part, parts_of, read_part
 from minibert.progress import counted, is_watched
 from minibert.tokenization.basic import BasicTokenizer
-from minibert.tokenization.learning import count_words, learn_from_counts
+from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.tokenizer import BertTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -45,7 +45,7 @@ def train_vocabulary(
         ImportError: `tokenizers` is not installed.
     """
     words = texts if isinstance(texts, Counter) else count_words(texts, BasicTokenizer(lowercase))
-    pieces = learn_from_counts(
+    pieces = learn_vocabulary(
         words, vocab_size, SPECIAL_TOKENS, min_frequency=min_frequency, show_progress=is_watched()
     )
     tokenizer = BertTokenizer(pieces, do_lower_case=lowercase)

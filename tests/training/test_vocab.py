@@ -73,7 +73,9 @@ def test_the_pieces_are_those_of_the_library(vocab_size: int) -> None:
         vocab_size=vocab_size, min_frequency=2, special_tokens=["[UNK]"], show_progress=False
     )
     library.train_from_iterator(texts, trainer)
-    assert set(learn_vocabulary(texts, vocab_size, ["[UNK]"])) == set(library.get_vocab())
+    assert set(learn_vocabulary(count_words(texts, BasicTokenizer()), vocab_size, ["[UNK]"])) == set(
+        library.get_vocab()
+    )
 
 
 def test_words_are_counted_as_they_are_split() -> None:
