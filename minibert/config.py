@@ -130,9 +130,7 @@ class BertConfig(ConfigProtocol):
                     raise ValueError(f"config field {name} should be {wanted}, not {value!r:.80}.")
         pad = self.pad_token_id
         if pad is not None and not (type(pad) is int and 0 <= pad < self.vocab_size):
-            raise ValueError(
-                f"config field pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r:.80}."
-            )
+            raise ValueError(f"config: pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r:.80}.")
         self._limit("num_hidden_layers", self.num_hidden_layers)
         rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size + len(self.id2label)
         layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)

@@ -92,30 +92,26 @@ class LoadReport:
 
     def problems(self, model_name: str) -> list[str]:
         """Sentences for a person: only what changes the results."""
-        sentences = []
-        new_head = [name for name in self.missing if HEADS.match(name)]
-        lost = [name for name in self.missing if not HEADS.match(name)]
-        if new_head:
-            sentences.append(
-                f"{model_name}: {_are(new_head)} not in {self.source}, newly initialised: train before you use what "
-                "depends on it."
-            )
-        if lost:
-            sentences.append(
-                f"{model_name}: {_are(lost)} not in {self.source} although every BERT has it; newly initialised, so "
-                "the results are not those of the trained model. Is the checkpoint complete?"
-            )
-        if self.mismatched:
-            shapes = [f"{name} (file {ours}, model {theirs})" for name, ours, theirs in self.mismatched]
-            sentences.append(f"{model_name}: {_are(shapes)} of another shape in {self.source}, newly initialised.")
-        if self.unexpected:
-            sentences.append(f"{model_name}: {_are(self.unexpected)} in {self.source} but in no BERT; not loaded.")
-        for name, other in self.untied:
-            sentences.append(
-                f"{model_name}: {name} differs from {other} in {self.source}, although its config ties them; each is "
-                "kept. Pass tie_word_embeddings=False if that is right, or correct the file."
-            )
-        return sentences
+        shapes = [f"{name} (file {ours}, model {theirs})" for name, ours, theirs in self.mismatched]
+        found = [
+            (
+                [name for name in self.missing if HEADS.match(name)],
+                f"not in {self.source}, newly initialised: train before you use what depends on it.",
+            ),
+            (
+                [name for name in self.missing if not HEADS.match(name)],
+                f"not in {self.source} although every BERT has it; newly initialised, so the results are not those of "
+                "the trained model. Is the checkpoint complete?",
+            ),
+            (shapes, f"of another shape in {self.source}, newly initialised."),
+            (self.unexpected, f"in {self.source} but in no BERT; not loaded."),
+        ]
+        untied = [
+            f"{model_name}: {name} differs from {other} in {self.source}, although its config ties them; each is kept. "
+            "Pass tie_word_embeddings=False if that is right, or correct the file."
+            for name, other in self.untied
+        ]
+        return [f"{model_name}: {_are(names)} {what}" for names, what in found if names] + untied
 
 
 def _listed(names: list[str], between: str = ", ", max_names: int = 6) -> str:

@@ -11,6 +11,7 @@ import minibert
 from minibert import BertModel
 from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
+from minibert.files import write_json
 
 
 @pytest.mark.parametrize("name", ["BertModel", *HEADS])
@@ -24,11 +25,16 @@ def test_the_class_follows_the_tensors(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["AutoModel", *(head.replace("BertFor", "AutoModelFor") for head in HEADS)])
-def test_auto_classes_make_new_models(name: str) -> None:
-    config = tiny_config()
-    model = getattr(minibert, name).from_config(config)
+def test_auto_classes_make_and_load_models_and_refuse_others_by_name(name: str, tmp_path: Path) -> None:
+    auto, config = getattr(minibert, name), tiny_config()
+    model = auto.from_config(config)
     assert type(model).__name__ == name.replace("AutoModel", "Bert" if "For" in name else "BertModel")
     assert model.config is config and model.training
+    model.save_pretrained(tmp_path)
+    assert type(auto.from_pretrained(tmp_path)) is type(model)
+    write_json(tmp_path / "config.json", {**config.to_dict(), "model_type": "roberta"})
+    with pytest.raises(ValueError, match="model_type='roberta' is not supported"):
+        auto.from_pretrained(tmp_path)
 
 
 def test_no_pooler_is_drawn_for_a_checkpoint_without_one(tmp_path: Path) -> None:

@@ -287,21 +287,6 @@ class TestLabelNames:
             minibert.BertForQuestionAnswering.from_pretrained(tmp_path, num_labels=2)
 
 
-class TestAuto:
-    @pytest.mark.parametrize(
-        ("auto", "name"),
-        [("AutoModel", "BertModel"), *((f"AutoModelFor{head.removeprefix('BertFor')}", head) for head in HEADS)],
-    )
-    def test_chooses_bert_and_refuses_others_by_name(self, auto: str, name: str, tmp_path: Path) -> None:
-        getattr(minibert, name)(tiny_config()).save_pretrained(tmp_path)
-        model = getattr(minibert, auto).from_pretrained(tmp_path)
-        assert type(model) is getattr(minibert, name)
-        config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
-        (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "roberta"}), encoding="utf-8")
-        with pytest.raises(ValueError, match="model_type='roberta' is not supported"):
-            getattr(minibert, auto).from_pretrained(tmp_path)
-
-
 @pytest.mark.parametrize("labels", [[[0.5], [3.0]], [0.5, 3.0], [[1], [4]], [1, 4]])
 def test_a_published_notebook_s_regression(headless: Path, labels: list[Any]) -> None:
     """A blog post's walk through BertForSequenceClassification (klue/bert-base, num_labels=1), import changed."""

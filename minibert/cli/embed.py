@@ -37,11 +37,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt", help="put before every text")
     parser.add_argument("--prompt-name", help="a prompt that the model brings, such as query")
     parser.add_argument(
-        "--overflow", default="truncate", choices=["truncate", "mean"], help="what to do with long texts"
+        "--overflow", default="truncate", choices=["truncate", "mean"], help="what becomes of long texts"
     )
-    parser.add_argument(
-        "--column", default="text", help="of the texts in --file, if that is .jsonl, .csv, .tsv, .parquet"
-    )
+    parser.add_argument("--column", default="text", help="of the texts in a --file of .jsonl, .csv, .tsv or .parquet")
     parser.add_argument("--id-column", metavar="COLUMN", help="kept beside the vectors in .jsonl and .parquet")
     parser.add_argument("-o", "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, atomically")
     parser.add_argument("--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop")

@@ -57,9 +57,7 @@ def run(options: argparse.Namespace) -> None:
     if options.vectors:
         vectors = open_corpus(options.vectors, options.codes)
         if len(vectors) != len(texts):
-            raise ValueError(
-                f"{options.vectors} holds {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."
-            )
+            raise ValueError(f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} {len(texts)} lines.")
         # asymmetric models put one prompt before a question and another before what may answer it
         names = [name for name in DOCUMENT_PROMPTS if name in of_corpus.prompts]
         name = names[0] if names else of_corpus.default_prompt_name

@@ -9,9 +9,7 @@ from minibert.cli.common import print_json, source_of
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="MODEL", help="the checkpoint, as --model names it")
-    parser.add_argument(
-        "--text", action="append", help="compare on this text (may be repeated) instead of the built-in"
-    )
+    parser.add_argument("--text", action="append", help="compare on this text, not the built-in (may be repeated)")
     parser.add_argument("--tolerance", type=float, default=0.0, help="largest difference allowed")
 
 

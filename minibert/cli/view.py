@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", nargs="?", help="may be left out with --run")
     parser.add_argument("--pair", metavar="TEXT", help="a second text, as for next-sentence prediction")
-    parser.add_argument(
-        "--pad-to", type=int, metavar="N", help="fill up with [PAD] to N tokens, to see the mask at work"
-    )
+    parser.add_argument("--pad-to", type=int, metavar="N", help="fill with [PAD] to N tokens, to see the mask at work")
     parser.add_argument("--run", metavar="FOLDER", dest="training", help="a run of pretrain --checkpoints to watch")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument("-o", "--out", default="page.html", metavar="FILE", help="the page")

@@ -84,9 +84,7 @@ def labels_of(count: Any, id2label: Any, label2id: Any) -> dict[int, str]:
         else:
             labels = {index: f"LABEL_{index}" for index in range(2 if count is None else count)}
     except (AttributeError, TypeError, ValueError):
-        raise ValueError(
-            "config fields id2label, label2id, num_labels should be names and numbers of labels."
-        ) from None
+        raise ValueError("config fields id2label, label2id, num_labels should name and number labels.") from None
     if not labels or sorted(labels) != list(range(len(labels))):
         raise ValueError(f"config field id2label should number one or more labels from 0, not {sorted(labels)!s:.80}.")
     if count is not None and count != len(labels):

@@ -217,9 +217,7 @@ def open_corpus(path: str | Path, codes: str | None = None) -> Vectors | Sharded
             raise ValueError(f"{path} should be a folder of shards: {codes} codes are kept beside them.")
         return open_vector_file(path)
     if not (path / "index.json").is_file():
-        raise ValueError(
-            f"{path} holds no index.json: run minibert embed --out-dir again, it goes on where it stopped."
-        )
+        raise ValueError(f"{path} has no index.json: run minibert embed --out-dir again, it goes on where it stopped.")
     index = read_json(path / "index.json")
     shards = [path / f"shard-{number:06d}.{index['file_format']}" for number in range(index["shards"])]
     lines = [int(read_json(shard.with_suffix(".json"))["lines"]) for shard in shards]

@@ -357,9 +357,7 @@ def _read(vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | No
     else:
         tokens = _numbered(list(vocab or ()), "given")
     if not any(tokens):
-        raise ValueError(
-            "The vocabulary is empty; pass a vocab.txt file, a list of tokens, or a dict from token to id."
-        )
+        raise ValueError("The vocabulary is empty; pass a vocab.txt file, a list of tokens or a dict from token to id.")
     return tokens
 
 

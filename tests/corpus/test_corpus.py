@@ -468,4 +468,4 @@ class TestCommand:
         ]
         path.write_text("one line", encoding="utf-8")
         code, _, err = self.run(capsys, *arguments, "--vectors", str(tmp_path / "v.npy"))
-        assert code == 1 and "holds 47 vectors, but" in err
+        assert code == 1 and "has 47 vectors, but" in err

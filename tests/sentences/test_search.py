@@ -169,7 +169,7 @@ class TestCorpora:
         with pytest.raises(ValueError, match="neighbouring rows"):
             corpus[::2]
         (tmp_path / "shards" / "index.json").unlink()
-        with pytest.raises(ValueError, match="holds no index.json: run minibert embed --out-dir again"):
+        with pytest.raises(ValueError, match="has no index.json: run minibert embed --out-dir again"):
             open_corpus(tmp_path / "shards")
         with pytest.raises(ValueError, match="should be a folder of shards, or end in .npy, .safetensors"):
             open_corpus(tmp_path / "x.txt")
