@@ -15,7 +15,7 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 # [text](target) and ![text](target), the target not being an address or a place on the page itself
-RELATIVE_LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://|#)([^)]+)\)")
+RELATIVE_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\((?!https?://|#)([^)]+)\)")
 
 
 def package_page(readme: str, address: str, version: str) -> str:

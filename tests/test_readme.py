@@ -12,6 +12,7 @@ from email import message_from_string
 from pathlib import Path
 
 import pytest
+import refresh
 from conftest import CHECKOUT
 from test_model import PARAMETERS
 from test_package import ROOMS
@@ -31,35 +32,28 @@ def test_the_example_prints_what_it_says(readme: Path) -> None:
 
 @pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
 def test_the_example_goes_on(readme: Path, tmp_path: Path) -> None:
-    """The later snippet runs after the first one, with no name undefined."""
+    """The later snippets run after the first one, with no name undefined."""
     pytest.importorskip("matplotlib", reason="needs matplotlib: extra [plot]")
     text = readme.read_text(encoding="utf-8")
-    first, later = (
-        re.search(rf"<!-- {name} -->\n```python\n(.*?)```", text, re.DOTALL)
-        for name in ("example", "example that goes on")
-    )
-    assert first and later
+    snippets = re.findall(r"<!-- example(?: that goes on)? -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert len(snippets) == 3
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "MPLBACKEND": "agg"}
-    command = [sys.executable, "-c", first[1] + later[1]]
+    command = [sys.executable, "-c", "".join(snippets)]
     subprocess.run(command, capture_output=True, encoding="utf-8", check=True, cwd=tmp_path, env=environment)
     assert (tmp_path / "heads.png").stat().st_size > 1000
 
 
-def test_the_commands_print_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_print_what_it_says() -> None:
     """Words and their order; another processor may round the last digit of a number otherwise.
 
-    The Korean README has the same commands and outputs, as `test_both_readmes_show_the_same` sees to.
+    `scripts/refresh.py` writes them anew. The Korean README has the same, as `test_both_readmes_show_the_same` sees to.
     """
-    text = READMES[0].read_text(encoding="utf-8")
-    shown = re.findall(r"<!-- example of a command -->\n```bash\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert len(shown) == 2
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    for commands, printed in shown:
-        script = f'minibert() {{ "{sys.executable}" -m minibert "$@"; }}\n{commands}'
-        options = {"capture_output": True, "encoding": "utf-8", "check": True, "timeout": 120, "env": environment}
-        run = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, **options)  # type: ignore[call-overload]
-        assert re.sub(r"-?\d\.\d+", "", run.stdout) == re.sub(r"-?\d\.\d+", "", printed)
-        numbers = [[float(number) for number in re.findall(r"-?\d\.\d+", said)] for said in (run.stdout, printed)]
+    examples = refresh.EXAMPLE.findall(READMES[0].read_text(encoding="utf-8"))
+    assert len(examples) == 2
+    for _, commands, printed in examples:
+        said = refresh.output(commands)
+        assert re.sub(r"-?\d\.\d+", "", said) == re.sub(r"-?\d\.\d+", "", printed)
+        numbers = [[float(number) for number in re.findall(r"-?\d\.\d+", text)] for text in (said, printed)]
         assert numbers[0] == pytest.approx(numbers[1], abs=0.002)
 
 
@@ -75,6 +69,10 @@ def test_sizes(readme: Path) -> None:
 def test_links(readme: Path) -> None:
     links = re.findall(r"\]\((?!https?://)([^)#]+)", readme.read_text(encoding="utf-8"))
     assert links and not [link for link in links if not (CHECKOUT / link).exists()]
+    headings = re.findall(r"^#+ (.*)$", readme.read_text(encoding="utf-8"), re.MULTILINE)
+    places = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    inside = re.findall(r"\]\(#([^)]+)\)", readme.read_text(encoding="utf-8"))
+    assert inside and set(inside) <= places  # the first picture leads to the section on `minibert learn`
 
 
 @pytest.mark.parametrize("address", ["https://example.org/me/minibert", ""])
@@ -98,12 +96,12 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
         metadata = message_from_string(files.read(name).decode("utf-8"))
     page, version = str(metadata.get_payload()), metadata["Version"]
 
-    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", page)
+    links = re.findall(r"(!?)\[[^\[\]]*\]\((?!#)([^)]+)\)", page)
     ours = [(image, link) for image, link in links if link.startswith("https://example.org/")]
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     assert found == 1
     assert links and all(link.startswith("https://") for _, link in links) and "href=" not in page + readme
-    assert len(ours) == (len(re.findall(r"\]\((?!https://)", readme)) if address else 0)
+    assert len(ours) == (len(re.findall(r"\]\((?!https://|#)", readme)) if address else 0)
     for image, link in ours:
         place = link.removeprefix(f"{address}/{'raw' if image else 'blob'}/v{version}/")
         assert (CHECKOUT / place).exists(), link
@@ -129,7 +127,7 @@ def test_both_readmes_show_the_same() -> None:
     english, korean = (path.read_text(encoding="utf-8") for path in READMES)
     assert code(korean) == code(english)
     assert [sorted(row) for row in tables(korean)] == [sorted(row) for row in tables(english)]
-    links = [re.findall(r"\]\(([^)]+)\)", text) for text in (english, korean)]
+    links = [re.findall(r"\]\(([^)#]+)\)", text) for text in (english, korean)]
     assert sorted(links[0]) == sorted("README.ko.md" if link == "README.md" else link for link in links[1])
 
 

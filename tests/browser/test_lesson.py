@@ -11,8 +11,9 @@ import pytest
 import torch
 from opened import Opened, browser as browser, shown
 
+from minibert import BertForPreTraining, BertTokenizer
 from minibert.cli import main
-from minibert.study import run
+from minibert.study import patching_sweep, rounded, run
 from minibert.study.page import live
 from minibert.study.page.build import load
 from minibert.study.page.lesson import article
@@ -139,10 +140,14 @@ def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
             expected = torch.cosine_similarity(state(a, depth)[5], state(b, depth)[5], dim=0)
             assert float(row[2]) == pytest.approx(expected.item(), abs=2e-4)
         reader.enter(6)
+        layer, head = reader.page.evaluate("[state.layer, state.head]")
         rows = reader.act()
         for place, word in enumerate(("tired", "wide"), 1):
             t = run("minibert-en", ANIMAL.format("it", word), rounded=True)
-            probabilities = t["layer.5.attention.probabilities"][0, 1]
+            layers = range(reader.page.evaluate("sizes.layers"))
+            of_it = torch.stack([t[f"layer.{i}.attention.probabilities"][0, :, 9, 2] for i in layers])
+            assert place == 2 or of_it[layer, head] == of_it.max()  # the head that turns most from "it" to "animal"
+            probabilities = t[f"layer.{layer}.attention.probabilities"][0, head]
             assert float(rows[0][place]) == pytest.approx(probabilities[9, 2].item(), abs=2e-4)
             assert float(rows[2][place]) == pytest.approx(probabilities[:, 2].mean().item(), abs=2e-4)
             best = run("minibert-en", ANIMAL.format("the [MASK]", word), rounded=True)["mlm.logits"][0, 10].softmax(-1)
@@ -164,10 +169,11 @@ def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> N
         reader.page.click("#scene-again")
         assert reader.page.is_visible("#scene-wait") and reader.page.input_value("#edit").startswith("The cat was sl")
         reader.enter(8)
-        reader.act()
-        assert reader.outcome == 1
-        reader.write("The soldier said that [MASK] was tired.")
-        assert reader.outcome == 0
+        for text in (None, "The king said that he was tired, for [MASK] had not slept.", "She washed [MASK] hands."):
+            rows = reader.write(text) if text else reader.act()
+            before, now = (said.split()[0] for said in rows[0][1:])
+            assert reader.outcome == {"he": 0, "she": 1}.get(now, 2)
+            assert ("does not change the guess" in reader.page.inner_text("#scene-found")) == (before == now)
         reader.enter(4)
         reader.act()
         assert reader.outcome == 1
@@ -183,26 +189,31 @@ def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
         reader.page.wait_for_function(
             "() => patching.cells.length === 6 && patching.cells[5].length === 16", timeout=120_000
         )
-        cells = reader.page.evaluate("patching.cells")
+        cells, plain = reader.page.evaluate("[patching.cells, patching.plain]")
         reader.page.evaluate("patchAt(0, 13).then(() => judge.latest)")  # “wide” after the first layer
         said = reader.page.inner_text("#scene-said")
-        assert "“wide” after layer 0" in said and "road" in said
-        # the difference goes in at the word, and comes out at the place of the answer
-        assert cells[0][13] < 0.2 * cells[0][0] and cells[5][10] < 0.2 * cells[5][0]
+        # after the last layer only the place of the answer counts
+        assert cells[5] == pytest.approx([plain[place == 10] for place in range(16)], abs=1e-6)
+        name = "minibert-en"
+        model, cut = rounded(BertForPreTraining.from_pretrained(name)).eval(), BertTokenizer.from_pretrained(name)
+        wide, tired = (cut(ANIMAL.format("the [MASK]", word), return_tensors="pt") for word in ("wide", "tired"))
+        best = patching_sweep(model, wide, tired, lambda out: out.prediction_logits[:, 10].argmax(-1).float())
+        answer = cut.convert_ids_to_tokens(int(best[0, 13]))
+        assert f"“wide” after layer 0 alone exchanged, the answer is: {answer}" in said
         line = reader.page.evaluate("patchFigure.plan().python(13, 0)")
         printed = subprocess.run([sys.executable, "-c", line], capture_output=True, encoding="utf-8", check=True).stdout
         assert float(printed) == pytest.approx(cells[0][13], abs=2e-4)
         assert reader.trouble == []
 
 
-def average_shares(sentences: list[str]) -> tuple[float, float]:
-    """What layer 0, head 1 gives to the previous token on average, and what a head does that looks everywhere alike."""
+def average_shares(sentences: list[str], layer: int, head: int) -> tuple[float, float]:
+    """What a head gives to the previous token on average, and what one does that looks everywhere alike."""
     shares, even = [], []
     model, tokenizer = load("minibert-en")
     model = live.rounded(model)
     for sentence in sentences:
         t, _ = live.compute(model, tokenizer, sentence)
-        probabilities = t["layer.0.attention.probabilities"][0, 1]
+        probabilities = t[f"layer.{layer}.attention.probabilities"][0, head]
         shares.append(probabilities.diagonal(-1)[:-1].mean().item())
         even.append(1 / len(probabilities))
     return sum(shares) / len(shares), sum(even) / len(even)
@@ -210,19 +221,23 @@ def average_shares(sentences: list[str]) -> tuple[float, float]:
 
 def check_evidence(reader: Reader, count: int) -> None:
     reader.enter(5)
-    assert reader.page.evaluate("[state.layer, state.head]") == [0, 1]
+    layer, head = reader.page.evaluate("[state.layer, state.head]")
     rows = reader.act()
-    share, even = average_shares(article()["lesson"]["sentences"][:count])
+    share, even = average_shares(article()["lesson"]["sentences"][:count], layer, head)
+    print(f"{count} sentences: head {layer}.{head} gives the previous token {share:.3f}, chance {even:.3f}")
     assert float(rows[0][2]) == pytest.approx(share, abs=2e-4)
-    assert float(rows[1][2]) == pytest.approx(even, abs=2e-4) and share > 10 * even
-    heads = reader.page.evaluate("everyHead().map(own => evidenceOf(...own))")
-    assert max(heads) == pytest.approx(share, abs=2e-4) and sorted(heads)[-2] < 0.5 * share
+    assert float(rows[1][2]) == pytest.approx(even, abs=2e-4) and share > 5 * even
 
 
 def test_many_sentences_against_chance(browser: Any, file: Path) -> None:
     assert len(article()["lesson"]["sentences"]) == 500
     with Reader(browser, file, sentences=12) as reader:
         check_evidence(reader, 12)
+        # the head that does so least: it does so in many sentences as in one, and yet that is no pattern
+        reader.page.evaluate("state.least = everyHead().sort((a, b) => evidenceOf(...a) - evidenceOf(...b))[0]")
+        reader.page.evaluate("change({layer: state.least[0], head: state.least[1]})")
+        reader.verdict()
+        assert reader.outcome == 2 and "no reason to call" in reader.page.inner_text("#scene-found")
         reader.page.click("#scene-caption button:has-text('[CLS]')")
         assert reader.page.evaluate("evidence.rule") == "[CLS]" and reader.trouble == []
 

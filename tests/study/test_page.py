@@ -173,6 +173,13 @@ def test_both_languages_have_every_word_that_the_page_uses() -> None:
     assert used and used <= known
 
 
+def test_the_article_refuses_a_model_that_cannot_compute_in_it(
+    tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["learn", "--model", minilm, "--out", str(tmp_path / "learn.html")]) == 1
+    assert "too large for the article" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
 def test_the_command_writes_the_page(tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "page.html"
     assert main(["view", "I love Korea", "--model", minilm, "--pad-to", "7", "--out", str(out)]) == 0

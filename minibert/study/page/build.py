@@ -115,14 +115,17 @@ def write_page(
 
     Raises:
         FileNotFoundError: no such checkpoint, or the folder of `path` does not exist.
-        ValueError: no text, more than 128 tokens or than `pad_to`, or a checkpoint whose numbers are not finite.
+        ValueError: no text, more than 128 tokens or than `pad_to`, a model too large for the article or not finite.
     """
     check_target(path)
-    _check_length(pad_to)
     source = Source.of(name, **source_options)
     model, tokenizer = load(source)
     progress.add()
     data = page_data(model, tokenizer, text, pair, pad_to, progress)
+    if data["live"] is None and more and "lesson" in more:
+        raise ValueError(
+            f"{source.name} is too large for the article, whose model computes in the page: take minibert-en."
+        )
     with replacing(path) as temporary:
         content = render({"name": _title(source.name), "source": source.name, **data, **(more or {})})
         temporary.write_text(content, encoding="utf-8")

@@ -48,10 +48,10 @@ const everyHead = () => Array.from({ length: sizes.layers * sizes.heads }, (_, i
 /** How many heads give a pattern more than twice what chance would. */
 const aboveChance = () => everyHead().filter((own) => evidenceOf(...own) > 2 * evidence.even[evidence.rule].mean).length;
 
-/** The head that follows a pattern most on the text at hand. */
-function sharpest(rule) {
-  const { real, rules } = patternRules(tokens), share = ([layer, head]) => patternShare(attention(layer, "probabilities"), head, real, rules[rule]) ?? 0;
-  const [layer, head] = everyHead().reduce((best, own) => (share(own) > share(best) ? own : best));
+/** The head of the text at hand that is largest by a measure of its attention, `share(probabilities, head)`. */
+function largestHead(share) {
+  const shares = everyHead().map(([layer, head]) => share(attention(layer, "probabilities"), head));
+  const [layer, head] = everyHead()[shares.indexOf(Math.max(...shares))];
   return { layer, head };
 }
 

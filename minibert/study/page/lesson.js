@@ -64,7 +64,7 @@ function drawLesson() {
 
 /** Writes what a scene says before anything is done. */
 function writeScene(scene) {
-  const amounts = { count: page.lesson.sentences.length, name: page.name };
+  const amounts = { count: page.lesson.sentences.length, name: page.name, maps: sizes.layers * sizes.heads };
   for (const [name, size] of Object.entries(sizes)) amounts[name] = size.toLocaleString("en");
   const say = (key) => t(`lesson.${scene.id}.${key}`, amounts), has = (key) => words.en[`lesson.${scene.id}.${key}`];
   $("scene-title").textContent = `${state.scene + 1}. ${say("title")}`;

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -133,5 +132,4 @@ def _whole_numbers(matrix: Tensor, largest: int = 127) -> tuple[Tensor, Tensor]:
     matrix = matrix.detach().float().cpu()
     scales = matrix.abs().amax(dim=1) / largest
     numbers = (matrix / scales.clamp_min(torch.finfo(torch.float32).tiny)[:, None]).round().clamp(-largest, largest)
-    assert np.isfinite(scales.numpy()).all()
     return scales, numbers.to(torch.int8)

@@ -105,7 +105,10 @@ const SCENES = [
   {
     id: "heads",
     set: () => ({ section: "attention", text: "The old man sat on the bank of the river.", token: 3, key: 2 }),
-    then: () => sharpest("previous"),
+    then: () => {
+      const { real, rules } = patternRules(tokens);
+      return largestHead((values, head) => patternShare(values, head, real, rules.previous));
+    },
     act: () => gatherEvidence(),
     done: () => evidence.count > 0,
     figure: evidenceFigure,
@@ -115,7 +118,7 @@ const SCENES = [
       const mean = evidenceOf(layer, head), even = evidence.even[rule].mean;
       return {
         rows: [["chosen", written(share), written(mean)], ["even", written(chance ?? 0), written(even)], ["above", "", `${aboveChance()} / ${sizes.layers * sizes.heads}`]],
-        heads: ["one", "many"], outcome: mean > 0.75 * share ? 0 : mean > 2 * even ? 1 : 2,
+        heads: ["one", "many"], outcome: mean <= 2 * even ? 2 : mean > 0.75 * share ? 0 : 1,
         values: { layer, head, rule: t(`pattern.${rule}`), count: evidence.count, times: (mean / even).toFixed(1) },
       };
     },
@@ -124,8 +127,9 @@ const SCENES = [
     id: "it",
     set: () => {
       const text = "The animal did not cross the street because it was too tired.", [token, key] = ["it", "animal"].map((word) => placeIn(text, word));
-      return { section: "attention", text, layer: sizes.layers - 1, head: 1, token, key };
+      return { section: "attention", text, token, key };
     },
+    then: () => largestHead((values, head) => values.at(head, state.token, state.key)),
     act: () => ({ text: "The animal did not cross the street because it was too wide." }),
     figure: patchFigure,
     measure: async (before, now) => {
@@ -153,9 +157,10 @@ const SCENES = [
       const own = state.token, alike = (depth, other) => compareCosine(depth, own, twin(texts[other]), other);
       const apart = Array.from({ length: sizes.layers + 1 }, (_, depth) => alike(depth, 2) - alike(depth, 1)), most = Math.max(...apart);
       const from = apart.findIndex((value) => value >= most / 2), pair = (f) => [f(0), f(state.depth)].map((value) => written(value));
+      const outcome = from === 0 ? 0 : from <= sizes.layers / 2 ? 1 : 2;
       return {
         rows: [["other", ...pair((depth) => alike(depth, 1))], ["same", ...pair((depth) => alike(depth, 2))], ["difference", ...pair((depth) => apart[depth])]],
-        heads: ["h0", `h${state.depth}`], outcome: from === 0 || most < 0.01 ? 0 : from <= sizes.layers / 2 ? 1 : 2, values: { from, most: most.toFixed(2) },
+        heads: ["h0", `h${state.depth}`], outcome, verdict: most < 0.01 ? 3 : outcome, values: { from, most: most.toFixed(2) },
       };
     },
   },
@@ -164,8 +169,9 @@ const SCENES = [
     set: () => ({ section: "predictions", text: "The doctor said that [MASK] was tired.", token: placeIn("The doctor said that [MASK] was tired.", "[MASK]") }),
     act: () => ({ text: "The nurse said that [MASK] was tired." }),
     measure: async (before, now) => {
-      const [a, b] = await Promise.all([answersOf(before), answersOf(now)]), best = b[0]?.[0];
-      return { rows: [["words", saidWords(a), saidWords(b)]], outcome: best === "he" ? 0 : best === "she" ? 1 : 2, values: { old: a[0][0], new: best ?? "–" } };
+      const [a, b] = await Promise.all([answersOf(before), answersOf(now)]), old = a[0][0], best = b[0]?.[0];
+      const outcome = best === "he" ? 0 : best === "she" ? 1 : 2, verdict = best === old ? 0 : outcome < 2 ? 1 : 2;
+      return { rows: [["words", saidWords(a), saidWords(b)]], outcome, verdict, values: { old, new: best ?? "–" } };
     },
   },
   {
