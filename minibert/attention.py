@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from minibert.config import BertConfig
 from minibert.layouts import UNMASKED, Layout
 
-AttentionFunction = Callable[[Tensor, Tensor, Tensor, Layout, float], tuple[Tensor, "Tensor | None"]]
+AttentionOutput = tuple[Tensor, Tensor | None]  # the context, and the probabilities if there are any
+AttentionFunction = Callable[[Tensor, Tensor, Tensor, Layout, float], AttentionOutput]
 
 
-def eager_attention(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-) -> tuple[Tensor, Tensor | None]:
+def eager_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
     """softmax(Q K^T / sqrt(head_size)) V, step by step, and the probabilities with it.
 
     Args:
@@ -43,9 +42,7 @@ def eager_attention(
     return layout.join(contexts), weights[0] if len(weights) == 1 else None
 
 
-def sdpa_attention(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-) -> tuple[Tensor, Tensor | None]:
+def sdpa_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
     """The same by PyTorch's fused kernel, which never writes the probabilities down and so cannot return them.
 
     Arguments and context as in `eager_attention`; the last bits of the context may differ from it.
@@ -79,7 +76,7 @@ class BertSelfAttention(nn.Module):
 
     def forward(
         self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> AttentionOutput:
         """(..., hidden) to the context (..., hidden) and the probabilities, if `attend` gives any."""
         heads = (self.num_attention_heads, self.attention_head_size)
         query = self.query(hidden_states).unflatten(-1, heads)  # (..., heads, head_size)
@@ -113,7 +110,7 @@ class BertAttention(nn.Module):
 
     def forward(
         self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> AttentionOutput:
         """(..., hidden) to (..., hidden) and the attention probabilities, if there are any."""
         context, weights = self.self(hidden_states, layout, attend)
         return self.output(context, hidden_states), weights

@@ -1,10 +1,12 @@
 """Running a model fast: which texts go together, kernels that suit the processor, threads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 # Tokens of one pass through the model: enough for the matrix products to run at full speed in every thread, few enough
 # for what lies between two of them to stay in the processor's cache
 BATCH_TOKENS = 4096
+
+Report = Callable[[list[int]], object]  # is told the numbers of the rows that are done
 
 
 def batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from minibert.attention import AttentionOutput
 from minibert.inference.kernels import processor_features
 from minibert.layouts import Block, Layout, PackedLayout
 
@@ -23,9 +24,7 @@ MIN_TOKENS_FOR_PRODUCTS = 256
 SCORES_AT_ONCE = 2**20
 
 
-def packed_attention(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-) -> tuple[Tensor, Tensor | None]:
+def packed_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
     """`sdpa_attention` of short sequences in a packed batch, in two thirds of its time.
 
     torch's float32 kernel for the CPU takes keys 16 at a time and those that are left over one by one. So it gets whole
@@ -58,9 +57,7 @@ def _first(visible: int, keys: int, dtype: torch.dtype) -> Tensor:
     return torch.zeros(1, 1, 1, keys, dtype=dtype).masked_fill_(torch.arange(keys) >= visible, -torch.inf)
 
 
-def bf16_attention(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-) -> tuple[Tensor, Tensor | None]:
+def bf16_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
     """`sdpa_attention` in bfloat16 whatever comes in, in a third to three quarters of the time of torch's kernel.
 
     With AMX torch's kernel is the quicker one, by up to a half.

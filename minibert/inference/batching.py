@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minibert.inference import BATCH_TOKENS, batches
+from minibert.inference import BATCH_TOKENS, Report, batches
 from minibert.inference.fused import FusedEncoder, without_autocast
 from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
 from minibert.layouts import PackedLayout
@@ -30,7 +30,7 @@ def run_packed(
     sizes: Sequence[int] | None = None,
     *,
     batch_tokens: int = BATCH_TOKENS,
-    report: Callable[[list[int]], object] | None = None,
+    report: Report | None = None,
 ) -> list[Tensor]:
     """Runs a model on rows of token ids, each alone in its sequence, many in one pass.
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from minibert.attention import AttentionFunction, BertSelfAttention, BertSelfOutput, sdpa_attention
+from minibert.attention import AttentionFunction, AttentionOutput, BertSelfAttention, BertSelfOutput, sdpa_attention
 from minibert.compatibility.tracing import is_traced
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertIntermediate, BertLayer
@@ -301,7 +301,7 @@ class FusedSelfAttention(Fused, BertSelfAttention):
 
     def forward(
         self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> AttentionOutput:
         """As `BertSelfAttention.forward`."""
         qkv = self.kernel(hidden_states)
         query, key, value = qkv.view(*qkv.shape[:-1], *self._sizes).unbind(-3)

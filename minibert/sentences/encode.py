@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from minibert.compatibility.keywords import check_count
-from minibert.inference import BATCH_TOKENS
+from minibert.inference import BATCH_TOKENS, Report
 from minibert.progress import SILENT, Progress
 from minibert.sentences.batched import Batched
 from minibert.sentences.options import (
@@ -49,9 +49,7 @@ class TextEncoder:
 
     if TYPE_CHECKING:  # what `minibert.sentences.model` does in torch, and `minibert.sentences.onnx` without
 
-        def encode_rows(
-            self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] | None = None
-        ) -> Vectors:
+        def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
             """Vectors (N, D) of the texts that were given, in their order.
 
             Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
+from minibert.inference import Report
 from minibert.inference.batching import run_packed
 from minibert.inference.optimize import optimize
 from minibert.layouts import Layout, PackedLayout
@@ -130,9 +131,7 @@ class SentenceModel(nn.Module):
             return pool_padded(features, mask, self.pooling, skip=skip, pooler_output=pooler_output)
         return pool(features, layout.lengths, self.pooling, skip=skip, pooler_output=pooler_output)
 
-    def encode_rows(
-        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] | None = None
-    ) -> Vectors:
+    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
         """See `TextEncoder.encode_rows`; without gradients."""
         in_windows = len(rows.windows) < len(rows.ids)
         vectors_of = self.pooled if in_windows else self.forward

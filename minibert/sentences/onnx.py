@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.extras import need
-from minibert.inference import batches
+from minibert.inference import Report, batches
 from minibert.sentences.rows import Rows, Settings, Vectors
 from minibert.sentences.search import unit
 
@@ -77,9 +77,7 @@ class OnnxModel:
             raise ValueError(f'backend="onnx" runs on the CPU, not on {device}.')
         return self
 
-    def encode_rows(
-        self, rows: Rows, settings: Settings, report: Callable[[list[int]], object] | None = None
-    ) -> Vectors:
+    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
         """See `TextEncoder.encode_rows`."""
         in_windows = len(rows.windows) < len(rows.ids)
         vectors: Any = np.concatenate(
@@ -100,7 +98,7 @@ class OnnxModel:
         return [own[0, : len(row)] for own, row in zip(states, rows.ids, strict=True)]
 
     def _run(
-        self, output: str, rows: Rows, settings: Settings, report: Callable[[list[int]], object] | None = None
+        self, output: str, rows: Rows, settings: Settings, report: Report | None = None
     ) -> list[NDArray[np.float32]]:
         """An output of the graph for each row, (1, ...); rows of about the same length are padded and run together."""
         lengths = [len(row) for row in rows.ids]

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from minibert.attention import AttentionFunction, BertSelfAttention
+from minibert.attention import AttentionFunction, AttentionOutput, BertSelfAttention
 from minibert.layouts import Layout, PaddedLayout
 from minibert.pretrained import PreTrainedModel
 
@@ -230,9 +230,7 @@ class Trace(Mapping[str, Tensor]):
         return lambda *arguments: hook(*arguments) if any(t is self for t in _ENTERED.get()) else None
 
     def _watched(self, prefix: str, attend: AttentionFunction) -> AttentionFunction:
-        def watched(
-            query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-        ) -> tuple[Tensor, Tensor | None]:
+        def watched(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
             if not isinstance(layout, PaddedLayout):
                 raise ValueError("trace takes a padded batch, (batch, seq): packed sequences have maps of many shapes.")
             ((q, k, v),) = layout.blocks(query, key, value)  # (batch, heads, seq, head_size)

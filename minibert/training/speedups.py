@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from minibert.attention import sdpa_attention
+from minibert.attention import AttentionOutput, sdpa_attention
 from minibert.encoder import BertEncoder
 from minibert.inference.kernels import processor_features
 from minibert.layouts import Layout, PackedLayout
@@ -129,9 +129,7 @@ class BlockAttention:
         self.lengths, self.tail = layout.lengths, layout.tail
         self.heads = 0
 
-    def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-    ) -> tuple[Tensor, Tensor | None]:
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
         """(tokens, heads, head_size) each to the context, (tokens, hidden)."""
         longest = max(self.lengths, default=0)
         torch_is_faster = dropout == 0 and query.dtype != torch.bfloat16 and longest > MAX_LENGTH_FOR_PRODUCTS
