@@ -182,11 +182,12 @@ def lock(handle: int) -> bool | None:
 
 @contextmanager
 def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
-    """Keeps other processes from doing the same work in `folder`, such as a rank's, until the block ends.
+    """Makes a folder, and keeps others from doing the same work in it, such as a rank's, until the block ends.
 
     Raises:
         OSError: another process works there; both are named.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         yield
         return

@@ -80,11 +80,15 @@ SILENT = Progress(show=False)
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[Callable[[], bool]]:
     """Says whether SIGINT or SIGTERM has come, so that work can stop where it can be taken up again.
 
     The first one is noted; a second does what it did before. In other threads than the main one, which signals never
     reach, it is never true.
+
+    Args:
+        last_words: an error after which SIGTERM is ignored, until the process has said it and ended: torchrun sends one
+            to the others as soon as a process has died.
     """
     told: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -102,6 +106,9 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         signal.signal(number, note)
     try:
         yield lambda: bool(told)
+    except last_words:
+        before[signal.SIGTERM] = signal.SIG_IGN
+        raise
     finally:
         note()
 

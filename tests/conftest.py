@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import os
-import resource
 import signal
 import socket
 from collections.abc import Iterator
@@ -54,6 +53,19 @@ def shared_data(*parts: str) -> Path:
 def encodings_are_watched_in_this_process_alone() -> None:
     """See pyproject.toml; the processes that tests start would print the warnings of torch, too."""
     os.environ.pop("PYTHONWARNDEFAULTENCODING", None)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """On Windows, and where tests/laptop simulates it, a test that needs what there is not is skipped."""
+    for mark in item.iter_markers("needs"):
+        if not hasattr(os, "fork"):
+            pytest.skip(f"needs {mark.args[0]}, which Windows has not")
+
+
+def python_path(*folders: Path) -> dict[str, str]:
+    """The environment of a process that looks for modules in these folders first."""
+    before = os.environ.get("PYTHONPATH", "")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), *filter(None, [before])])}
 
 
 @pytest.fixture
@@ -131,6 +143,8 @@ def bucket() -> Iterator[str]:
 @contextmanager
 def full_disk(size: int) -> Iterator[None]:
     """As on a disk that is full after so many bytes: nothing longer can be written."""
+    import resource
+
     limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
+import signal
 import struct
 import subprocess
 import sys
-import termios
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from huggingface_hub.utils import disable_progress_bars
 
 import minibert
 from minibert.cli import main
-from minibert.progress import Progress, counted, is_watched
+from minibert.progress import Progress, counted, interruptible, is_watched
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +69,12 @@ def test_a_bar_at_a_terminal_and_none_in_a_pipe(
     assert f"{LONG[command]} [00:" in err and "/s" in err and "[00:" not in out
 
 
+@pytest.mark.needs("terminals")
 def test_a_real_terminal(tmp_path: Path) -> None:
+    import fcntl
+    import pty
+    import termios
+
     (tmp_path / "lines.txt").write_text("I love Korea\n" * 3, encoding="utf-8")
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))  # a terminal without width shows no bar
@@ -85,6 +88,17 @@ def test_a_real_terminal(tmp_path: Path) -> None:
             said += part
     os.close(ours)
     assert b"3/3" in said and done.stdout.count(b"\n") == 3
+
+
+@pytest.mark.parametrize(("error", "ignored"), [(ConnectionError, True), (ValueError, False)])
+def test_last_words_are_said_before_torchrun_ends_the_process(error: type[Exception], ignored: bool) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(error), interruptible(last_words=ConnectionError):
+            raise error
+        assert signal.getsignal(signal.SIGTERM) == (signal.SIG_IGN if ignored else before)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_what_is_done_at_once_has_no_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

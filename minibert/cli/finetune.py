@@ -63,9 +63,9 @@ def run(options: argparse.Namespace) -> None:
     source, task = source_of(options), _task(options)
     from minibert.training.finetuning import finetune
 
-    keep_options(options)
     more = {"max_length": options.max_length, "resume": options.resume}
-    scores = finetune(task, source, options.train, options.dev, options.output, how, **more)
+    with keep_options(options):
+        scores = finetune(task, source, options.train, options.dev, options.output, how, **more)
     if int(os.environ.get("RANK") or 0) > 0:  # torchrun's first process speaks for all
         return
     best, measured = os.path.join(options.output, "best"), ", ".join(f"{n} {score:.4f}" for n, score in scores.items())

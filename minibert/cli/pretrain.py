@@ -66,11 +66,11 @@ def run(options: argparse.Namespace) -> None:
     check_files(corpus)
     from minibert.training.pretraining import pretrain
 
-    keep_options(options)
-    model, tokenizer = _start(options, corpus)
     more = {name: getattr(options, name) for name in _MORE}
     more["next_sentence"] = not options.no_next_sentence
-    trainer = pretrain(model, tokenizer, corpus, options.output, how, **more)
+    with keep_options(options):
+        model, tokenizer = _start(options, corpus)
+        trainer = pretrain(model, tokenizer, corpus, options.output, how, **more)
     if trainer.is_first:
         report(options, {"path": options.output, "steps": trainer.step}, f"The model is in {options.output}.")
 

@@ -6,12 +6,13 @@ import argparse
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
 from minibert.cli.common import UsageError
-from minibert.files import read_json, write_json
+from minibert.files import only_run_in, read_json, write_json
 from minibert.training.options import TrainingOptions
 
 T = TypeVar("T")
@@ -64,29 +65,60 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
 
     Raises:
         UsageError: one of them is not there.
+        ValueError: a kept option has a value that the command line would not take.
     """
     path = Path(options.output, "run.json")
     if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0 and Path(options.output, "state.pt").is_file():
         options.arguments.append("--resume")  # torchrun has started the processes again, as they were started before
         options.resume = options.resume or True
     if options.resume and path.is_file():
-        options.parser.set_defaults(**read_json(path))
+        kept = read_json(path)
+        for option in options.parser._actions:
+            value = kept.get(option.dest, option.default)
+            if not _takes(option, value):
+                advice = "correct it, or delete the file and give all options."
+                raise ValueError(f"{path}: {option.dest} cannot be {value!r}: {advice}")
+            option.default = value
         options = options.parser.parse_args(options.arguments[1:], argparse.Namespace(arguments=options.arguments))
     if missing := [name for name in needed if getattr(options, name) is None]:
         raise UsageError(f"give {' and '.join(f'--{name}' for name in missing)}.")
     return options
 
 
-def keep_options(options: argparse.Namespace) -> None:
-    """Writes the options of a run into its folder, for `options_of_run`; ValueError when another run is there."""
+def _takes(option: argparse.Action, value: Any) -> bool:
+    """Whether the command line could have given a kept value: its text is read as the value itself."""
+    if type(value) is type(option.default) and value == option.default:
+        return True
+    if option.nargs == 0:
+        return type(value) is bool
+    if option.nargs == "+" or (isinstance(option.default, list) and option.type is None):
+        return isinstance(value, list) and all(type(one) is str for one in value)
+    read: Any = option.type or str
+    try:
+        made = read(",".join(map(str, value)) if isinstance(value, list) else str(value))
+    except ValueError:
+        return False
+    return (isinstance(value, str) or made == value) and (option.choices is None or value in option.choices)
+
+
+@contextmanager
+def keep_options(options: argparse.Namespace) -> Iterator[None]:
+    """Writes the options of a run into its folder, for `options_of_run`, and keeps others out until the block ends.
+
+    Raises:
+        ValueError: another run is there.
+        OSError: another process works there, and its options stay.
+    """
     from minibert.training.state import check_new
 
-    if not options.resume:
-        check_new(options.output)
-    if int(os.environ.get("RANK") or 0) == 0:
-        Path(options.output).mkdir(parents=True, exist_ok=True)
-        kept = {name: value for name, value in vars(options).items() if name not in _OF_THE_COMMAND}
-        write_json(Path(options.output, "run.json"), json.loads(json.dumps(kept, default=os.fspath)))
+    folder, is_first = Path(options.output), int(os.environ.get("RANK") or 0) == 0
+    with only_run_in(folder, "command") if is_first else nullcontext():
+        if not options.resume:
+            check_new(folder)
+        if is_first:
+            kept = {name: value for name, value in vars(options).items() if name not in _OF_THE_COMMAND}
+            write_json(folder / "run.json", json.loads(json.dumps(kept, default=os.fspath)))
+        yield
 
 
 def filled(made: Callable[..., T], options: argparse.Namespace, **more: Any) -> T:

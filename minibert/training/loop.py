@@ -11,8 +11,6 @@ import hashlib
 import math
 import os
 import re
-import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -177,7 +175,6 @@ class Trainer:
             KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the step at hand, which is saved; a second
                 signal ends at once.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
         with only_run_in(self.folder) if self.is_first else nullcontext():
             if self.is_first:
                 if stamp(self.folder) != self._found:
@@ -188,22 +185,19 @@ class Trainer:
             if self.step == 0:
                 self._save()
                 self._keep_checkpoint()
-            try:
-                with (
-                    interruptible() as self._told_to_stop,
-                    self._journal() if self.is_first else nullcontext() as journal,
-                ):
+            with (
+                interruptible(last_words=ConnectionError) as self._told_to_stop,
+                self._journal() if self.is_first else nullcontext() as journal,
+            ):
+                try:
                     scores = self._run(journal)
                     if self._saved_step < self.step:
                         self._save()
-            except RuntimeError as error:
-                if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
-                    if threading.current_thread() is threading.main_thread():
-                        # torchrun now ends this process too, which first says where to go on from
-                        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-                    message = f"Process {self.processes.rank}: another process of this run has ended."
-                    raise ConnectionError(f"{message} {self._resume_hint()}") from error
-                raise
+                except RuntimeError as error:
+                    if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
+                        message = f"Process {self.processes.rank}: another process of this run has ended."
+                        raise ConnectionError(f"{message} {self._resume_hint()}") from error
+                    raise
             return scores
 
     def _journal(self) -> Journal:

@@ -325,7 +325,6 @@ def pretrain(
         [([source], weight) for source, weight in corpus.items()] if isinstance(corpus, Mapping) else [(corpus, 1.0)]
     )
     about: dict[str, Any] = {"column": column, "held_out": held_out, "seed": options.seed, "cut": processes.rank == 0}
-    Path(folder).mkdir(parents=True, exist_ok=True)
     # from here on, and not only in the loop: the text is cut before
     with only_run_in(Path(folder), "corpus") if processes.rank == 0 else nullcontext():
         corpora = [

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import json
+from pathlib import Path
 
 import pytest
 
-from minibert.cli import build_parser
+from minibert.cli import build_parser, main
 from minibert.cli.pretrain import _start
-from minibert.cli.training import training_options
+from minibert.cli.training import keep_options, options_of_run, training_options
 from minibert.training.options import TrainingOptions
 
 FINETUNE = ["finetune", "tokens", "--train", "a", "--dev", "b", "--output", "c"]
@@ -32,6 +35,35 @@ def test_a_published_size_is_a_config(size: str, layers: int) -> None:
     given = ["pretrain", "--config", size, "--vocab", "minibert-tiny", "--corpus", "b", "--output", "c"]
     model, tokenizer = _start(build_parser().parse_args(given), [])
     assert model.config.num_hidden_layers == layers and model.config.vocab_size == len(tokenizer)
+
+
+@pytest.mark.parametrize(
+    "given", [[*FINETUNE, "--negative", "n", "--matryoshka", "8,4"], [*PRETRAIN, "--cased", "--bf16"]]
+)
+def test_a_run_keeps_its_options(given: list[str], tmp_path: Path) -> None:
+    output = ["--output", str(tmp_path)]
+    options = build_parser().parse_args([*given, *output])
+    with keep_options(options):
+        pass
+    arguments = [given[0], "--resume", *output]
+    resumed = options_of_run(build_parser().parse_args(arguments, argparse.Namespace(arguments=arguments)))
+    for name in vars(options).keys() - {"command", "parser", "resume"}:
+        assert getattr(resumed, name) == getattr(options, name), name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("steps", "many"), ("steps", 1.5), ("steps", True), ("batch_size", None), ("learning_rate", []), ("bf16", 1)]
+    + [("corpus", "a.txt"), ("corpus", [1]), ("column", 5), ("vocab", {}), ("warmup", float("nan"))],
+)
+def test_a_run_json_that_was_edited_by_hand(
+    name: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"config": "tiny", name: value}), encoding="utf-8")
+    assert main(["pretrain", "--resume", "--output", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"minibert pretrain: {tmp_path / 'run.json'}: {name} cannot be {value!r}: correct it, or ")
+    assert said.count("\n") == 1
 
 
 def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,7 @@ def losses(folder: Path) -> list[Any]:
 
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+@pytest.mark.needs("fork")
 def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: Path) -> None:
     """Killed at any moment, most of them after a saved state: going on ends with the same weights and log."""
     whole = start([*commands[kind], "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
@@ -85,6 +86,7 @@ def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+@pytest.mark.needs("fork")
 def test_a_signal_before_the_first_save(commands: dict[str, list[str]], kind: str, number: int, tmp_path: Path) -> None:
     """The step at hand is finished and saved, and going on ends with the weights of a run that was left alone."""
     arguments = [*commands[kind], "--save-every", "1000"]
@@ -140,6 +142,7 @@ def test_a_signal_while_the_last_step_is_saved(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.needs("locks")
 def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: Path, tries: int) -> None:
     """One works, the other stops in a sentence."""
     for number in range(tries):
@@ -156,13 +159,18 @@ def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: P
         assert [entry["step"] for entry in losses(out)] == list(range(1, 41))
 
 
+@pytest.mark.needs("locks")
 def test_two_processes_cut_no_corpus_together(
     commands: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second one stops before it touches the ids of the first one."""
-    with only_run_in(tmp_path, "corpus"):
-        assert main([*commands["pretrain"], "--output", str(tmp_path)]) == 1
-    assert f"{tmp_path} is in use by process {os.getpid()} on " in capsys.readouterr().err
+    """The second one stops before it touches the ids of the first one, or its options."""
+    (tmp_path / "run.json").write_text("of the first", encoding="utf-8")
+    for work in ("command", "corpus"):
+        assert not (tmp_path / "tokens").exists()
+        assert (tmp_path / "run.json").read_text(encoding="utf-8") == "of the first"
+        with only_run_in(tmp_path, work):
+            assert main([*commands["pretrain"], "--output", str(tmp_path)]) == 1
+        assert f"{tmp_path} is in use by process {os.getpid()} on " in capsys.readouterr().err
     assert not (tmp_path / "tokens").exists()
 
 
