@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHECKOUT
+from conftest import CHECKOUT, python_path
 
 import minibert
 from minibert import extras
@@ -68,6 +67,7 @@ def test_without_the_other_package_nothing_is_said(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("installed_last", "code"), [("ours", 0), ("theirs", 1)])
+@pytest.mark.needs("symbolic links")
 def test_both_packages_in_one_environment(installed_last: str, code: int, tmp_path: Path) -> None:
     """Files of the other minibert (0.2.2) lie among ours; of files that both have, those installed last stay."""
     package = tmp_path / "minibert"
@@ -85,7 +85,7 @@ def test_both_packages_in_one_environment(installed_last: str, code: int, tmp_pa
         "Metadata-Version: 2.1\nName: minibert\nVersion: 0.2.2\n", encoding="utf-8"
     )
     command = [sys.executable, "-m", "minibert", "tokenize", "I love Korea"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = python_path(tmp_path)
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=120)
     assert run.returncode == code, run.stderr
     if code:

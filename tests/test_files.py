@@ -52,6 +52,7 @@ def test_replaced_files_have_the_usual_permissions(tmp_path: Path) -> None:
     assert (tmp_path / "ours.json").stat().st_mode == (tmp_path / "usual.json").stat().st_mode
 
 
+@pytest.mark.needs("named pipes")
 def test_only_files_are_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")

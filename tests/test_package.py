@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import graphlib
-import os
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import CHECKOUT
+from conftest import CHECKOUT, python_path
 
 import minibert
 import minibert.study
@@ -181,7 +180,7 @@ def test_from_a_zip_archive(tmp_path: Path) -> None:
         assert ".zip" in minibert.__file__ and minibert.BertConfig.from_preset("tiny").hidden_size == 128
         print(minibert.SentenceEmbedder.from_pretrained("minibert-tiny").encode("I love Korea").shape)
     """
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "app.zip")}
+    environment = python_path(tmp_path / "app.zip")
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", env=environment, cwd=tmp_path
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import refresh
-from conftest import CHECKOUT
+from conftest import CHECKOUT, python_path
 from test_model import PARAMETERS
 from test_package import ROOMS
 
@@ -37,7 +36,7 @@ def test_the_example_goes_on(readme: Path, tmp_path: Path) -> None:
     text = readme.read_text(encoding="utf-8")
     snippets = re.findall(r"<!-- example(?: that goes on)? -->\n```python\n(.*?)```", text, re.DOTALL)
     assert len(snippets) == 3
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "MPLBACKEND": "agg"}
+    environment = {**python_path(CHECKOUT), "MPLBACKEND": "agg"}
     command = [sys.executable, "-c", "".join(snippets)]
     subprocess.run(command, capture_output=True, encoding="utf-8", check=True, cwd=tmp_path, env=environment)
     assert (tmp_path / "heads.png").stat().st_size > 1000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import shlex
 import subprocess
 import sys
@@ -61,8 +60,11 @@ def test_the_version_says_what_it_is_of(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"{about}\n"
 
 
+@pytest.mark.needs("terminals")
 def test_at_a_terminal_vectors_are_described(tmp_path: Path) -> None:
     """A real terminal: through a pipe the same command prints every number (see test_cli)."""
+    import pty
+
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "minibert", "embed", "I love Korea", "Paris is in France"]
     subprocess.run(command, stdout=theirs, check=True)

@@ -120,6 +120,7 @@ class TestShards:
         }
         assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8")) == totals
 
+    @pytest.mark.needs("locks")
     def test_finished_shards_are_not_done_again(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         encode_corpus(embedder, LINES, tmp_path, shard_size=10)
         before, times = contents(tmp_path), {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("shard*")}
@@ -258,6 +259,7 @@ class TestStoppedRuns:
         expected = embedder.encode(corpus.read_text(encoding="utf-8").splitlines())
         np.testing.assert_allclose(open_corpus(out)[:], expected, atol=1e-5)
 
+    @pytest.mark.needs("named pipes")
     def test_a_file_that_is_stopped(self, tiny_model: Path, tmp_path: Path) -> None:
         pipe, out = tmp_path / "pipe", tmp_path / "out.npy"
         os.mkfifo(pipe)

@@ -74,6 +74,7 @@ def test_any_lines_in_any_parts(tmp_path: Path, lines: list[str], last_break: bo
     assert [line for part in parts.values() for line in read_part(part)] == expected
 
 
+@pytest.mark.needs("symbolic links")
 def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
     for name in ("b.jsonl", "a.parquet", "_SUCCESS", ".a.crc"):
         write(tmp_path / name, ROWS[:2] if name.startswith("b") else ROWS[2:])
@@ -227,6 +228,7 @@ def test_uris_of_no_kind() -> None:
         Location("ftp://host/a.txt")
 
 
+@pytest.mark.needs("named pipes")
 def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
     """As the shell's `--file <(zcat texts.gz)` gives one."""
     pipe = tmp_path / "pipe"

@@ -119,6 +119,7 @@ def test_without_transformers_it_says_what_to_install(
     assert "transformers, which is not installed: pip install " in message and "[parity]'" in message
 
 
+@pytest.mark.needs("names in bytes")
 def test_a_name_that_the_reference_cannot_open(checkpoint: Path) -> None:
     named = checkpoint.parent / os.fsdecode(b"\xff")
     named.symlink_to(checkpoint)

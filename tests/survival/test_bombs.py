@@ -186,6 +186,7 @@ def explode(bomb: str, folder: Path, answer: Any) -> None:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.needs("fork")
 def test_bombs(bomb: str, whole: Path, tmp_path: Path) -> None:
     """In a process of its own, whose memory is its own."""
     make, _, message = BOMBS[bomb]

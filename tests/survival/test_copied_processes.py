@@ -63,6 +63,7 @@ assert status == 0 and difference < (0.02 if precision in ("bf16", "int8") else 
         ),
     ],
 )
+@pytest.mark.needs("fork")
 def test_a_forked_process_encodes(minilm: str, model: str, precision: str, threads: int, when: str) -> None:
     """Loaded in a server that forks its workers, before or after its first vectors.
 

@@ -1,7 +1,6 @@
-"""A student's laptop, as far as it can be had on Linux: Windows with a Korean code page.
+"""What a student's laptop alone would show (see tests/laptop, which the whole suite can be run on).
 
-There a file that is open (or mapped) can be neither renamed nor removed, and there is no fcntl, no fork and no symbolic
-link. That every file is opened with its encoding is watched over the whole suite: see `filterwarnings` in pyproject.
+That every file is opened with its encoding is watched over the whole suite: see `filterwarnings` in pyproject.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import CHECKOUT, python_path, tiny_config
+from laptop.sitecustomize import become_a_laptop
 from tiny_folder import tiny_folder
 
 from minibert import BertForSequenceClassification, BertModel, SentenceEmbedder, files
@@ -32,44 +32,12 @@ from minibert.training.options import TrainingOptions
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def in_use(path: Any) -> bool:
-    """Whether this process has the file open, or mapped into memory."""
-    real = os.path.realpath(os.fspath(path))
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-    for handle in os.listdir("/proc/self/fd"):
-        try:
-            if os.readlink(f"/proc/self/fd/{handle}") == real:
-                return True
-        except FileNotFoundError:  # the listing's own handle
-            continue
-    return real in maps
-
-
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     if not os.path.exists("/proc/self/maps"):
         pytest.skip("asks Linux which files are open")
-
-    def unless_open(name: str) -> Any:
-        real = getattr(os, name)
-
-        def checked(*paths: Any, **options: Any) -> Any:
-            if any(map(in_use, paths)):
-                raise PermissionError(13, "The process cannot access the file", str(paths[0]))
-            return real(*paths, **options)
-
-        return checked
-
-    def none(*_: Any, **__: Any) -> None:
-        raise OSError(1314, "A required privilege is not held by the client")
-
     monkeypatch.setattr(files, "fcntl", None)
-    for name in ("replace", "rename", "unlink", "remove"):
-        monkeypatch.setattr(os, name, unless_open(name))
-    for name in ("link", "symlink"):
-        monkeypatch.setattr(os, name, none)
-    for name in ("fork", "pread", "mkfifo", "sched_getaffinity"):
-        monkeypatch.delattr(os, name, raising=False)
+    become_a_laptop(monkeypatch.setattr, monkeypatch.delattr)
 
 
 @pytest.mark.usefixtures("windows")
@@ -135,32 +103,14 @@ class TestOpenFiles:
         assert not [name for name in os.listdir(tmp_path / "out") if name.endswith(".tmp") or name.startswith(".lock")]
 
 
-CODE = """
-import os, sys
-
-import torch  # which asks for the system's name, and not what it has
-
-sys.modules["fcntl"] = sys.modules["resource"] = None  # importing either is an ImportError
-for name in ("fork", "register_at_fork", "pread", "sched_getaffinity", "getuid", "killpg"):
-    if hasattr(os, name):
-        delattr(os, name)
-import multiprocessing
-
-multiprocessing.set_start_method("spawn")
-from minibert.cli import main
-
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 def test_commands_without_fcntl_and_fork(tmp_path: Path) -> None:
     """On a system whose pipes are cp949: what is written and read is UTF-8 all the same."""
-    environment = {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "cp949"}
+    environment = {**python_path(CHECKOUT / "tests" / "laptop"), "PYTHONUTF8": "0", "PYTHONIOENCODING": "cp949"}
     text = "나는 café 👩 한국을 사랑한다"
     (tmp_path / "texts.txt").write_text(f"{text}\nhello\n", encoding="utf-8")
 
     def run(*arguments: str) -> str:
-        command = [sys.executable, "-c", CODE, *arguments]
+        command = [sys.executable, "-m", "minibert", *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode("cp949", "replace")
         return done.stdout.decode("utf-8")

@@ -119,6 +119,7 @@ def command(tiny_model: Path, corpus: Path, out: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.needs("locks")
 def test_two_processes_in_one_folder(tiny_model: Path, corpus: Path, tmp_path: Path, tries: int) -> None:
     """One works to the end, the other stops in a sentence that names the folder and the first."""
     assert subprocess.run(command(tiny_model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
@@ -146,6 +147,7 @@ def test_two_processes_in_one_folder(tiny_model: Path, corpus: Path, tmp_path: P
 
 @pytest.mark.filterwarnings("ignore:.*has been damaged since it was written")
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.needs("fork")
 def test_kills_and_flipped_bits(
     embedder: SentenceEmbedder, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int
 ) -> None:

@@ -49,6 +49,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class TestReplacing:
+    @pytest.mark.needs("locks")
     def test_what_a_killed_writer_left_is_removed_by_the_next(self, tmp_path: Path) -> None:
         for _ in range(3):
             kill(writer(tmp_path / "out[1].json", 60))
@@ -56,6 +57,7 @@ class TestReplacing:
         write_json(tmp_path / "out[1].json", {"all": 1})
         assert os.listdir(tmp_path) == ["out[1].json"]
 
+    @pytest.mark.needs("locks")
     def test_what_several_killed_writers_left_is_removed_by_the_next(self, tmp_path: Path) -> None:
         """Each had a temporary file of its own, while the ones before it lived."""
         writers = [writer(tmp_path / "out[1].json", 60) for _ in range(3)]
@@ -126,6 +128,7 @@ class TestReplacing:
         write_json(tmp_path / "a.json", {})
         write_json(tmp_path / "a.json", {})
 
+    @pytest.mark.needs("symbolic links")
     def test_a_symbolic_link_stays(self, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / "link.json").symlink_to("elsewhere/real.json")
@@ -146,6 +149,7 @@ class TestReplacing:
             (tmp_path / "no-such-input").read_text(encoding="utf-8")
 
 
+@pytest.mark.needs("locks")
 class TestOnlyRun:
     def test_a_second_run_is_told_of_the_first(self, tmp_path: Path) -> None:
         with only_run_in(tmp_path), only_run_in(tmp_path, 1):

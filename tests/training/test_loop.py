@@ -279,6 +279,7 @@ def test_tensorboard_gets_the_log(tmp_path: Path) -> None:
     assert [event.value for event in events.Scalars("loss")] == pytest.approx(losses)
 
 
+@pytest.mark.needs("locks")
 def test_each_epoch_is_saved_and_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".state.pt.0.tmp").write_bytes(b"half")
     options = TrainingOptions(epochs=2, batch_size=8, learning_rate=1e-3)
@@ -328,6 +329,7 @@ def test_a_disk_without_room_is_foreseen(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list((tmp_path / "out").glob("*.pt"))
 
 
+@pytest.mark.needs("hard links")
 def test_models_are_kept_on_the_way_and_states_as_many_as_are_wanted(tmp_path: Path) -> None:
     trained(tmp_path, checkpoints=3, save_every=2, keep_states=4)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())

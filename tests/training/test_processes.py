@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import CHECKOUT, tiny_config
+from conftest import CHECKOUT, python_path, tiny_config
 from safetensors.torch import load_file
 from torch.torch_version import TorchVersion
 
 from minibert import BertForMaskedLM
 from minibert.training.processes import Parallel, Processes
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(CHECKOUT)}
+ENVIRONMENT = {**python_path(CHECKOUT), "OMP_NUM_THREADS": "1"}
 shards = pytest.mark.skipif(torch.__version__ < "2.7", reason="torch 2.6 shards on GPUs only")
 
 
@@ -233,7 +233,7 @@ assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), cut.parameters(
 
 def test_sums_of_four_processes_are_the_same_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "restarted.py").write_text(RESTARTED, encoding="utf-8")
-    environment = {**ENVIRONMENT, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'tests'}"}
+    environment = {**ENVIRONMENT, **python_path(CHECKOUT, CHECKOUT / "tests")}
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4")
     run = (*torchrun, str(tmp_path / "restarted.py"))
     result = subprocess.run(run, env=environment, capture_output=True, encoding="utf-8")

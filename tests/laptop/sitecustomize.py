@@ -1,0 +1,70 @@
+"""A student's laptop, as far as it can be had on Linux: Windows with a disk that knows no links.
+
+There a file that is open (or mapped) can be neither renamed nor removed, and there is no fcntl, no fork, no named pipe
+and no link. Python imports a module of this name when it starts, so with this folder in PYTHONPATH every process of the
+tests is such a laptop; a test that needs what one has not is marked (`@pytest.mark.needs("fork")`) and skipped there.
+"""
+
+from __future__ import annotations
+
+import builtins
+import multiprocessing
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def _open_files() -> Iterator[str]:
+    for handle in os.listdir("/proc/self/fd"):
+        try:
+            yield os.readlink(f"/proc/self/fd/{handle}")
+        except FileNotFoundError:  # the listing's own handle
+            continue
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        yield from (line.rstrip("\n").split(maxsplit=5)[5] for line in maps if "/" in line)
+
+
+def is_open(path: Any) -> bool:
+    """Whether this process has the file, or one of the folder, open or mapped into memory."""
+    real = os.path.realpath(os.fsdecode(path))
+    return any(file == real or file.startswith(real + os.sep) for file in _open_files())
+
+
+def become_a_laptop(change: Callable[..., None] = setattr, remove: Callable[..., None] = delattr) -> None:
+    """Takes away what a laptop has not; `change` and `remove` may be those of a MonkeyPatch, which gives it back."""
+    plain_import = builtins.__import__
+
+    def unless_open(name: str) -> Any:
+        real = getattr(os, name)
+
+        def checked(*paths: Any, **options: Any) -> Any:
+            if any(map(is_open, paths)):
+                raise PermissionError(13, "The process cannot access the file", os.fsdecode(paths[0]))
+            return real(*paths, **options)
+
+        return checked
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(1314, "A required privilege is not held by the client")
+
+    def without_some(name: str, where: Any = None, *more: Any, **others: Any) -> Any:
+        # other libraries ask for the system's name, and not for what it has
+        if name in ("fcntl", "resource") and str((where or {}).get("__name__")).startswith("minibert"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return plain_import(name, where, *more, **others)
+
+    change(builtins, "__import__", without_some)
+    for name in ("replace", "rename", "unlink", "remove", "rmdir"):
+        change(os, name, unless_open(name))
+    for name in ("link", "symlink"):
+        change(os, name, refuse)
+    for name in ("fork", "pread", "mkfifo", "sched_getaffinity"):
+        if hasattr(os, name):
+            remove(os, name)
+    change(shutil, "_use_fd_functions", False)
+
+
+if __name__ == "sitecustomize":
+    become_a_laptop()
+    multiprocessing.set_start_method("spawn")
