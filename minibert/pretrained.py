@@ -369,9 +369,8 @@ def assign(
             raise ValueError(f"{source}: tensor {name} is {tensor.dtype}, but weights are floating-point numbers.")
         else:
             found[own] = tensor.to(dtype)
-    if not any(
-        name.removeprefix("bert.").startswith(BACKBONE) for name in [*found, *(m[0] for m in report.mismatched)]
-    ):
+    known = [*found, *(name for name, _, _ in report.mismatched)]
+    if not any(name.removeprefix("bert.").startswith(BACKBONE) for name in known):
         raise ValueError(
             f"{source} holds no tensor of a BERT ({len(tensors)} tensors, such as {min(tensors, default='')!r})."
         )

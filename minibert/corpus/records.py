@@ -105,9 +105,8 @@ def check_corpus(path: str | Path, embedder: SentenceEmbedder, texts: Sequence[s
         # cosines do not depend on lengths
         made["steps"] = [step for step in made.get("steps", []) if step != "Normalize()"]
     names = ("precision", "pooling", "layers", "layer_weights", "include_prompt", "steps", "prompt")
-    other = next(
-        (f"{name} {about.get(name)!r:.80}, not {own[name]!r}" for name in names if about.get(name) != own[name]), ""
-    )
+    differ = [name for name in names if about.get(name) != own[name]]
+    other = next((f"{name} {about.get(name)!r:.80}, not {own[name]!r}" for name in differ), "")
     # a model of another depth has other layers, and one whose pooler is not used has none
     if about.get("model") != own["model"] and not other.startswith("precision"):
         other = f", or with {other}" if other else ""

@@ -105,9 +105,7 @@ class Served:
             try:
                 return rows_of(self._tokenizer, [given], self.max_length, settings, side), settings
             except ValueError:
-                raise InputError(
-                    "a text holds a lone surrogate (half of a character, left by a wrong decoding)."
-                ) from None
+                raise InputError("a text holds a lone surrogate (half a character, left by wrong decoding).") from None
         if not all(0 <= token < len(self._tokenizer) for token in given):
             raise InputError(f"token ids of this model lie between 0 and {len(self._tokenizer) - 1}.")
         begin, end = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
