@@ -113,7 +113,7 @@ class BertModel(PreTrainedModel):
         keep_maps = self.config.output_attentions if output_attentions is None else output_attentions
         attend = ATTENTION_FUNCTIONS["eager" if keep_maps else self.config.attn_implementation]
         layout = _checked_layout(self, input_ids, inputs_embeds, attention_mask, layout, keep_maps)
-        if isinstance(layout, PackedLayout) and position_ids is None:
+        if isinstance(layout, PackedLayout) and len(layout.lengths) > 1 and position_ids is None:
             position_ids = layout.position_ids(self.device)
 
         hidden_states = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)

@@ -42,7 +42,7 @@ _REFUSED: Refused = {
 
 def refuse_arguments(module: Any, arguments: Mapping[str, Any]) -> None:
     """TypeError for an argument that no `forward` has, ValueError for a value that asks for what is not there."""
-    for name in drop_ignored_keywords(arguments, _WITHOUT_EFFECT, _REFUSED):
+    for name in drop_ignored_keywords(arguments, _WITHOUT_EFFECT, _REFUSED) if arguments else ():
         raise TypeError(f"{type(module).__name__}.forward() got an unexpected keyword argument {name!r}")
 
 

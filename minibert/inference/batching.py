@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from minibert.inference import BATCH_TOKENS, Report, batches
-from minibert.inference.fused import FusedEncoder, without_autocast
-from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
+from minibert.inference.fused import FusedEncoder, rounded_rows, without_autocast
+from minibert.inference.threads import MIN_BATCHES_PER_THREAD, MIN_TOKENS_PER_THREAD, usable_threads, workers
 from minibert.layouts import PackedLayout
 from minibert.pretrained import PreTrainedModel
 
@@ -57,9 +57,18 @@ def run_packed(
 
     def run(batch: list[int]) -> Sequence[Tensor]:
         layout = PackedLayout([lengths[n] for n in batch])
-        with torch.inference_mode(), without_autocast(device.type):
-            found = forward(tensor(rows, batch), layout, None if types is None else tensor(types, batch))
-            return found.split_with_sizes([sizes[n] for n in batch])
+
+        def compute() -> Tensor:
+            with torch.inference_mode(), without_autocast(device.type):
+                return forward(tensor(rows, batch), layout, None if types is None else tensor(types, batch))
+
+        encoder, tokens, threads = model.base_model.encoder, sum(layout.lengths), usable_threads()
+        small = 1 < threads and tokens < 2 * MIN_TOKENS_PER_THREAD and device.type == "cpu"
+        if small and isinstance(encoder, FusedEncoder) and not encoder.is_watched():
+            found = encoder.meetings.run(compute, rounded_rows(tokens), threads)
+        else:
+            found = compute()
+        return found.split_with_sizes([sizes[n] for n in batch])
 
     results: list[Tensor] = [torch.empty(0)] * len(rows)
     training = model.training

@@ -23,7 +23,7 @@ from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertIntermediate, BertLayer
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
-from minibert.inference.threads import MIN_TOKENS_PER_THREAD, Meetings, even_shares, usable_threads, workers
+from minibert.inference.threads import Meetings, even_shares, usable_threads, workers
 from minibert.layouts import UNMASKED, Layout, PackedLayout
 from minibert.outputs import BertModelOutput
 
@@ -77,7 +77,7 @@ class FusedEncoder(BertEncoder):
                 x, inputs = _with_inputs(layer, x, layout)
             layers.append(FusedLayer(layer, config, _Products(kernel, self.dtype, inputs, scratch)))
         self.layer = nn.ModuleList(layers)
-        self._hooks, self._meetings = _hooks_inside(self), Meetings()
+        self._hooks, self.meetings = _hooks_inside(self), Meetings()
         self.register_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
         self.eval()
 
@@ -96,28 +96,26 @@ class FusedEncoder(BertEncoder):
         if is_traced(hidden_states) and hidden_states.device.type == "cpu":
             raise ValueError("An optimised model is not exported: load it with precision=None, or unoptimize(model).")
         hidden_states = hidden_states.float()
-        options = (output_hidden_states, output_attentions)
-        threads, rows = usable_threads(), hidden_states.shape[:-1].numel()
-        shares = even_shares(hidden_states, layout, threads) if attend is sdpa_attention else []
-        inference = torch.is_inference_mode_enabled()  # every thread has modes of its own
+        # hooks see the batch as it came, and attention probabilities are those of a padded one
+        direct = not output_attentions and not self.is_watched()
+        options = (direct, output_hidden_states, output_attentions)
+        threads, inference = usable_threads(), torch.is_inference_mode_enabled()
 
         def run(share: tuple[Tensor, Layout]) -> BertModelOutput:
-            with torch.no_grad(), torch.inference_mode(inference):
+            with torch.no_grad(), torch.inference_mode(inference):  # every thread has modes of its own
                 return self._run(*share, attend, *options)
 
-        if shares:
-            parts = list(workers(len(shares), threads, os.getpid()).map(run, shares))
-            return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
-        on_cpu = hidden_states.device.type == "cpu"
-        if on_cpu and 1 < threads and rows < 2 * MIN_TOKENS_PER_THREAD and not any(self._hooks):
-            return self._meetings.run(lambda: run((hidden_states, layout)), rounded_rows(rows), threads)
-        return self._run(hidden_states, layout, attend, *options)
+        shares = even_shares(hidden_states, layout, threads) if attend is sdpa_attention else []
+        if not shares:
+            return self._run(hidden_states, layout, attend, *options)
+        parts = list(workers(len(shares), threads, os.getpid()).map(run, shares))
+        return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
 
-    def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:
+    def _run(
+        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, direct: bool, *options: bool
+    ) -> BertModelOutput:
         """As `forward`, for a batch that is left whole."""
         kind, shape, rows = hidden_states.device.type, hidden_states.shape, hidden_states.shape[:-1].numel()
-        # hooks see the batch as it came, and attention probabilities are those of a padded one
-        direct = not options[1] and not any(self._hooks)
         if direct and kind == "cpu":
             hidden_states, layout = as_rows(hidden_states, layout)
         run = self._run_directly if direct else super().forward
@@ -126,13 +124,15 @@ class FusedEncoder(BertEncoder):
         with without_autocast(kind):
             output = run(hidden_states, layout, quickest, *options)
             # 0 times NaN is NaN: neighbours would share it
-            if quickest is packed_attention and not output.last_hidden_state.sum().isfinite():
-                output = run(hidden_states, layout, attend, *options)
+            if quickest is packed_attention and isinstance(layout, PackedLayout) and len(layout.lengths) > 1:
+                if not output.last_hidden_state.sum().isfinite():
+                    output = run(hidden_states, layout, attend, *options)
         if options[1]:
             return tree_map(Tensor.float, output)  # type: ignore[no-any-return]
         if output.hidden_states is not None:
             output.hidden_states = tuple(states[:rows].view(shape) for states in output.hidden_states)
-        output.last_hidden_state = output.last_hidden_state[:rows].view(shape)
+        if output.last_hidden_state.shape != shape:
+            output.last_hidden_state = output.last_hidden_state[:rows].view(shape)
         return output
 
     def _run_directly(self, x: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:
@@ -157,6 +157,10 @@ class FusedEncoder(BertEncoder):
             if length >= LONG:
                 return bf16_attention
         return packed_attention if isinstance(layout, PackedLayout) and layout.mask is None else sdpa_attention
+
+    def is_watched(self) -> bool:
+        """Whether there is a hook on a module inside."""
+        return any(self._hooks)
 
     def unfused(self) -> BertEncoder:
         """An ordinary encoder with these weights in float32."""
@@ -373,11 +377,13 @@ class FusedLayer(BertLayer):
             self.set_submodule(name, kind(layer.get_submodule(name), products))
         self._kernels = [part.kernel for part in self.modules() if isinstance(part, Fused)]
         norms = [part.LayerNorm for part in self.modules() if isinstance(part, FusedOutput)]
+        self._sizes = (3, config.num_attention_heads, config.hidden_size // config.num_attention_heads)
         self._norms = [(norm.normalized_shape, norm.weight, norm.bias, norm.eps) for norm in norms]
 
     def run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> Tensor:
         """As `forward`, unseen by hooks."""
-        _, mix, widen, narrow = self._kernels
-        context, _ = self.attention.self.forward(hidden_states, layout, attend)
+        project, mix, widen, narrow = self._kernels
+        query, key, value = project(hidden_states).view(*hidden_states.shape[:-1], *self._sizes).unbind(-3)
+        context, _ = attend(query, key, value, layout, 0.0)
         x = torch.layer_norm(mix(context, hidden_states), *self._norms[0])
         return torch.layer_norm(narrow(widen(x), x), *self._norms[1])

@@ -48,7 +48,9 @@ class Kernel:
         y = self.product(x.to(self.bias.dtype))
         if self.activation is not None:
             y = self.activation(y)
-        return y if residual is None else y.to(residual.dtype).add_(residual)
+        if residual is None:
+            return y
+        return y.add_(residual) if y.dtype == residual.dtype else residual + y
 
     def product(self, x: Tensor) -> Tensor:
         """X W^T + bias in new memory, and the activation if `self.activation` is None where one was given."""
@@ -164,12 +166,12 @@ class Int8Kernel(Kernel):
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
         padded = F.pad(x, (0, self._unused)) if self._unused else x
-        rows = self._to_bytes(padded.reshape(-1, padded.shape[-1]))  # (tokens, inputs + 8) bytes
+        rows = self._to_bytes(padded if x.dim() == 2 else padded.flatten(0, -2))  # (tokens, inputs + 8) bytes
         words = rows.view(torch.float32)
-        step, low = words[:, -2:-1], words[:, -1:]  # (tokens, 1) each
+        step, low = (words.narrow(1, words.shape[1] - place, 1) for place in (2, 1))  # (tokens, 1) each
         y = self._integer_product(rows)
         torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self._sums)
-        return y.view(*x.shape[:-1], len(self.bias))
+        return y if x.dim() == 2 else y.view(*x.shape[:-1], len(self.bias))
 
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
-from minibert.outputs import BertModelOutput
 
 # with fewer tokens for each, threads do better to share the weights than the batch
 MIN_TOKENS_PER_THREAD = 128
@@ -76,7 +75,7 @@ class Meetings:
         self._alone, self._next = 0, 1
         self._same: dict[int, bool] = {}  # whether one thread gives the same bits, by rows
 
-    def run(self, batch: Callable[[], BertModelOutput], rows: int, threads: int) -> BertModelOutput:
+    def run(self, batch: Callable[[], Tensor], rows: int, threads: int) -> Tensor:
         """What the batch gives, by one thread or by all: the same bits either way."""
         if self._alone and self._same.get(rows, True):
             self._alone -= 1
@@ -85,7 +84,7 @@ class Meetings:
             if rows in self._same:
                 return found
             together = batch()
-            self._same[rows] = torch.equal(found.last_hidden_state, together.last_hidden_state)
+            self._same[rows] = torch.equal(found, together)
             return together
         start, worked = time.perf_counter(), time.thread_time()
         found = batch()

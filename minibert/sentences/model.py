@@ -141,13 +141,14 @@ class SentenceModel(nn.Module):
 
         batch_tokens, sizes = settings.batch_tokens, [1] * len(rows.ids)
         found = run_packed(self.model, forward, rows.ids, rows.types, sizes, batch_tokens=batch_tokens, report=report)
-        with torch.inference_mode():
-            vectors = found[0] if len(found) == 1 else torch.cat(found)
-            if in_windows:
-                with torch.autocast(vectors.device.type, enabled=False):
-                    vectors = self.steps(merge_windows(vectors, [len(row) for row in rows.ids], rows.windows))
+        vectors = found[0] if len(found) == 1 else torch.cat(found)
+        if in_windows:
+            with torch.inference_mode(), torch.autocast(vectors.device.type, enabled=False):
+                vectors = self.steps(merge_windows(vectors, [len(row) for row in rows.ids], rows.windows))
+        if settings.truncate_dim or settings.normalize:
             vectors = vectors[:, : settings.truncate_dim]
-            array: Vectors = (F.normalize(vectors, dim=-1) if settings.normalize else vectors).cpu().numpy()
+            vectors = F.normalize(vectors, dim=-1) if settings.normalize else vectors
+        array: Vectors = vectors.cpu().numpy()
         return rows.as_given(array)
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:

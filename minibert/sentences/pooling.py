@@ -12,7 +12,6 @@ from itertools import groupby
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.compatibility.keywords import check_count
@@ -139,9 +138,10 @@ def pool(
     if len(lengths) and min(lengths) <= skip:
         raise ValueError(f"each sequence should have more than {skip} tokens to pool, not {min(lengths)}.")
     runs = [(length, len(list(run))) for length, run in groupby(lengths)]  # of equally long sequences
-    parts = states.split_with_sizes([length * count for length, count in runs]) if runs else [states]
+    sizes = [length * count for length, count in runs]
+    parts = states.split_with_sizes(sizes) if len(runs) > 1 else [states]
     blocks = [part.view(-1, length, states.shape[1]) for part, (length, _) in zip(parts, runs or [(1, 0)], strict=True)]
-    return _pool_blocks([(block[:, skip:], None) for block in blocks], pooling, pooler_output)
+    return _pool_blocks([(block[:, skip:] if skip else block, None) for block in blocks], pooling, pooler_output)
 
 
 def pool_padded(
@@ -233,7 +233,8 @@ class Normalize(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """(batch, hidden) to the same, each of length 1."""
-        return F.normalize(vectors, p=2.0, dim=-1)
+        normalized: Tensor = vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp_min(1e-12)
+        return normalized  # bit for bit `F.normalize`
 
 
 class Truncate(nn.Module):

@@ -78,7 +78,7 @@ class Rows(NamedTuple):
         if not (finite := np.isfinite(vectors)).all():
             text = self.texts[int(finite.all(axis=1).argmin())]
             raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
-        return vectors[self.places]
+        return vectors if len(self.texts) == len(self.places) else vectors[self.places]
 
 
 def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, strategies as st
 
 from minibert import BertConfig, BertModel, PackedLayout, PaddedLayout, optimize
+from minibert.inference.batching import run_packed
 from minibert.inference.threads import MAX_WAIT, Meetings, split
-from minibert.outputs import BertModelOutput
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(1, 5))
@@ -46,11 +46,11 @@ def is_alone() -> bool:
 def test_small_batches_are_left_to_one_thread_where_threads_wait() -> None:
     meetings, waits, alone = Meetings(), True, []
 
-    def batch() -> BertModelOutput:
+    def batch() -> torch.Tensor:
         alone.append(is_alone())
         if waits and not is_alone():
             time.sleep(3 * MAX_WAIT)
-        return BertModelOutput(torch.ones(2, 2))
+        return torch.ones(2, 2)
 
     for _ in range(14):
         meetings.run(batch, rows=2, threads=2)
@@ -68,12 +68,12 @@ def test_small_batches_are_left_to_one_thread_where_threads_wait() -> None:
 def test_a_number_of_rows_whose_bits_depend_on_threads_is_not_left_to_one() -> None:
     meetings, alone = Meetings(), []
 
-    def batch() -> BertModelOutput:
+    def batch() -> torch.Tensor:
         alone.append(is_alone())
         time.sleep(0 if is_alone() else 3 * MAX_WAIT)
-        return BertModelOutput(torch.full((2, 2), float(is_alone())))
+        return torch.full((2, 2), float(is_alone()))
 
-    results = [meetings.run(batch, rows=2, threads=2).last_hidden_state for _ in range(5)]
+    results = [meetings.run(batch, rows=2, threads=2) for _ in range(5)]
 
     assert all(torch.equal(result, torch.zeros(2, 2)) for result in results)
     assert alone.count(True) == 1
@@ -81,18 +81,20 @@ def test_a_number_of_rows_whose_bits_depend_on_threads_is_not_left_to_one() -> N
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_one_thread_and_several_give_the_same_bits(precision: str) -> None:
+    def states(ids: torch.Tensor, layout: PackedLayout, types: torch.Tensor | None) -> torch.Tensor:
+        return model(ids, layout=layout, token_type_ids=types).last_hidden_state
+
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
         config = BertConfig.from_preset("tiny", vocab_size=100, hidden_size=128, num_attention_heads=4)
         model = optimize(BertModel(config, add_pooling_layer=False), precision=precision)
-        ids = torch.arange(128) % 100
+        ids = [number % 100 for number in range(128)]
         for rows in (1, 5, 6, 11, 14, 37, 38, 64, 127):
             results = []
             for turn in (0, 1, 1):
-                model.encoder._meetings._alone = turn
-                output = model(ids[:rows], layout=PackedLayout([rows]))
-                results.append(output.last_hidden_state)
+                model.encoder.meetings._alone = turn
+                results += run_packed(model, states, [ids[:rows]])
             assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
     finally:
         torch.set_num_threads(before)
