@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from minibert.corpus.codes import kept_codes
 from minibert.extras import need
-from minibert.files import read_json
-from minibert.sentences.quantization import Codes
+from minibert.files import read_json, replacing
+from minibert.sentences.quantization import Codes, to_bits, to_bytes
 from minibert.sentences.rows import Vectors
 
 Write = Callable[[Sequence[str], Vectors], None]
 
 MAX_OPEN = 64  # shards that stay mapped, for the number of open files is limited
+# by which `nearest` chooses the vectors that it compares
+CODES: dict[str, Callable[[Vectors], Codes]] = {"int8": to_bytes, "binary": to_bits}
+_CODED_AT_ONCE = 16384  # vectors
 _HEADER = 128  # bytes before the numbers of .npy and .safetensors; both formats allow blanks to fill it up
 
 
@@ -209,6 +211,7 @@ def open_corpus(path: str | Path, codes: str | None = None) -> Vectors | Sharded
     Raises:
         FileNotFoundError: there is no such file, or a shard is missing.
         ValueError: a folder whose run has not finished, a file that does not hold vectors, or codes of a file.
+        ImportError: bits are to be counted, and NumPy is older than version 2.
         OSError: the codes cannot be written.
     """
     path = Path(path)
@@ -223,8 +226,26 @@ def open_corpus(path: str | Path, codes: str | None = None) -> Vectors | Sharded
     lines = [int(read_json(shard.with_suffix(".json"))["lines"]) for shard in shards]
     vectors = ShardedVectors(shards, lines, index["dimension"], index.get("unit", False))
     if codes is not None:
-        vectors.codes = kept_codes(vectors, path, codes)
+        vectors.codes = _kept_codes(vectors, path, codes)
     return vectors
+
+
+def _kept_codes(vectors: ShardedVectors, folder: Path, kind: str) -> Codes:
+    """Codes of a corpus (N, D), mapped from its folder, where they are made if there are none as new as its index."""
+    if kind not in CODES:
+        raise ValueError(f"codes should be one of {', '.join(CODES)}, not {kind!r}.")
+    if kind == "binary" and not hasattr(np, "bitwise_count"):
+        raise ImportError("counting the bits of binary codes needs NumPy 2: pip install -U numpy")
+    path = folder / f"{kind}.npy"
+    if not path.exists() or path.stat().st_mtime < (folder / "index.json").stat().st_mtime:
+        with replacing(path) as temporary:
+            some = CODES[kind](vectors[:0])
+            codes = np.lib.format.open_memmap(temporary, "w+", some.dtype, (len(vectors), some.shape[1]))
+            for start in range(0, len(vectors), _CODED_AT_ONCE):
+                codes[start : start + _CODED_AT_ONCE] = CODES[kind](vectors[start : start + _CODED_AT_ONCE])
+            del codes  # closes the file
+    found: Codes = np.load(path, mmap_mode="r")
+    return found
 
 
 def open_vector_file(path: Path) -> Vectors:

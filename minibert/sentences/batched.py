@@ -19,8 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from minibert.sentences.options import Vector
-from minibert.sentences.rows import Rows, Settings, Vectors, joined
+from minibert.sentences.rows import Rows, Settings, Vector, Vectors, joined
 
 
 class BusyError(RuntimeError):

@@ -14,10 +14,10 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.compatibility.keywords import check_count, refuse_unknown
 from minibert.extras import need
 from minibert.inference import BATCH_TOKENS
+from minibert.sentences.encode import completed
 from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.onnx import OnnxGraph, OnnxModel
-from minibert.sentences.options import completed
 from minibert.sentences.rows import check_texts, named_prompt, rows_of
 from minibert.tokenization.tokenizer import BertTokenizer
 

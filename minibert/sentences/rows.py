@@ -15,6 +15,8 @@ from minibert.progress import Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Vectors = NDArray[np.float32]  # (N, D)
+Vector = np.ndarray[tuple[int], np.dtype[np.float32]]  # (D,)
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float32]]  # (N, D)
 Pair = tuple[str, str]  # goes through the model as [CLS] a a [SEP] b b [SEP]
 
 # Texts that are tokenised and sorted together; bounds the memory that token lists take

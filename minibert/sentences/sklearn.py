@@ -11,7 +11,7 @@ import numpy as np
 
 from minibert.compatibility.keywords import refuse_unknown
 from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.options import Matrix
+from minibert.sentences.rows import Matrix
 
 
 class SentenceVectorizer:
