@@ -20,7 +20,8 @@ import os
 from typing import TYPE_CHECKING
 
 from minibert.cli.common import UsageError, check_files, comma_list, report, source_of
-from minibert.cli.training import add_training_options, filled, keep_options, options_of_run, training_options
+from minibert.cli.training import add_training_options, filled, keep_options, options_of_run
+from minibert.training.options import TrainingOptions
 
 if TYPE_CHECKING:
     from minibert.training.finetuning import Task
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     options = options_of_run(options, "train", "dev")
     if options.task is None:
         raise UsageError(f"say what to learn: {', '.join(TASKS)}.")
-    how = training_options(options)
+    how = filled(TrainingOptions, options)
     check_files([options.train, options.dev])
     source, task = source_of(options), _task(options)
     from minibert.training.finetuning import finetune

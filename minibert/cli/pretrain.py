@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.common import UsageError, check_files, report, source_of
-from minibert.cli.training import add_training_options, keep_options, options_of_run, training_options
+from minibert.cli.training import add_training_options, filled, keep_options, options_of_run
+from minibert.training.options import TrainingOptions
 
 if TYPE_CHECKING:
     from minibert.heads import BertForMaskedLM, BertForPreTraining
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     options = options_of_run(options, "corpus")
     if (options.config is None) == (options.model is None):
         raise UsageError("give --config to start from scratch, or --model to go on from a checkpoint.")
-    how, corpus = training_options(options), _weighted(options.corpus)
+    how, corpus = filled(TrainingOptions, options), _weighted(options.corpus)
     check_files(corpus)
     from minibert.training.pretraining import pretrain
 

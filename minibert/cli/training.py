@@ -125,8 +125,3 @@ def filled(made: Callable[..., T], options: argparse.Namespace, **more: Any) -> 
     """A dataclass whose fields are the options of the same names, and `more`."""
     names = {field.name for field in dataclasses.fields(made)}  # type: ignore[arg-type]
     return made(**{**{name: value for name, value in vars(options).items() if name in names}, **more})
-
-
-def training_options(options: argparse.Namespace) -> TrainingOptions:
-    """The training options given on the command line."""
-    return filled(TrainingOptions, options)

@@ -168,7 +168,7 @@ class Trainer:
         """Trains to the end, or until the score stops improving; returns the last scores (none without `evaluate`).
 
         Raises:
-            ConnectionError: another process of the run has ended; the message says where to go on from.
+            ConnectionAbortedError: another process of the run has ended; the message says where to go on from.
             ValueError: the loss is no longer a number, or diverges: it is above 1 and three times what it was on
                 average; the step that shows it is not made.
             OSError: the state or the log cannot be written.
@@ -186,7 +186,7 @@ class Trainer:
                 self._save()
                 self._keep_checkpoint()
             with (
-                interruptible(last_words=ConnectionError) as self._told_to_stop,
+                interruptible(last_words=ConnectionAbortedError) as self._told_to_stop,
                 self._journal() if self.is_first else nullcontext() as journal,
             ):
                 try:
@@ -196,7 +196,7 @@ class Trainer:
                 except RuntimeError as error:
                     if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
                         message = f"Process {self.processes.rank}: another process of this run has ended."
-                        raise ConnectionError(f"{message} {self._resume_hint()}") from error
+                        raise ConnectionAbortedError(f"{message} {self._resume_hint()}") from error
                     raise
             return scores
 

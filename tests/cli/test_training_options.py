@@ -11,7 +11,7 @@ import pytest
 
 from minibert.cli import build_parser, main
 from minibert.cli.pretrain import _start
-from minibert.cli.training import keep_options, options_of_run, training_options
+from minibert.cli.training import filled, keep_options, options_of_run
 from minibert.training.options import TrainingOptions
 
 FINETUNE = ["finetune", "tokens", "--train", "a", "--dev", "b", "--output", "c"]
@@ -19,14 +19,14 @@ PRETRAIN = ["pretrain", "--config", "a", "--corpus", "b", "--output", "c"]
 
 
 def test_defaults_are_those_of_the_class() -> None:
-    assert training_options(build_parser().parse_args(FINETUNE)) == TrainingOptions()
+    assert filled(TrainingOptions, build_parser().parse_args(FINETUNE)) == TrainingOptions()
     changed = TrainingOptions(steps=10_000, batch_size=256, learning_rate=1e-4, warmup=0.01, save_every=500)
-    assert training_options(build_parser().parse_args(PRETRAIN)) == changed
+    assert filled(TrainingOptions, build_parser().parse_args(PRETRAIN)) == changed
 
 
 def test_what_is_given_is_taken() -> None:
     given = ["--learning-rate", "3e-4", "--bf16", "--steps", "7"]
-    options = training_options(build_parser().parse_args([*FINETUNE, *given]))
+    options = filled(TrainingOptions, build_parser().parse_args([*FINETUNE, *given]))
     assert options == TrainingOptions(learning_rate=3e-4, bf16=True, steps=7)
 
 
