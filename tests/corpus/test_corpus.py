@@ -217,6 +217,7 @@ class TestStoppedRuns:
         own = ["--file", str(corpus), "--out-dir", str(out), "--shard-size", "400", "--precision", "exact"]
         return [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model), *own]
 
+    @pytest.mark.needs("locks")
     @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
     def test_kill_9_at_random_moments(self, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int) -> None:
         assert subprocess.run(self.command(tiny_model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
