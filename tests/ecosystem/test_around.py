@@ -1,0 +1,349 @@
+"""PyTorch's own tools, and libraries that take any module: what each makes of our model equals the reference's.
+
+What `transformers.Trainer`, accelerate, peft's first two kinds, exporters and the like do is in the other files here.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import ragged_batch, tiny_config, with_reference
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+pytest.importorskip("transformers")
+pytestmark = [pytest.mark.ecosystem, pytest.mark.filterwarnings("ignore")]
+Batch = dict[str, Tensor]
+Check = Callable[[Any, Batch], Any]
+LABELS = torch.tensor([0, 1, 0])
+
+
+def trained(model: Any, batch: Batch, parameters: Any = None) -> Tensor:
+    """The logits after two steps of SGD."""
+    optimizer = torch.optim.SGD(model.parameters() if parameters is None else parameters, lr=0.1)
+    for _ in range(2):
+        model(**batch, labels=LABELS).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model(**batch).logits
+
+
+def state_dict(model: Any, batch: Batch) -> Any:
+    return list(model.state_dict().items())
+
+
+def parameters_and_modules(model: Any, batch: Batch) -> Any:
+    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    return sorted(linear), sorted((name, value) for name, value in model.named_parameters())
+
+
+def forward_hooks(model: Any, batch: Batch) -> Any:
+    """Of a layer, which doubles what it gives, and of the attention, which sees what comes in."""
+    seen: list[Tensor] = []
+    layer = model.bert.encoder.layer[0]
+    layer.attention.self.query.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    layer.output.register_forward_hook(lambda _, __, output: 2 * output)
+    return model(**batch).logits, seen
+
+
+def backward_hooks(model: Any, batch: Batch) -> Any:
+    seen: list[Any] = []
+    model.bert.encoder.layer[0].output.register_full_backward_hook(lambda _, __, gradients: seen.extend(gradients))
+    model(**batch, labels=LABELS).loss.backward()
+    return seen
+
+
+def deepcopy(model: Any, batch: Batch) -> Any:
+    again = copy.deepcopy(model)
+    trained(model, batch)
+    return again(**batch).logits
+
+
+def pickled(model: Any, batch: Batch) -> Any:
+    return pickle.loads(pickle.dumps(model))(**batch).logits
+
+
+def torch_save(model: Any, batch: Batch) -> Any:
+    """Weights only, as `torch.load` has it by default, into a model that is another."""
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    again = copy.deepcopy(model)
+    trained(again, batch)
+    again.load_state_dict(torch.load(file))
+    return again(**batch).logits
+
+
+def safetensors_model(model: Any, batch: Batch) -> Any:
+    from safetensors.torch import load_model, save_model
+
+    again = copy.deepcopy(model)
+    trained(again, batch)
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(model, f"{folder}/model.safetensors")
+        load_model(again, f"{folder}/model.safetensors")
+    return again(**batch).logits
+
+
+def dtypes(model: Any, batch: Batch) -> Any:
+    return [model.to(dtype)(**batch).logits for dtype in (torch.float64, torch.bfloat16)]
+
+
+def meta_device(model: Any, batch: Batch) -> Any:
+    """Without memory, then with memory of its own and the weights of before."""
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    empty = model.to("meta")
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    empty.to_empty(device="cpu").load_state_dict(weights, strict=False)
+    shapes = [tuple(value.shape) for value in empty.state_dict().values()]
+    return shapes, [value for name, value in empty.named_parameters()]
+
+
+def functional_call(model: Any, batch: Batch) -> Any:
+    doubled = {name: 2 * value for name, value in model.named_parameters()}
+    return torch.func.functional_call(model, doubled, (), batch).logits
+
+
+def gradients_of_each_example(model: Any, batch: Batch) -> Any:
+    """By `torch.func.vmap`, of the classifier."""
+    weight, states = model.classifier.weight.detach(), model.bert(**batch).pooler_output.detach()
+
+    def loss(own: Tensor, state: Tensor, label: Tensor) -> Tensor:
+        logits = torch.func.functional_call(model.classifier, {"weight": own}, (state,))
+        return nn.functional.cross_entropy(logits, label)
+
+    return torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(weight, states, LABELS)
+
+
+def autocast(model: Any, batch: Batch) -> Any:
+    with torch.autocast("cpu", torch.bfloat16):
+        return model(**batch, labels=LABELS).loss
+
+
+def gradient_checkpointing(model: Any, batch: Batch) -> Any:
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    return trained(model.train(), batch)
+
+
+def pruning_of_weights(model: Any, batch: Batch) -> Any:
+    from torch.nn.utils import prune
+
+    for layer in model.bert.encoder.layer:
+        prune.l1_unstructured(layer.attention.self.query, "weight", 0.5)
+        prune.remove(layer.attention.self.query, "weight")
+    return model(**batch).logits
+
+
+def parametrizations(model: Any, batch: Batch) -> Any:
+    from torch.nn.utils import parametrizations as ways
+
+    for layer in model.bert.encoder.layer:
+        ways.weight_norm(layer.intermediate.dense)
+    return trained(model, batch)
+
+
+def averaged_model(model: Any, batch: Batch) -> Any:
+    averaged = torch.optim.swa_utils.AveragedModel(model)
+    trained(model, batch)
+    averaged.update_parameters(model)
+    averaged.update_parameters(model)
+    return averaged(**batch).logits
+
+
+def frozen_layers(model: Any, batch: Batch) -> Any:
+    model.bert.requires_grad_(False)
+    return trained(model, batch, [p for p in model.parameters() if p.requires_grad])
+
+
+def counted_operations(model: Any, batch: Batch) -> Any:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        model(**batch)
+    return counter.get_total_flops()
+
+
+def profiled(model: Any, batch: Batch) -> Any:
+    with torch.profiler.profile() as profile:
+        model(**batch)
+    return sum(event.count for event in profile.key_averages() if event.key == "aten::addmm")
+
+
+def tensorboard_graph(model: Any, batch: Batch) -> Any:
+    writer = pytest.importorskip("torch.utils.tensorboard")
+    model.config.return_dict = False
+    with tempfile.TemporaryDirectory() as folder, writer.SummaryWriter(folder) as log:
+        log.add_graph(model, tuple(batch.values()), use_strict_trace=False)
+        return len(list(Path(folder).iterdir()))
+
+
+@contextmanager
+def one_process() -> Iterator[None]:
+    import torch.distributed as distributed
+
+    with tempfile.TemporaryDirectory() as folder:
+        distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+        yield
+        distributed.destroy_process_group()
+
+
+def distributed_data_parallel(model: Any, batch: Batch) -> Any:
+    with one_process():
+        return trained(nn.parallel.DistributedDataParallel(model, find_unused_parameters=True), batch)
+
+
+def fully_sharded(model: Any, batch: Batch) -> Any:
+    from torch.distributed.fsdp import fully_shard
+
+    with one_process():
+        mesh = torch.distributed.init_device_mesh("cpu", (1,))
+        for layer in model.bert.encoder.layer:
+            fully_shard(layer, mesh=mesh)
+        return trained(fully_shard(model, mesh=mesh), batch)
+
+
+def peft_kinds(model: Any, batch: Batch) -> Any:
+    """Seven besides LoRA and prompt tuning."""
+    peft = pytest.importorskip("peft")
+    kind, queries = {"task_type": "SEQ_CLS"}, {"task_type": "SEQ_CLS", "target_modules": ["query"]}
+    adapters = [
+        peft.LoraConfig(**queries, r=4, use_dora=True, init_lora_weights=False),
+        peft.IA3Config(**kind, target_modules=["key", "value"], feedforward_modules=[]),
+        peft.LoHaConfig(**queries, r=2, init_weights=False),
+        peft.LoKrConfig(**queries, r=2, init_weights=False),
+        peft.AdaLoraConfig(**queries, total_step=10),
+        peft.OFTConfig(**queries, r=0, oft_block_size=4),
+        peft.PromptEncoderConfig(**kind, num_virtual_tokens=3, encoder_hidden_size=8),
+    ]
+    found = []
+    for adapter in adapters:
+        torch.manual_seed(2)
+        adapted = peft.get_peft_model(copy.deepcopy(model), adapter).eval()
+        out = adapted(**batch, labels=LABELS)
+        out.loss.backward()
+        found.append(out.logits)
+    return found
+
+
+def lightning(model: Any, batch: Batch) -> Any:
+    library: Any = pytest.importorskip("lightning")
+
+    class Module(library.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def training_step(self, rows: Batch, _: int) -> Tensor:
+            return self.model(**rows).loss  # type: ignore[no-any-return]
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    rows = [{**{name: value[n] for name, value in batch.items()}, "labels": LABELS[n]} for n in range(len(LABELS))]
+    quiet: Any = {name: False for name in ("logger", "enable_checkpointing", "enable_progress_bar")}
+    trainer = library.Trainer(max_epochs=1, accelerator="cpu", enable_model_summary=True, **quiet)
+    trainer.fit(Module(), torch.utils.data.DataLoader(rows, batch_size=3))
+    return model.eval()(**batch).logits
+
+
+def skorch(model: Any, batch: Batch) -> Any:
+    library: Any = pytest.importorskip("skorch")
+    options: Any = {"criterion": nn.CrossEntropyLoss, "lr": 0.1, "train_split": None, "verbose": 0}
+
+    class Logits(nn.Module):  # its criterion takes a tensor
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, **rows: Tensor) -> Tensor:
+            return self.model(**rows).logits  # type: ignore[no-any-return]
+
+    classifier = library.NeuralNetClassifier(Logits(), **options, max_epochs=2, iterator_train__shuffle=False)
+    rows = {name: value.numpy() for name, value in batch.items()}
+    classifier.fit(rows, LABELS.numpy())
+    return torch.from_numpy(classifier.predict_proba(rows))
+
+
+def nnsight(model: Any, batch: Batch) -> Any:
+    """It reads and changes what a module gives; `output`, a name of BERT's own parts, is there `E_output` in both."""
+    library: Any = pytest.importorskip("nnsight")
+    seen = library.NNsight(model)
+    with seen.trace(**batch):
+        query = seen.bert.encoder.layer[0].attention.self.query.output.save()
+        seen.bert.encoder.layer[0].output[:] = 0
+        logits = seen.classifier.output.save()
+    return query, logits, "E_output" in dir(seen.bert.encoder.layer[0])
+
+
+def lime(model: Any, batch: Batch) -> Any:
+    text: Any = pytest.importorskip("lime.lime_text")
+
+    def probabilities(texts: list[str]) -> Any:
+        ids = torch.tensor([[2, *(len(word) + 5 for word in [*own.split(), "x"]), 3, *[0] * 9][:9] for own in texts])
+        return model(ids, attention_mask=(ids > 0).long()).logits.softmax(-1).detach().numpy()
+
+    explained = text.LimeTextExplainer(random_state=0).explain_instance("one word after another", probabilities)
+    return [(word, torch.tensor(weight)) for word, weight in explained.as_list()]
+
+
+CHECKS: list[Check] = [
+    state_dict,
+    parameters_and_modules,
+    forward_hooks,
+    backward_hooks,
+    deepcopy,
+    pickled,
+    torch_save,
+    safetensors_model,
+    dtypes,
+    meta_device,
+    functional_call,
+    gradients_of_each_example,
+    autocast,
+    gradient_checkpointing,
+    pruning_of_weights,
+    parametrizations,
+    averaged_model,
+    frozen_layers,
+    counted_operations,
+    profiled,
+    tensorboard_graph,
+    distributed_data_parallel,
+    fully_sharded,
+    peft_kinds,
+    lightning,
+    skorch,
+    nnsight,
+    lime,
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_equal_to_the_reference(check: Check) -> None:
+    config = tiny_config(num_labels=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    models = with_reference("BertForSequenceClassification", config)
+    batch = ragged_batch(config)
+    torch.manual_seed(1)
+    ours, theirs = (tree_leaves(check(model, batch)) for model in models)
+    assert len(ours) == len(theirs) > 0
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.equal(one, other) if isinstance(one, Tensor) else one == other
+
+
+def test_torchinfo_is_not_told_of_outputs_that_are_no_dicts() -> None:
+    """As the README says; of a module inside, which gives a tensor, it draws its table."""
+    torchinfo = pytest.importorskip("torchinfo")
+    (model, _), batch = with_reference("BertModel", config := tiny_config()), ragged_batch(config)
+    with pytest.raises(RuntimeError, match="Failed to run torchinfo"):
+        torchinfo.summary(model, input_data=dict(batch), verbose=0)
+    states = model.embeddings(batch["input_ids"])
+    assert torchinfo.summary(model.encoder.layer[0].intermediate, input_data=states, verbose=0).total_params == 2112
