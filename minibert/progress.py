@@ -1,4 +1,4 @@
-"""How far long work is, how fast it goes and how long it will take: a bar on stderr, where somebody watches."""
+"""How far long work is, how fast it goes and how long it will take, on stderr: a bar, or a line now and then."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 DELAY = 1.0  # seconds before a bar appears: what is done sooner needs none
+SECONDS_BETWEEN_LINES = 30.0  # where nobody watches a bar
 
 
-def is_watched(printing: bool = False) -> bool:
-    """Whether a person looks at stderr: at a terminal or in a notebook, not in a pipe or a log.
+def is_watched(printing: bool = False) -> bool | None:
+    """Whether a person looks at stderr: at a terminal or in a notebook. None: it is a pipe or a log.
 
     Args:
         printing: the work prints its results as it goes, so that at a terminal they show how far it is.
@@ -25,32 +26,33 @@ def is_watched(printing: bool = False) -> bool:
         return False
     ipython = sys.modules.get("IPython")
     in_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")
-    return in_notebook or (sys.stderr is not None and sys.stderr.isatty())
+    return in_notebook or (sys.stderr is not None and sys.stderr.isatty()) or None
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """A bar that counts what is done; nothing at all when not shown.
+    """A bar that counts what is done, or a line every half minute; nothing at all when not shown.
 
     Args:
-        show: whether there is a bar.
+        show: True is a bar, None lines, as `is_watched` says.
         total: how much there is to do; without it there is a rate, but no time left.
         unit: what is counted.
         done: how much is done already.
     """
 
-    def __init__(self, show: bool, total: int | None = None, unit: str = "texts", done: int = 0) -> None:
+    def __init__(self, show: bool | None, total: int | None = None, unit: str = "texts", done: int = 0) -> None:
         self._bar: Any = None
+        self._total, self._unit, self._before, self._done = total, unit, done, done
         if show:
-            import huggingface_hub.utils  # here, because it is slow to import; it brings tqdm
-            from huggingface_hub.constants import HF_HUB_DISABLE_PROGRESS_BARS
+            from huggingface_hub.constants import HF_HUB_DISABLE_PROGRESS_BARS  # here, because it is slow to import
+            from huggingface_hub.utils.tqdm import enable_progress_bars, tqdm
 
-            hub: Any = huggingface_hub.utils
             if not HF_HUB_DISABLE_PROGRESS_BARS:
-                hub.enable_progress_bars("minibert")  # whatever others have said of theirs
-            self._bar = hub.tqdm(
+                enable_progress_bars("minibert")  # whatever others have said of theirs
+            self._bar = tqdm(  # type: ignore[no-untyped-call]
                 total=total, initial=done, unit=f" {unit}", file=sys.stderr, delay=DELAY, leave=None, name="minibert"
             )
         self._start = time.perf_counter()
+        self._next_line = float("inf") if show is False else self._start + SECONDS_BETWEEN_LINES
         self._tokens = 0
 
     def add(self, done: int = 1, tokens: int = 0, **more: str) -> None:
@@ -61,15 +63,20 @@ class Progress(AbstractContextManager["Progress"]):
             tokens: how many it took.
             more: what else to show, by name.
         """
-        if self._bar is None:
-            return
-        self._tokens += tokens
-        rate = self._tokens / (time.perf_counter() - self._start)
-        shown = [f"{rate:,.0f} tokens/s"] if self._tokens else []
-        self._bar.set_postfix_str(
-            ", ".join([*shown, *(f"{name} {value}" for name, value in more.items())]), refresh=False
-        )
-        self._bar.update(done)
+        self._tokens, self._done = self._tokens + tokens, self._done + done
+        now = time.perf_counter()
+        shown = [f"{self._tokens / (now - self._start):,.0f} tokens/s"] if self._tokens else []
+        shown += [f"{name} {value}" for name, value in more.items()]
+        if self._bar is not None:
+            self._bar.set_postfix_str(", ".join(shown), refresh=False)
+            self._bar.update(done)
+        elif now >= self._next_line:
+            self._next_line = now + SECONDS_BETWEEN_LINES
+            from huggingface_hub.utils.tqdm import tqdm
+
+            how = {"unit": f" {self._unit}", "postfix": ", ".join(shown), "initial": self._before, "ncols": 0}
+            line = tqdm.format_meter(self._done, self._total, now - self._start, **how)
+            print(line.strip(), file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
@@ -119,7 +126,7 @@ def counted(items: Iterable[T], unit: str, show: bool | None = None) -> Iterator
     Args:
         items: what is worked on.
         unit: what they are.
-        show: whether there is a bar; None: where somebody watches.
+        show: as in `Progress`; None: as `is_watched` says.
     """
     total = len(items) if isinstance(items, Sized) else None
     with Progress(is_watched() if show is None else show, total, unit) as progress:

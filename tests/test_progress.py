@@ -1,4 +1,4 @@
-"""Long work shows how far it is where a person looks, and nowhere else: each command at a terminal, and in a pipe."""
+"""Long work shows how far it is: each command by a bar at a terminal, and by a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -60,8 +60,9 @@ def test_a_bar_at_a_terminal_and_none_in_a_pipe(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setattr("minibert.progress.SECONDS_BETWEEN_LINES", 9999.0)  # however busy this computer is
     assert main(command.format(tmp_path / "piped").split()) == 0
-    # training says a line now and then, and nothing else says anything
+    # what takes less than half a minute says nothing in a log but scores
     assert all(line.startswith("step ") for line in capsys.readouterr().err.splitlines())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main(command.format(tmp_path / "watched").split()) == 0
@@ -113,6 +114,19 @@ def test_what_a_bar_shows(at_once: None, capsys: pytest.CaptureFixture[str]) -> 
         progress.add(1, tokens=10, loss="0.5")
     err = capsys.readouterr().err
     assert "1/2" in err and "tokens/s, loss 0.5" in err
+
+
+def test_lines_in_a_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("minibert.progress.SECONDS_BETWEEN_LINES", 0.0)
+    assert is_watched() is None
+    with Progress(None, total=4, unit="steps", done=1) as progress, Progress(None) as texts, Progress(False) as nothing:
+        progress.add(0)
+        progress.add(1, tokens=10, loss="0.5")
+        texts.add(3)
+        nothing.add(1)
+    none, one, other = capsys.readouterr().err.splitlines()
+    assert "1/4" in none and "?" in none and other.startswith("3 texts")
+    assert one.startswith("50% 2/4 [00:00<00:00") and one.endswith("tokens/s, loss 0.5]")
 
 
 def test_results_at_a_terminal_are_progress_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = f"option {unknown[0]}" if unknown[0].startswith("-") else f"place for {unknown[0]!r}"
         advice = f"minibert {options.command} --help lists what there is"
         nearest = _nearest(unknown[0].partition("=")[0], known)
-        print(f"minibert {options.command}: there is no {what}{nearest}; {advice}", file=sys.stderr)
+        print(f"minibert {options.command}: there is no {what} ({advice}){nearest}", file=sys.stderr)
         return 2
     options.arguments = arguments
     warnings.showwarning = show_warning

@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     from minibert.progress import Progress, is_watched
 
     printing = not (options.out or options.out_dir)
-    watched = rank == 0 and is_watched(printing)
+    watched = rank == 0 and is_watched(printing)  # None: by lines in a log, which need no total
     total = count_texts(options) if watched else None
     bar: dict[str, Any] = {"show_progress": watched, "total": total}
     if options.out_dir:

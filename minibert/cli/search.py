@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         name = names[0] if names else of_corpus.default_prompt_name
         check_corpus(options.vectors, of_corpus, texts, of_corpus.prompts[name] if name else "")
     else:
-        vectors = of_corpus.encode_document(texts, show_progress=is_watched())
+        vectors = of_corpus.encode_document(texts, show_progress=bool(is_watched()))
     asked, top = embedder.encode_query(options.queries), options.top
     while True:  # a blank line is no hit, so as many more are looked at as there are such among them
         rows, scores = nearest(asked, vectors, top)

@@ -70,7 +70,7 @@ def encode_file(
     texts: Iterable[str],
     path: str | Path,
     *,
-    show_progress: bool = False,
+    show_progress: bool | None = False,
     total: int | None = None,
     **options: Any,
 ) -> CorpusReport:
@@ -81,7 +81,7 @@ def encode_file(
         texts: read one after the other.
         path: the file, a path or a URI (see `minibert.corpus.location.Location`); its ending says the format, see
             `minibert.corpus.formats.open_vectors`.
-        show_progress: a bar with tokens per second.
+        show_progress: a bar with tokens per second; None: a line every half minute.
         total: how many texts there are, if that is known, for the bar to say how long it will take.
         options: as in `SentenceEmbedder.encode`.
 
@@ -109,7 +109,7 @@ def encode_corpus(
     processes: int = 1,
     rank: int = 0,
     world_size: int = 1,
-    show_progress: bool = False,
+    show_progress: bool | None = False,
     total: int | None = None,
     **options: Any,
 ) -> CorpusReport:
@@ -128,7 +128,7 @@ def encode_corpus(
             are spawned, so a script that asks for several does so under `if __name__ == "__main__":`.
         rank: number of this run.
         world_size: number of runs.
-        show_progress: a bar with tokens per second.
+        show_progress: a bar with tokens per second; None: a line every half minute.
         total: how many texts there are, if that is known, for the bar to say how long it will take.
         options: as in `SentenceEmbedder.encode`.
 

@@ -29,7 +29,8 @@ def coverage_warning(tokenizer: BertTokenizer, text: str) -> str:
     """
     special = set(tokenizer.all_special_tokens) - {tokenizer.unk_token}
     words = " ".join(word for word in text.split() if not word.isascii())
-    pieces = [piece for piece in tokenizer.tokenize(words) if piece not in special]
+    tokens = tokenizer(words, add_special_tokens=False, verbose=False).tokens()  # many words are not one text
+    pieces = [piece for piece in tokens if piece not in special]
     unknown = pieces.count(tokenizer.unk_token)
     letters = sum(len(piece.removeprefix("##")) == 1 and piece.removeprefix("##").isalpha() for piece in pieces)
     if 2 * unknown > len(pieces):

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from minibert.progress import Progress, is_watched
 
 Record = dict[str, Any]
 """A line of the log: a step with what it measured, or the scores of an evaluation."""
-
-SECONDS_BETWEEN_LINES = 30.0  # where nobody watches a bar
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -48,20 +45,14 @@ class Journal(AbstractContextManager["Journal"]):
 
             self._writer = SummaryWriter(str(log.parent))
         self._start, self._before = time.perf_counter(), done
-        self._watched, self._next_line = is_watched(), self._start + SECONDS_BETWEEN_LINES
-        self._progress = Progress(self._watched, steps, "steps", done)
+        self._progress = Progress(is_watched(), steps, "steps", done)
 
     def step(self, record: Record) -> None:
         """Adds a step, with the seconds that are left and the memory that was needed so far."""
-        now, step = time.perf_counter(), record["step"]
-        left = (now - self._start) / (step - self._before) * (self.steps - step)
-        record |= {"seconds_left": round(left), "memory_mb": peak_memory() >> 20}
+        rest = (self.steps - record["step"]) / (record["step"] - self._before)
+        record |= {"seconds_left": round(rest * (time.perf_counter() - self._start)), "memory_mb": peak_memory() >> 20}
         self.write(record)
         self._progress.add(1, record["tokens"], loss=f"{record['loss']:.4f}")
-        if not self._watched and now >= self._next_line:
-            self._next_line = now + SECONDS_BETWEEN_LINES
-            speed = f"{record['tokens_per_second']:,} tokens/s, {timedelta(seconds=round(left))} left"
-            print(f"step {step:,} of {self.steps:,}: loss {record['loss']:.4f}, {speed}", file=sys.stderr, flush=True)
 
     def scores(self, record: Record) -> None:
         """Adds the scores of an evaluation, and shows them to people."""

@@ -46,7 +46,7 @@ def train_vocabulary(
     """
     words = texts if isinstance(texts, Counter) else count_words(texts, BasicTokenizer(lowercase))
     pieces = learn_vocabulary(
-        words, vocab_size, SPECIAL_TOKENS, min_frequency=min_frequency, show_progress=is_watched()
+        words, vocab_size, SPECIAL_TOKENS, min_frequency=min_frequency, show_progress=bool(is_watched())
     )
     tokenizer = BertTokenizer(pieces, do_lower_case=lowercase)
     tokenizer.save_pretrained(folder)

@@ -32,11 +32,14 @@ def test_alone_it_lists_every_command_with_an_example_that_parses(capsys: pytest
     [
         ("emebd hello", "there is no command 'emebd'; did you mean embed?"),
         ("qqqq", "there is no command 'qqqq'"),
-        ("view hello --output x.html", "minibert view: there is no option --output; did you mean --out?"),
+        (
+            "view hello --output x.html",
+            "minibert view: there is no option --output (minibert view --help lists what there is); did you mean --out",
+        ),
         ("embed hello --pooing=cls", "did you mean --pooling?"),
         (
             "finetune pairs --train a --dev b --output c --lr 3",
-            "there is no option --lr; did you mean --learning-rate?",
+            "(minibert finetune --help lists what there is); did you mean --learning-rate?",
         ),
         ("view one two", "there is no place for 'two'"),
         ("embed --precision fp8 hello", "invalid choice: 'fp8'"),
