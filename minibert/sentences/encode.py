@@ -97,10 +97,10 @@ def completed(function: str, options: Mapping[str, Any], kind: type = ResultOpti
         TypeError: an option that does not exist.
         ValueError: an impossible value.
     """
-    refuse_unknown(function, options, kind.__annotations__)
     found = cast(ResultOptions, {**_DEFAULTS, **options})
     if not options:
         return found
+    refuse_unknown(function, options, kind.__annotations__)
     if found["prompt"] is not None and found["prompt_name"] is not None:
         raise ValueError("pass prompt or prompt_name, not both.")
     if found["overflow"] not in ("truncate", "mean"):
