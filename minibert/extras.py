@@ -7,7 +7,6 @@ the import and the command are called `minibert`.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import json
 import shlex
 from pathlib import Path
@@ -49,6 +48,8 @@ def _is_project(folder: Path) -> bool:
 
 def _clone() -> Path | None:
     """The folder that this package was installed from, where that still holds the project."""
+    import importlib.metadata  # here: only errors need it
+
     try:
         url = json.loads(importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")["url"]
     except (importlib.metadata.PackageNotFoundError, KeyError, ValueError):  # not installed by pip, or from the index
@@ -59,6 +60,8 @@ def _clone() -> Path | None:
 
 def other_package() -> str:
     """A sentence if the other project called `minibert`, whose files replace ours, is installed; else nothing."""
+    import importlib.metadata
+
     try:
         version = importlib.metadata.version("minibert")
     except importlib.metadata.PackageNotFoundError:

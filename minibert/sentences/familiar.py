@@ -5,7 +5,6 @@ Each is a line or two around a method of ours: sentence-transformers' names, and
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -89,10 +88,14 @@ class FamiliarNames(TextEncoder):
 
     async def aembed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """`embed_documents` in a thread of its own."""
+        import asyncio  # here, as in `minibert.sentences.batched`
+
         return await asyncio.to_thread(self.embed_documents, texts)
 
     async def aembed_query(self, text: str) -> list[float]:
         """`embed_query` in a thread of its own."""
+        import asyncio
+
         return await asyncio.to_thread(self.embed_query, text)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,17 @@ class OnnxGraph:
     def __init__(self, source: Source) -> None:
         self.source, self.config = source, BertConfig.from_pretrained(source)
         self.session = open_session(source.require("model.onnx"))
-        steps = source.file("steps.onnx")
-        self.steps = None if steps is None else open_session(steps)
         self.inputs = [own.name for own in self.session.get_inputs()]
         sizes = {own.name: own.shape[-1] for own in self.session.get_outputs()}
         if "sentence_embedding" not in sizes:
             raise ValueError(f"{source} was exported from a model with a head; vectors come from an embedder's export.")
         self.dimension = int(sizes["sentence_embedding"])
+
+    @cached_property
+    def steps(self) -> Any:
+        """The graph of what follows the pooling, None if that is nothing; only texts in windows need it."""
+        path = self.source.file("steps.onnx")
+        return None if path is None else open_session(path)
 
     def __reduce__(self) -> Any:
         return OnnxGraph, (self.source,)  # sessions cannot be pickled
