@@ -27,6 +27,10 @@ Check = Callable[[Any, Batch], Any]
 LABELS = torch.tensor([0, 1, 0])
 
 
+def need(library: str) -> Any:
+    return pytest.importorskip(library, reason=f"{library} is not installed; extra [clients] brings it")
+
+
 def trained(model: Any, batch: Batch, parameters: Any = None) -> Tensor:
     """The logits after two steps of SGD."""
     optimizer = torch.optim.SGD(model.parameters() if parameters is None else parameters, lr=0.1)
@@ -235,7 +239,7 @@ def peft_kinds(model: Any, batch: Batch) -> Any:
 
 
 def lightning(model: Any, batch: Batch) -> Any:
-    library: Any = pytest.importorskip("lightning")
+    library: Any = need("lightning")
 
     class Module(library.LightningModule):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -256,7 +260,7 @@ def lightning(model: Any, batch: Batch) -> Any:
 
 
 def skorch(model: Any, batch: Batch) -> Any:
-    library: Any = pytest.importorskip("skorch")
+    library: Any = need("skorch")
     options: Any = {"criterion": nn.CrossEntropyLoss, "lr": 0.1, "train_split": None, "verbose": 0}
 
     class Logits(nn.Module):  # its criterion takes a tensor
@@ -275,7 +279,7 @@ def skorch(model: Any, batch: Batch) -> Any:
 
 def nnsight(model: Any, batch: Batch) -> Any:
     """It reads and changes what a module gives; `output`, a name of BERT's own parts, is there `E_output` in both."""
-    library: Any = pytest.importorskip("nnsight")
+    library: Any = need("nnsight")
     seen = library.NNsight(model)
     with seen.trace(**batch):
         query = seen.bert.encoder.layer[0].attention.self.query.output.save()
@@ -285,7 +289,7 @@ def nnsight(model: Any, batch: Batch) -> Any:
 
 
 def lime(model: Any, batch: Batch) -> Any:
-    text: Any = pytest.importorskip("lime.lime_text")
+    text: Any = need("lime.lime_text")
 
     def probabilities(texts: list[str]) -> Any:
         ids = torch.tensor([[2, *(len(word) + 5 for word in [*own.split(), "x"]), 3, *[0] * 9][:9] for own in texts])
@@ -341,7 +345,7 @@ def test_equal_to_the_reference(check: Check) -> None:
 
 def test_torchinfo_is_not_told_of_outputs_that_are_no_dicts() -> None:
     """As the README says; of a module inside, which gives a tensor, it draws its table."""
-    torchinfo = pytest.importorskip("torchinfo")
+    torchinfo = need("torchinfo")
     (model, _), batch = with_reference("BertModel", config := tiny_config()), ragged_batch(config)
     with pytest.raises(RuntimeError, match="Failed to run torchinfo"):
         torchinfo.summary(model, input_data=dict(batch), verbose=0)
