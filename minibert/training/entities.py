@@ -54,7 +54,8 @@ class TokenTask(Task):
     """A tag for every word, or for every character, from files in CoNLL format.
 
     A word's first piece speaks for it (paper, section 5.3). Where all words are single characters (KLUE), the text is
-    put together from them, and each piece has the tag of its first character: so a particle is no part of a name.
+    put together from them, and each piece has the tag of its first character: so a particle is no part of a name where
+    `find_entities` is asked `by_piece=True`.
     """
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForTokenClassification
