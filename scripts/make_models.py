@@ -112,7 +112,8 @@ class Recipe:
                 for held_back, target in ((False, folder / name), (True, folder / f"{name}-held-back")):
                     if not (target / "cache.json").is_file():
                         part = texts.split(path, model.language, held_back, prompts)
-                        print(target, len(TokenCache.write(part, self.tokenizer(model), target)), flush=True)
+                        TokenCache.write(part, self.tokenizer(model), target)
+                        print(target, len(TokenCache(target)), flush=True)
             sentences = self.sentence_file(model.language)
             if not sentences.is_file():
                 sentences.parent.mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ from minibert.corpus.location import Location
 from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.rows import Settings
 from minibert.sentences.search import pairwise_similarity
-from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.tokenization.files import tokenizer_digest
 
 # how many vectors of a file are made again to see whether they are those of its texts, and from which cosine on they
 # are: vectors in int8 and float32 of one model have more, those of two poolings less
@@ -63,12 +63,6 @@ def describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
         "include_prompt": embedder.include_prompt,
         "truncation_side": embedder.tokenizer.truncation_side,
     }
-
-
-def tokenizer_digest(tokenizer: BertTokenizer) -> hashlib._Hash:
-    """The SHA-256 of everything that decides the ids of a text."""
-    switches = (tokenizer.do_lower_case, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
-    return hashlib.sha256(repr((sorted(tokenizer.get_vocab().items()), switches)).encode())
 
 
 def _fingerprint(embedder: SentenceEmbedder) -> str:

@@ -8,6 +8,7 @@ tokenizer_config.json says itself whether to lower-case.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -215,3 +216,9 @@ def _tokenizer_json(
             "vocab": vocabulary.base_vocab,
         },
     }
+
+
+def tokenizer_digest(tokenizer: Any) -> hashlib._Hash:
+    """The SHA-256 of everything that decides the ids of a text."""
+    switches = (tokenizer.do_lower_case, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
+    return hashlib.sha256(repr((sorted(tokenizer.get_vocab().items()), switches)).encode())

@@ -11,7 +11,7 @@ import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache, partial
 from itertools import chain, count, groupby
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from minibert.corpus.inputs import Part, is_table, parts_of, read_part
 from minibert.corpus.location import Location
-from minibert.corpus.records import tokenizer_digest
 from minibert.files import read_json, replacing, write_json
 from minibert.progress import Progress, counted, is_watched
+from minibert.tokenization.files import tokenizer_digest
 
 Ids = npt.NDArray[np.int64]
 Document = Sequence[Ids]
@@ -35,7 +35,6 @@ EPOCH_TOKENS = 1 << 21  # about as many as there are in them
 
 _DESCRIPTION = "cache.json"
 _FILES = ("ids.bin", "sentences.npy", "documents.npy")
-_NO_TEXT = "The corpus holds no text: one sentence a line, an empty line between documents."
 
 
 def read_documents(part: Part, column: str = "text") -> Iterator[list[str]]:
@@ -87,11 +86,11 @@ class TokenCache:
         # an empty file cannot be mapped
         self.ids = np.memmap(folder / "ids.bin", dtype, "r") if len(self) else np.zeros(0, dtype)
 
-    @classmethod
+    @staticmethod
     def write(
-        cls, documents: Iterable[Sequence[str]], tokenizer: Any, folder: str | os.PathLike[str], made_of: Any = None
-    ) -> TokenCache:
-        """Tokenizes documents, a list of sentences each, and opens the result.
+        documents: Iterable[Sequence[str]], tokenizer: Any, folder: str | os.PathLike[str], made_of: Any = None
+    ) -> None:
+        """Tokenizes documents, a list of sentences each.
 
         Sentences and documents without a token are left out. A cache that is half written is not opened: the
         description of it is written last.
@@ -118,7 +117,6 @@ class TokenCache:
                 np.save(npy, np.array(numbers, dtype=np.int64))
         about = {"dtype": dtype, "documents": len(firsts) - 1, "tokens": starts[-1], "made_of": made_of}
         write_json(folder / _DESCRIPTION, {**about, "checksum": _checksum(folder, dtype)})
-        return cls(folder)
 
     @staticmethod
     def is_made_of(folder: str | os.PathLike[str], made_of: Any) -> bool:
@@ -151,7 +149,9 @@ def _checksum(folder: Path, dtype: str) -> int:
     """Of all that a cache holds: a changed bit may be another word, or a document without an end."""
     checksum = zlib.crc32(dtype.encode())
     for name in _FILES:
-        checksum = zlib.crc32((folder / name).read_bytes(), checksum)
+        with (folder / name).open("rb") as file:
+            for block in iter(partial(file.read, 1 << 20), b""):
+                checksum = zlib.crc32(block, checksum)
     return checksum
 
 
@@ -196,7 +196,8 @@ class Corpus:
                 below = part.file[len(source) :].strip("/") if part.file != source else ""
                 made_of = [*part, column, *about.get(below, ()), vocabulary]
                 self._jobs.append((part, str(self.folder / f"{len(self._jobs):06}"), made_of))
-        self.part = cache(self._part)
+        self.part = lru_cache(2 * EPOCH_PARTS)(self._part)  # three open files each, of which a process may have few
+        self.size = cache(self._size)
         self._error = self.folder / "error.json"
         self._workers: list[Any] = []
         missing = [self._jobs[n] for n in self._order(0) if not TokenCache.is_made_of(*self._jobs[n][1:])]
@@ -244,10 +245,15 @@ class Corpus:
         ids = TokenCache(place)
         return ids, np.flatnonzero(np.random.default_rng([self.seed, number]).random(len(ids)) >= self._held_out)
 
+    def _size(self, number: int) -> int:
+        """Tokens of a part that are not held out."""
+        ids, kept = self.part(number)
+        return int(ids.lengths[kept].sum())
+
     @property
     def tokens(self) -> int:
         """Tokens of all parts that are not held out; waits until all are cut."""
-        return sum(int(ids.lengths[kept].sum()) for ids, kept in map(self.part, range(len(self))))
+        return sum(map(self.size, range(len(self))))
 
     def portion(self, begin: int, end: int) -> list[Document]:
         """The documents from one token to another, counted from the first one of the first order on."""
@@ -255,9 +261,9 @@ class Corpus:
         position = 0
         for turn in count():
             for number in self._order(turn):
-                ids, kept = self.part(number)
-                lengths = ids.lengths[kept]
-                if begin < position + (total := int(lengths.sum())):
+                if begin < position + (total := self.size(number)):
+                    ids, kept = self.part(number)
+                    lengths = ids.lengths[kept]
                     order = np.random.default_rng([self.seed, turn, number]).permutation(len(kept))
                     starts = position + np.cumsum(lengths[order]) - lengths[order]
                     first, last = np.searchsorted(starts, [begin, end])
@@ -266,7 +272,7 @@ class Corpus:
                 if position >= end:
                     return documents
             if position == 0:
-                raise ValueError(_NO_TEXT)
+                raise ValueError("The corpus holds no text: one sentence a line, an empty line between documents.")
         raise AssertionError("there is always another turn")
 
     def held_out(self, max_tokens: int) -> list[Document]:

@@ -151,9 +151,9 @@ def text_lengths(example: Example) -> list[int]:
 
 def pack(examples: Sequence[Example]) -> Batch:
     """Examples one after the other, without padding: every tensor (tokens,), or (batch,) for single numbers."""
-    batch: Batch = {name: torch.from_numpy(np.concatenate([e[name] for e in examples])) for name in _rows(examples)}
+    rows = {name: np.concatenate([e[name] for e in examples], dtype=np.int64) for name in _rows(examples)}
     layout = PackedLayout([tokens for example in examples for tokens in text_lengths(example)])
-    return {**batch, **_numbers(examples), "layout": layout}
+    return {**{name: torch.from_numpy(row) for name, row in rows.items()}, **_numbers(examples), "layout": layout}
 
 
 def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:

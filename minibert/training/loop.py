@@ -8,15 +8,16 @@ loss is a sum over labels divided by the labels of the whole batch, so the resul
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
 import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -70,7 +71,15 @@ def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.Ad
             decay = options.weight_decay if parameter.dim() > 1 else 0.0
             groups.setdefault((decay, options.layer_decay**below), []).append(parameter)
     described = [{"params": own, "weight_decay": decay, "share": share} for (decay, share), own in groups.items()]
-    return torch.optim.AdamW(described, lr=options.learning_rate, fused=True)
+    return _AdamW(described, lr=options.learning_rate, fused=True)
+
+
+class _AdamW(torch.optim.AdamW):
+    """Torch's own without its decorators, which import torch's compiler: half of what importing torch takes."""
+
+    add_param_group: Any = inspect.unwrap(torch.optim.AdamW.add_param_group)
+    zero_grad: Any = inspect.unwrap(torch.optim.AdamW.zero_grad)
+    step: Any = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
 
 
 def _depth(name: str) -> int | None:
@@ -133,6 +142,7 @@ class Trainer:
         self.folder, self.tokenizer, self.evaluate = Path(folder), tokenizer, evaluate
         self.metric, self.callback = metric, callback
         self.model.to(self.processes.device).train()
+        self._random: Any = torch.cuda if self.processes.device.type == "cuda" else torch  # dropout draws from it
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
         self.best, self.evaluations_since_best = -math.inf, 0
         self._told_to_stop: Callable[[], bool] = lambda: False  # this process, by a signal
@@ -241,7 +251,8 @@ class Trainer:
             parts += [(ordered[:1], 0.0)] * (max(self.processes.gather(len(parts))) - len(parts))
         totals: dict[str, Tensor] = {}
         for number, (part, weight) in enumerate(parts):
-            with self._parallel.exchanging(number == len(parts) - 1), self._operators():
+            operators = nullcontext() if self.options.exact else faster_operators(self.processes.device, self.model)
+            with self._parallel.exchanging(number == len(parts) - 1), operators:
                 shares = {name: share * weight for name, share in self._losses(part, batch).items()}
                 whole = torch.stack(list(shares.values())).sum() * size  # the exchange takes the mean over processes
                 whole.backward()  # type: ignore[no-untyped-call]
@@ -284,9 +295,6 @@ class Trainer:
             f"...): lower --learning-rate, and look at these examples. {self._resume_hint()}"
         )
 
-    def _operators(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.options.exact else faster_operators(self.processes.device, self.model)
-
     def _losses(self, part: Sequence[Example], batch: Sequence[Example]) -> dict[str, Tensor]:
         """The share of `part` in the mean losses of `batch`."""
         padded = self.options.exact and "lengths" not in part[0]  # as a plain loop does
@@ -326,7 +334,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Writes everything that the next step depends on, atomically."""
-        random = self.processes.gather(_random_state(self.processes.device))
+        random = self.processes.gather(self._random.get_rng_state())
         state = self._parallel.state(self.optimizer)
         if self.is_first:
             position = {name: getattr(self, name) for name in POSITION}
@@ -359,7 +367,7 @@ class Trainer:
                 self._open_epoch()
             self.batch_in_epoch = min(self.batch_in_epoch, len(self._batches))  # of other data there may be less
             if self.processes.rank < len(state["random"]):
-                _set_random_state(self.processes.device, state["random"][self.processes.rank])
+                self._random.set_rng_state(state["random"][self.processes.rank])
         except Exception as error:  # whatever the optimiser or the schedule makes of values that are not their own
             raise ValueError(f"{path} does not fit this model and its optimiser ({first_line(error)}).") from error
 
@@ -413,14 +421,3 @@ def _digest(examples: Sequence[Example]) -> str:
 def count_labels(examples: Sequence[Example], name: str) -> int:
     """How many labels of this name there are in the examples, `IGNORED` ones left out."""
     return sum(int(np.count_nonzero(np.asarray(example[name]) != IGNORED)) for example in examples)
-
-
-def _random_state(device: torch.device) -> Tensor:
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-
-
-def _set_random_state(device: torch.device, state: Tensor) -> None:
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
-        torch.set_rng_state(state)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +34,9 @@ from minibert.training.processes import Processes
 from minibert.training.speedups import word_loss
 from minibert.training.state import remove_states
 
+_LABELS = ("labels", "next_sentence_label")
 SHORT_PAIRS = 0.1  # share of pairs shorter than they could be, so that a model knows short texts too
+TEXTS_AT_ONCE = 1000  # that are masked together: quicker than one at a time, and soon done
 HELD_OUT_TOKENS = 1 << 16  # that a run is measured with: more would take time, fewer be less certain
 
 
@@ -59,19 +61,12 @@ class Masking:
     spans: bool = False
 
     @classmethod
-    def for_tokenizer(
-        cls, tokenizer: Any, probability: float = 0.15, whole_words: bool = False, spans: bool = False
-    ) -> Masking:
-        """The masking for a tokenizer's vocabulary."""
+    def for_tokenizer(cls, tokenizer: Any, probability: float = 0.15, **how: bool) -> Masking:
+        """The masking for a tokenizer's vocabulary; `how` is `whole_words` and `spans`."""
         words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-        special = np.zeros(len(words), dtype=bool)
-        special[list(tokenizer.all_special_ids)] = True
+        special = np.isin(np.arange(len(words)), tokenizer.all_special_ids)
         continues = np.array([word.startswith("##") for word in words])
-        return cls(tokenizer.mask_token_id, special, continues, probability, whole_words, spans)
-
-    @cached_property
-    def _ordinary(self) -> Ids:
-        return np.flatnonzero(~self.special)
+        return cls(tokenizer.mask_token_id, special, continues, probability, **how)
 
     def __call__(self, ids: Ids, rng: np.random.Generator) -> tuple[Ids, Ids]:
         """The ids that the model sees, and the labels: the hidden ids, `IGNORED` elsewhere; all (seq,)."""
@@ -84,7 +79,7 @@ class Masking:
         chosen = (rng.random(len(ids) + 1) < self.probability)[unit] & ~self.special[ids]
         fate = rng.random(len(ids) + 1)[unit] if self.spans else rng.random(len(ids))
         seen = np.where(chosen & (fate < 0.8), self.mask_id, ids)
-        other_words = self._ordinary[rng.integers(len(self._ordinary), size=len(ids))]
+        other_words = rng.choice(np.flatnonzero(~self.special), len(ids))
         seen = np.where(chosen & (fate >= 0.9), other_words, seen)
         return seen, np.where(chosen, ids, IGNORED)
 
@@ -187,9 +182,8 @@ class PretrainingData:
         next_sentence: make pairs and their labels.
         sentence_order: the pairs are those of sentence-order prediction, see `sentence_pairs`.
         mask_probability: see `Masking`.
-        whole_words: see `Masking`.
-        spans: see `Masking`.
         seed: of everything random.
+        how: `whole_words` and `spans`, see `Masking`.
 
     Raises:
         ValueError: no room for words, an impossible probability, or next sentences where no document has any.
@@ -204,9 +198,8 @@ class PretrainingData:
         next_sentence: bool = True,
         sentence_order: bool = False,
         mask_probability: float = 0.15,
-        whole_words: bool = False,
-        spans: bool = False,
         seed: int = 0,
+        **how: bool,
     ) -> None:
         if max_length < 5:
             raise ValueError(f"max_length should be 5 or more, not {max_length}: three of them are special tokens.")
@@ -214,7 +207,7 @@ class PretrainingData:
             raise ValueError(f"mask_probability should lie between 0 and 1, not {mask_probability}.")
         self.documents, self.max_length, self.seed = documents, max_length, seed
         self.next_sentence, self.sentence_order = next_sentence, sentence_order
-        self.masking = Masking.for_tokenizer(tokenizer, mask_probability, whole_words, spans)
+        self.masking = Masking.for_tokenizer(tokenizer, mask_probability, **how)
         self._cls = np.array([tokenizer.cls_token_id])
         self._sep = np.array([tokenizer.sep_token_id])
 
@@ -230,28 +223,33 @@ class PretrainingData:
             texts = sentence_pairs(documents, self.max_length - 3, rng, self.sentence_order)
         else:
             texts = [*single_texts(documents, self.max_length - 2, rng)]
-        return [self._example(first, second, label, rng) for first, second, label in texts]
+        parts = [texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE)]
+        return [example for part in parts for example in self._examples(part, rng)]
 
-    def _example(self, first: Ids, second: Ids | None, label: int, rng: np.random.Generator) -> Example:
-        parts = [self._cls, first, self._sep] if second is None else [self._cls, first, self._sep, second, self._sep]
-        ids = np.concatenate(parts)
-        segments = np.zeros_like(ids)
-        segments[len(first) + 2 :] = 1
-        seen, labels = self.masking(ids, rng)
-        example: Example = {"input_ids": seen, "token_type_ids": segments, "labels": labels}
-        return {**example, "next_sentence_label": label} if self.next_sentence else example
+    def _examples(self, texts: Sequence[tuple[Ids, Ids | None, int]], rng: np.random.Generator) -> Iterator[Example]:
+        ends = [[self._sep] if second is None else [self._sep, second, self._sep] for _, second, _ in texts]
+        rows = [np.concatenate([self._cls, text[0], *end]) for text, end in zip(texts, ends, strict=True)]
+        hidden = [x.astype(np.int32) for x in self.masking(np.concatenate(rows), rng)]
+        cuts = np.cumsum([len(row) for row in rows[:-1]])
+        for (first, _, label), row, seen, labels in zip(texts, rows, *(np.split(x, cuts) for x in hidden), strict=True):
+            segments = np.zeros(len(row), dtype=np.int8)
+            segments[len(first) + 2 :] = 1
+            example: Example = {"input_ids": seen, "token_type_ids": segments, "labels": labels}
+            yield {**example, "next_sentence_label": label} if self.next_sentence else example
 
 
 def pretraining_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-    """Summed losses of `BertForPreTraining` or `BertForMaskedLM`; words are scored only where they are asked for."""
-    inputs = {name: value for name, value in batch.items() if name not in ("labels", "next_sentence_label")}
-    asked = batch["labels"] != IGNORED
-    words, *rest = model(**inputs, positions=asked, return_dict=False)
-    losses = {"labels": word_loss(words, batch["labels"][asked])}
-    if "next_sentence_label" in batch:
-        pairs, labels = rest[0], batch["next_sentence_label"]
-        losses["next_sentence_label"] = cross_entropy(pairs, labels, "sum")
-    return losses
+    """Summed losses of `BertForPreTraining` or `BertForMaskedLM`."""
+    words, *pairs = _predictions(model, batch)
+    return dict(zip(_LABELS, [word_loss(*words), *(cross_entropy(*each, "sum") for each in pairs)], strict=False))
+
+
+def _predictions(model: nn.Module, batch: Batch) -> list[tuple[Tensor, Tensor]]:
+    """Logits and labels of words, only where they are asked for, and of pairs."""
+    inputs = {name: value for name, value in batch.items() if name not in _LABELS}
+    words, *pairs = (batch[name] for name in _LABELS if name in batch)
+    logits = model(**inputs, positions=(asked := words != IGNORED), return_dict=False)
+    return list(zip(logits, [words[asked], *pairs], strict=False))
 
 
 @torch.no_grad()
@@ -264,23 +262,17 @@ def pretraining_scores(
         The mean losses, added up; perplexity and accuracy of the hidden words; accuracy of the pairs, if there are any.
     """
     device = next(model.parameters()).device
-    sums: dict[str, Tensor] = {}
+    sums: dict[int, Tensor] = {}
     for part in split_by_tokens(examples, tokens_per_forward):
         batch = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in pack(part).items()}
-        labels = {name: batch.pop(name) for name in ("labels", "next_sentence_label") if name in batch}
-        asked = labels["labels"] != IGNORED
-        labels["labels"] = labels["labels"][asked]
-        for (name, wanted), logits in zip(
-            labels.items(), model(**batch, positions=asked, return_dict=False), strict=False
-        ):
+        for number, (logits, wanted) in enumerate(_predictions(model, batch)):
             counted = wanted != IGNORED
             right = (logits.argmax(-1) == wanted)[counted].sum()
             new = torch.stack([cross_entropy(logits.float(), wanted, "sum"), right, counted.sum()])
-            sums[name] = sums.get(name, torch.zeros(3)) + new.double().cpu()
-    loss, right, count = sums["labels"].tolist()
+            sums[number] = sums.get(number, torch.zeros(3)) + new.double().cpu()
+    (loss, right, count), *pairs = (sums[number].tolist() for number in sorted(sums))
     scores = {"held_out_loss": loss / count, "perplexity": math.exp(loss / count), "masked_accuracy": right / count}
-    if "next_sentence_label" in sums:
-        loss, right, count = sums["next_sentence_label"].tolist()
+    for loss, right, count in pairs:
         scores["held_out_loss"] += loss / max(1, count)
         scores["next_sentence_accuracy"] = right / max(1, count)
     return scores
@@ -335,12 +327,10 @@ def pretrain(
         def data(documents: Sequence[Document] | Callable[[int], Sequence[Document]]) -> PretrainingData:
             return PretrainingData(documents, tokenizer, seed=options.seed, **how)
 
-        epochs = [data(partial(_portion, corpus, size)).epoch for corpus, size in mix(corpora)]
+        portions = [lambda n, own=own, size=size: own.portion(n * size, (n + 1) * size) for own, size in mix(corpora)]
+        epochs = [data(portion).epoch for portion in portions]
         kept = [document for corpus, _ in corpora for document in corpus.held_out(HELD_OUT_TOKENS // len(corpora))]
         measured = data(kept).epoch(0) if len(kept) > 1 else []
-
-        def evaluate() -> dict[str, float]:
-            return pretraining_scores(model, measured, options.tokens_per_forward)
 
         trainer = Trainer(
             model,
@@ -350,7 +340,7 @@ def pretrain(
             options if options.evaluate_every else replace(options, evaluate_every=options.save_every),
             tokenizer=tokenizer,
             resume=resume,
-            evaluate=evaluate if measured else None,
+            evaluate=partial(pretraining_scores, model, measured, options.tokens_per_forward) if measured else None,
             metric="held_out_loss" if options.patience else None,
             callback=callback,
         )
@@ -359,7 +349,3 @@ def pretrain(
         if trainer.is_first:
             remove_states(Path(folder), options.keep_states)
         return trainer
-
-
-def _portion(corpus: Corpus, size: int, epoch: int) -> list[Document]:
-    return corpus.portion(epoch * size, (epoch + 1) * size)

@@ -7,32 +7,16 @@ import copy
 import os
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    get_optimizer_state_dict,
-    set_model_state_dict,
-    set_optimizer_state_dict,
-)
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.distributed_c10d import PrefixStore
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor import DTensor
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from minibert.pretrained import PreTrainedModel
-
-# states are saved and loaded whole, so that a run can go on with another number of processes
-_WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 # Seconds. An exchange is over a moment before gloo's own threads let go of its tensors, for which they need Python's
 # lock, and a thread that asks for it while Python ends aborts the process (before Python 3.14). So Python waits with
@@ -60,6 +44,9 @@ class Processes:
         if gpu:
             torch.cuda.set_device(device)
         if size > 1 and not dist.is_initialized():
+            from torch.distributed.distributed_c10d import PrefixStore
+            from torch.distributed.rendezvous import rendezvous
+
             store, rank, size = next(iter(rendezvous("env://")))
             if os.environ.get("LOCAL_WORLD_SIZE") == str(size):
                 # when torchrun starts them again, its store still has the addresses of those that were killed
@@ -91,9 +78,13 @@ class Parallel:
     """
 
     def __init__(self, model: PreTrainedModel, processes: Processes, sharded: bool) -> None:
-        self.model, self.sharded = model, sharded
+        self.model, self.sharded, self.is_first = model, sharded, processes.rank == 0
         self.forward: nn.Module = model
         if sharded:
+            # here, because they are slow to import
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+
             if processes.size == 1:
                 raise ValueError("Shards need several processes: start this with torchrun --nproc-per-node 2 or more.")
             if processes.device.type == "cpu" and torch.__version__ < "2.7":
@@ -110,40 +101,59 @@ class Parallel:
             warnings.filterwarnings("ignore", "find_unused_parameters=True was specified")
             self.forward = DistributedDataParallel(model, find_unused_parameters=True)
 
-    @contextmanager
-    def exchanging(self, wanted: bool) -> Iterator[None]:
+    def exchanging(self, wanted: bool) -> AbstractContextManager[None]:
         """Processes exchange gradients once a step, however many forwards each of them makes."""
-        if isinstance(self.model, FSDPModule):
-            self.model.set_requires_gradient_sync(wanted)
+        model: Any = self.model
+        if self.sharded:
+            model.set_requires_gradient_sync(wanted)
         parallel = self.forward
-        with parallel.no_sync() if isinstance(parallel, DistributedDataParallel) and not wanted else nullcontext():
-            yield
+        return parallel.no_sync() if isinstance(parallel, DistributedDataParallel) and not wanted else nullcontext()
 
     def clip_gradients(self, max_norm: float) -> float:
         """Scales the gradients down to this norm; returns what it was."""
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
-        return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
+        norm: Any = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
+        return float(norm.full_tensor() if self.sharded else norm)
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """All weights and the optimiser's state, on the CPU; every process asks, the first one gets it."""
-        weights = get_model_state_dict(self.model, options=_WHOLE)
-        weights.update({alias: weights[name] for alias, name in self.model.tied_weights().items() if name in weights})
-        state: dict[str, Any] = {"model": weights}  # one tensor under two names is saved once
-        if optimizer.state:  # before the first step there is none, and asking for it would make a step
-            state["optimizer"] = get_optimizer_state_dict(self.model, optimizer, options=_WHOLE)
-        return state
+        """Weights and the optimiser's state, whole for any number of processes to go on; the first one gets them."""
+        names: dict[Tensor, str] = {parameter: name for name, parameter in self.model.named_parameters()}
+        moments = {names[p]: {key: self._whole(x) for key, x in own.items()} for p, own in optimizer.state.items()}
+        return {"model": self._weights(), "optimizer": {"state": moments}}
 
     def load(self, state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
         """Takes up what `state` gave."""
-        set_model_state_dict(self.model, state["model"], options=_WHOLE)
-        if "optimizer" in state:
-            set_optimizer_state_dict(self.model, optimizer, state["optimizer"], options=_WHOLE)
+        own = self.model.state_dict(keep_vars=True)
+        self.model.load_state_dict({name: _share(x, own.get(name, x)) for name, x in state["model"].items()})
+        for name, moments in state.get("optimizer", {"state": {}})["state"].items():
+            optimizer.state[own[name]] = {key: _share(x, own[name]) for key, x in moments.items()}
 
     def whole(self) -> PreTrainedModel:
         """The model with all of its weights, which can be saved; every process asks, the first one gets it."""
         if not self.sharded:
             return self.model
-        if weights := get_model_state_dict(self.model, options=_WHOLE):
+        weights = self._weights()
+        if self.is_first:
             self._empty.load_state_dict(weights, assign=True)
             self._empty.tie_weights()
         return self._empty
+
+    def _weights(self) -> dict[str, Tensor]:
+        aliases, own = self.model.tied_weights(), self.model.state_dict(keep_vars=True)  # without copies of aliases
+        weights = {name: self._whole(x) for name, x in own.items() if name not in aliases}
+        return weights | {alias: weights[name] for alias, name in aliases.items()}
+
+    def _whole(self, x: Any) -> Any:
+        whole = x.detach().full_tensor() if hasattr(x, "full_tensor") else x.detach()
+        return whole.cpu() if self.is_first else None
+
+
+def _share(whole: Tensor, like: Any) -> Tensor:
+    """What this process holds of a tensor where it holds its share of `like`; a single number is held by all."""
+    if whole.dim() and whole.shape != like.shape:
+        raise ValueError(f"a tensor is {tuple(whole.shape)}, not {tuple(like.shape)}")
+    whole = whole.to(like.device)
+    if whole.dim() == 0 or not hasattr(like, "full_tensor"):
+        return whole
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(whole, like.device_mesh, like.placements)

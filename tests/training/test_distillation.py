@@ -105,7 +105,8 @@ def test_a_student_comes_to_give_the_teachers_vectors(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     tokenizer = BertTokenizer.from_pretrained(tmp_path)
     texts = [[f"word{n} word{n + 1} word{n + 40}"] for n in range(20)]
-    cache = TokenCache.write(texts, tokenizer, tmp_path / "cache")
+    TokenCache.write(texts, tokenizer, tmp_path / "cache")
+    cache = TokenCache(tmp_path / "cache")
     vectors = RNG.normal(size=(20, tiny_config().hidden_size)).astype(np.float32)
     sentences = TaughtSentences(cache, tokenizer, sentences_per_epoch=16)
     assert [e[SENTENCE] for e in sentences.epoch(1)] == [*range(16, 20), *range(12)]
