@@ -30,7 +30,7 @@ def packaged(name: str) -> Path:
 
 @cache
 def _unpacked(name: str) -> Path:
-    copy = tempfile.TemporaryDirectory(prefix="minibert-")
+    copy = tempfile.TemporaryDirectory(prefix="minibert-", ignore_cleanup_errors=True)  # Windows keeps what is mapped
     atexit.register(copy.cleanup)
     todo = [(importlib.resources.files("minibert") / name, Path(copy.name, name))]
     for entry, place in todo:

@@ -206,14 +206,15 @@ class SentenceEmbedder(FamiliarNames, Engine):
             ValueError: layers or poolings that sentence-transformers does not have.
         """
         library = need("sentence_transformers", "clients", "as_sentence_transformer()")
-        with TemporaryDirectory() as folder:  # a SentenceTransformer is made of files
+        # a SentenceTransformer is made of files, which Windows does not remove while they are mapped
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             path = os.path.join(folder, "minibert")
             self.save_pretrained(path)
             unused = {"add_pooling_layer": False}  # for the BERT that gives way to the model's own
             made = library.SentenceTransformer(path, device=str(self.device), model_kwargs=unused)
-        if self.layers == [self.model.config.num_hidden_layers] and self.pooling != ["pooler"]:  # as it was saved
-            (name, _), *_ = made[0].named_children()  # "auto_model" before version 6
-            setattr(made[0], name, self.model)
+            if self.layers == [self.model.config.num_hidden_layers] and self.pooling != ["pooler"]:  # as it was saved
+                name = next(made[0].named_children())[0]  # "auto_model" before version 6
+                setattr(made[0], name, self.model)
         return made
 
     @overload

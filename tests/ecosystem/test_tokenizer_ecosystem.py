@@ -66,6 +66,7 @@ def test_tags_and_targets(tokenizers: tuple[BertTokenizer, Any]) -> None:
     assert_same(*targets)
 
 
+@pytest.mark.needs("fork")
 def test_datasets_map_in_two_processes(tokenizers: tuple[BertTokenizer, Any], tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     rows = datasets.Dataset.from_dict({"text": [f"{text} {number}" for number in range(30) for text in TEXTS]})

@@ -55,7 +55,7 @@ def become_a_laptop(change: Callable[..., None] = setattr, remove: Callable[...,
         return plain_import(name, where, *more, **others)
 
     change(builtins, "__import__", without_some)
-    for name in ("replace", "rename", "unlink", "remove", "rmdir"):
+    for name in ("replace", "rename", "unlink", "remove"):
         change(os, name, unless_open(name))
     for name in ("link", "symlink"):
         change(os, name, refuse)

@@ -123,6 +123,7 @@ class TestCorpora:
         np.testing.assert_allclose(scores, np.take_along_axis(similarity(queries, exact[:]), rows, axis=1), atol=1e-6)
         assert rows[0, 0] == 7 and (np.diff(scores) <= 0).all()
         # the file is found again, and made anew when the folder is
+        del corpus  # mapped, it could not be replaced on Windows
         kept = tmp_path / f"{codes}.npy"
         made = kept.stat().st_mtime_ns
         assert np.array_equal(np.load(kept), open_corpus(tmp_path, codes).codes) and kept.stat().st_mtime_ns == made

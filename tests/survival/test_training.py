@@ -232,6 +232,7 @@ def test_a_run_with_other_data_another_model_or_options(tmp_path: Path, others: 
         trainer(tmp_path, resume=True, steps=6, **others)
 
 
+@pytest.mark.needs("hard links")
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
     trainer(tmp_path).run()
     path, draw = tmp_path / "state.pt", random.Random(0)
@@ -295,6 +296,7 @@ def test_the_state_before_is_kept_until_the_new_one_is_whole(tmp_path: Path, mon
     assert (tmp_path / "state.pt").read_bytes() == before
 
 
+@pytest.mark.needs("hard links")
 def test_a_step_back(tmp_path: Path) -> None:
     """From a damaged state to the one before, whose steps are made again, as they were."""
     trainer(tmp_path / "whole", save_every=3).run()
