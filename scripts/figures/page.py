@@ -23,6 +23,7 @@ PATCHED = """async () => {
   await act();
   while (patching.cells.length < sizes.layers) await new Promise((resolve) => setTimeout(resolve, 100));
   await patchAt(0, 13);
+  await judge.latest;
   document.getElementById("scene-found").scrollIntoView();
 }"""
 
