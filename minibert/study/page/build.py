@@ -123,9 +123,7 @@ def write_page(
     progress.add()
     data = page_data(model, tokenizer, text, pair, pad_to, progress)
     if data["live"] is None and more and "lesson" in more:
-        raise ValueError(
-            f"{source.name} is too large for the article, whose model computes in the page: take minibert-en."
-        )
+        raise ValueError(f"{source.name} is too large for the article, whose model has to compute: take minibert-en.")
     with replacing(path) as temporary:
         content = render({"name": _title(source.name), "source": source.name, **data, **(more or {})})
         temporary.write_text(content, encoding="utf-8")
