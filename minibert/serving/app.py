@@ -171,7 +171,7 @@ def create_app(
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         # where it is wrong and what should stand there; what stands there is left out
         wrong = error.errors()[:6]
-        if any(one["loc"] == ("body",) for one in wrong):
+        if any(one["loc"] == ("body",) or one["type"] == "json_invalid" for one in wrong):
             return problem(
                 request.url.path, 422, "send an object of JSON, with the header Content-Type: application/json."
             )

@@ -8,6 +8,7 @@ WORK is one of
     embedder                SentenceEmbedder: rows of ids to vectors, packed
     training                a step of BertModel in training, forward and backward, packed
     sentence-transformers   SentenceTransformer.encode, in fp32 or bf16
+    fastembed               TextEmbedding.embed, of a folder with a model.onnx that gives hidden states
     onnx                    the graph that `minibert export` wrote, in ONNX Runtime
 
 PRECISION is plain (the model as it is loaded), fp32, bf16 or int8; training knows plain and bf16 (autocast). A batch is
@@ -42,6 +43,11 @@ def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any
 
         dtype = {"plain": torch.float32, "bf16": torch.bfloat16}[precision]
         return SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": dtype}).encode
+    if name == "fastembed":
+        from fastembed import TextEmbedding
+
+        peer = TextEmbedding("sentence-transformers/all-MiniLM-L6-v2", specific_model_path=folder, threads=1)
+        return lambda texts: list(peer.embed(texts))
     tokenizer = BertTokenizer.from_pretrained(folder)
     if name == "embedder":
         embedder = SentenceEmbedder.from_pretrained(folder, precision=None if precision == "plain" else precision)
@@ -83,7 +89,7 @@ def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any
 def main() -> None:
     """Runs the batches."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", choices=["model", "embedder", "training", "sentence-transformers", "onnx"])
+    parser.add_argument("work", choices=["model", "embedder", "training", "sentence-transformers", "fastembed", "onnx"])
     parser.add_argument("precision", choices=["plain", "fp32", "bf16", "int8"])
     parser.add_argument("folder", help="a model with its tokenizer")
     parser.add_argument("--batches", type=int, default=600)
