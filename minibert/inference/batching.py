@@ -64,7 +64,7 @@ def run_packed(
 
         encoder, tokens, threads = model.base_model.encoder, sum(layout.lengths), usable_threads()
         small = 1 < threads and tokens < 2 * MIN_TOKENS_PER_THREAD and device.type == "cpu"
-        if small and isinstance(encoder, FusedEncoder) and not encoder.is_watched():
+        if small and isinstance(encoder, FusedEncoder) and not any(encoder.hooks):
             found = encoder.meetings.run(compute, rounded_rows(tokens), threads)
         else:
             found = compute()

@@ -77,7 +77,10 @@ class FusedEncoder(BertEncoder):
                 x, inputs = _with_inputs(layer, x, layout)
             layers.append(FusedLayer(layer, config, _Products(kernel, self.dtype, inputs, scratch)))
         self.layer = nn.ModuleList(layers)
-        self._hooks, self.meetings = _hooks_inside(self), Meetings()
+        inside = [part for part in self.modules() if part is not self]
+        # dicts that stay the same: whether `any` has a hook is soon said
+        self.hooks = [hooks for part in inside for hooks in (part._forward_hooks, part._forward_pre_hooks)]
+        self.meetings = Meetings()
         self.register_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
         self.eval()
 
@@ -97,7 +100,7 @@ class FusedEncoder(BertEncoder):
             raise ValueError("An optimised model is not exported: load it with precision=None, or unoptimize(model).")
         hidden_states = hidden_states.float()
         # hooks see the batch as it came, and attention probabilities are those of a padded one
-        direct = not output_attentions and not self.is_watched()
+        direct = not output_attentions and not any(self.hooks)
         options = (direct, output_hidden_states, output_attentions)
         threads, inference = usable_threads(), torch.is_inference_mode_enabled()
 
@@ -158,10 +161,6 @@ class FusedEncoder(BertEncoder):
                 return bf16_attention
         return packed_attention if isinstance(layout, PackedLayout) and layout.mask is None else sdpa_attention
 
-    def is_watched(self) -> bool:
-        """Whether there is a hook on a module inside."""
-        return any(self._hooks)
-
     def unfused(self) -> BertEncoder:
         """An ordinary encoder with these weights in float32."""
         return _plain_encoder(self.state_dict(), len(self.layer), self.config)
@@ -208,12 +207,6 @@ class FusedEncoder(BertEncoder):
 def without_autocast(kind: str) -> AbstractContextManager[Any]:
     """A context without `torch.autocast` on this kind of device; it is costly to enter, so only where that is on."""
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
-
-
-def _hooks_inside(module: nn.Module) -> list[dict[int, Any]]:
-    """The forward hooks of each module inside, in dicts that stay the same: whether `any` has one is soon said."""
-    inside = [part for part in module.modules() if part is not module]
-    return [hooks for part in inside for hooks in (part._forward_hooks, part._forward_pre_hooks)]
 
 
 def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
