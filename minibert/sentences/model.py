@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -68,18 +69,31 @@ class SentenceModel(nn.Module):
         hidden = model.config.hidden_size
         features = hidden * (len(self.layers) if self.layer_weights is None else 1)
         self.width = sum(hidden if name == "pooler" else features for name in self.pooling)
-        self.dimension = self.width
+        width = self.width
         for step in self.steps:
-            if isinstance(step, Truncate):
-                self.dimension = min(self.dimension, step.dimension)
-            elif isinstance(step, Dense):
-                if step.linear.in_features != self.dimension:
-                    raise ValueError(
-                        f"layers and pooling give vectors of {self.dimension} numbers, but the Dense layer of this "
-                        f"model takes {step.linear.in_features}."
-                    )
-                self.dimension = step.linear.out_features
+            if isinstance(step, Dense) and step.linear.in_features != width:
+                raise ValueError(
+                    f"layers and pooling give vectors of {width} numbers, but the Dense layer of this "
+                    f"model takes {step.linear.in_features}."
+                )
+            width = _width_after(width, step)
         self.eval()
+
+    @property
+    def dimension(self) -> int:
+        """Numbers of a vector."""
+        return reduce(_width_after, self.steps, self.width)
+
+    @property
+    def truncate_dim(self) -> int | None:
+        """How many numbers of each vector the last step keeps, None: all. It may be set."""
+        last = self.steps[-1] if len(self.steps) else None
+        return last.dimension if isinstance(last, Truncate) else None
+
+    @truncate_dim.setter
+    def truncate_dim(self, size: int | None) -> None:
+        steps = [step for step in self.steps if step is not self.steps[-1] or not isinstance(step, Truncate)]
+        self.steps = nn.Sequential(*steps, *([] if size is None else [Truncate(size)]))
 
     @property
     def device(self) -> torch.device:
@@ -167,6 +181,12 @@ class SentenceModel(nn.Module):
         if output.hidden_states is not None:
             return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
         return at_least_float32(output.last_hidden_state), output.pooler_output
+
+
+def _width_after(width: int, step: nn.Module) -> int:
+    if isinstance(step, Truncate):
+        return min(width, step.dimension)
+    return step.linear.out_features if isinstance(step, Dense) else width
 
 
 def load_bert(

@@ -66,6 +66,10 @@ class OnnxModel:
         self.model, self.pooling, self.dimension = model, pooling, model.dimension
 
     @property
+    def truncate_dim(self) -> None:
+        """What the graph keeps is settled, so it cannot be set: `encode(truncate_dim=)` cuts."""
+
+    @property
     def threads(self) -> int:
         """As many as `open_session` asks for."""
         return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)

@@ -26,6 +26,16 @@ class TestResults:
         # torch's own products of few rows sum in another order where several threads share them
         torch.testing.assert_close(embedder.encode(TEXTS[1], convert_to_tensor=True), tensor[1], rtol=0, atol=1e-6)
 
+    def test_truncated_from_now_on(self, embedder: SentenceEmbedder) -> None:
+        """As with sentence-transformers, the attribute may be set."""
+        whole = embedder.encode(TEXTS)
+        for size in (10, 6, None):
+            embedder.truncate_dim = size
+            np.testing.assert_array_equal(embedder.encode(TEXTS), whole[:, :size])
+            assert (embedder.truncate_dim, embedder.dimension) == (size, size or whole.shape[1])
+        with pytest.raises(ValueError, match="truncate_dim should be a whole number of 1 or more, not 0"):
+            embedder.truncate_dim = 0
+
     def test_normalized_and_truncated(self, embedder: SentenceEmbedder) -> None:
         vectors = embedder.encode(TEXTS, truncate_dim=10, normalize_embeddings=True)
         expected = embedder.encode(TEXTS)[:, :10]
