@@ -88,7 +88,7 @@ def _settings(content: dict[str, Any]) -> dict[str, Any]:
     model, normalizer = content.get("model") or {}, content.get("normalizer") or {}
     found = (model.get("type", "WordPiece"), model.get("continuing_subword_prefix"), normalizer.get("type"))
     if found != (right := ("WordPiece", CONTINUED, "BertNormalizer")) or not isinstance(model.get("vocab"), dict):
-        raise ValueError(f"it has {found} where BERT has {right}.")
+        raise ValueError(f"it has {found!r:.200} where BERT has {right}.")
     added = content.get("added_tokens") or ()
     _check_ids([*model["vocab"].values(), *(token["id"] for token in added)])
     return {

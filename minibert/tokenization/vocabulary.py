@@ -118,12 +118,12 @@ class Vocabulary:
         self.extra_special_tokens = [token.content for token in extra]
         if self.unk_token not in self.base_vocab:
             raise ValueError(
-                f"The vocabulary {name or 'given'} has no {self.unk_token!r} for unknown words; "
+                f"The vocabulary {name or 'given'} has no {self.unk_token!r:.80} for unknown words; "
                 "pass unk_token= with the token that it has for them."
             )
         if missing:
             warnings.warn(
-                f"The vocabulary {name or 'given'} lacks {', '.join(missing)}; appended with ids from "
+                f"The vocabulary {name or 'given'} lacks {', '.join(missing):.200}; appended with ids from "
                 f"{self._added_ids[missing[0]]}, for which the model may have no embeddings.",
                 stacklevel=3,
             )
