@@ -10,11 +10,12 @@
 set -euo pipefail
 
 data=$(cd "$(dirname "$0")" && pwd)/lesson
-language=english pieces=2000 cased= sentence="I could not see what he had in his hand." prompt="I do not [MASK] what you mean."
+language=english pieces=2000 rate=3e-3 cased= sentence="I could not see what he had in his hand." prompt="I do not [MASK] what you mean."
 if [ "${1:-}" = --korean ]; then # capitals and accents are kept: taking accents off would take Hangul apart
   shift
   # a Hangul syllable is a letter: with 2,000 pieces most would be single syllables, of which a small model learns little
-  language=korean pieces=6000 cased=--cased sentence="이 영화 정말 재미있게 봤어요." prompt="이 영화 정말 [MASK]"
+  # and with so many of them a rate of 3e-3 is too high: it ends with 11% of the hidden pieces found instead of 18%
+  language=korean pieces=6000 rate=1e-3 cased=--cased sentence="이 영화 정말 재미있게 봤어요." prompt="이 영화 정말 [MASK]"
 fi
 text=${1:-$data/$language.txt.xz}
 out=${OUT:-out/own_bert}
@@ -43,7 +44,7 @@ step "2. Pre-training" \
   "조각의 15%를 가린 텍스트를 읽으며, 가려진 조각을 맞히고 두 문장이 이어지는지 가리는 법을 배웁니다. 레이블은 쓰지 않습니다." \
   "무작위 값에서 시작하며, 학습 과정을 볼 수 있도록 중간 모델(스냅숏) 16개를 저장합니다."
 minibert pretrain --config "$data/config.json" --corpus "$text" --vocab "$out/vocabulary" $cased --max-length 64 \
-  --batch-size 32 --steps "${STEPS:-2000}" --learning-rate 3e-3 --warmup 0.1 --held-out 0.05 --checkpoints 16 \
+  --batch-size 32 --steps "${STEPS:-2000}" --learning-rate $rate --warmup 0.1 --held-out 0.05 --checkpoints 16 \
   --output "$out/pretrained"
 
 step "3. Fine-tuning" \

@@ -97,14 +97,14 @@ class Further:
 LANGUAGES = {
     "en": Further(
         streams=(
-            Stream("wikipedia", 2300, 128),
-            Stream("wikipedia", 800, pairs=True),
-            Stream("books", 300, pairs=True),
-            Stream("everyday", 350),
+            Stream("wikipedia", 1700, 128),
+            Stream("wikipedia", 400, pairs=True),
+            Stream("books", 200, pairs=True),
+            Stream("everyday", 250),
         ),
         documents={},
-        taught=32,
-        weights={"words": 1.0, "pairs": 0.35, "sentences": 1.2, "states": 2.0},
+        taught=110,
+        weights={"words": 1.0, "pairs": 0.3, "sentences": 3.0, "states": 2.0},
         teacher=EnglishTeacher,
     ),
     "ko": Further(

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from minibert import BertModel, BertTokenizer, optimize
@@ -81,6 +82,7 @@ class EnglishTeacher(Teacher):
         with np.load(folder / "space.npz") as found:
             self.vectors = found["vectors"]
             weight, bias = (torch.from_numpy(found[name]) for name in ("weight", "bias"))
+        self.before = optimize(BertModel.from_pretrained(BUNDLED_MODELS / "minibert-en"), "bf16")
         self.minilm = TokenTeacher(optimize(BertModel.from_pretrained(minilm()), "bf16"), weight.T.contiguous(), bias)
 
     def _make(self, data: Path, e5: E5, prompts: texts.Prompts) -> None:
@@ -97,13 +99,20 @@ class EnglishTeacher(Teacher):
         TokenCache.write(([sentence] for sentence in sentences), self.tokenizer, self.folder / "sentences")
 
     def wanted(self, numbers: list[int], input_ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The vector is the mean of MiniLM's states, or what both teachers say."""
-        states = self.minilm(input_ids, PackedLayout(lengths.tolist()), torch.tensor(numbers))
+        """The vector is the mean of MiniLM's states, or what both teachers say.
+
+        It leans on that of the model as it was given away, whose space minibert-ko has learnt.
+        """
+        layout = PackedLayout(lengths.tolist())
+        states = self.minilm(input_ids, layout, torch.tensor(numbers))
         vectors = torch.segment_reduce(states, "mean", lengths=lengths)
         for row, number in enumerate(numbers):
             if number < len(self.vectors):
                 vectors[row] = torch.from_numpy(self.vectors[number])
-        return vectors, states
+        with torch.no_grad():
+            own = self.before(input_ids=input_ids, layout=layout).last_hidden_state.float()
+        own = torch.segment_reduce(own, "mean", lengths=lengths)
+        return F.normalize(vectors, dim=-1) + F.normalize(own, dim=-1), states
 
 
 def turned_to(student: Floats, vectors: Floats) -> Floats:
