@@ -251,7 +251,8 @@ def patching_sweep(
     """
     shapes = [tuple(batch["input_ids"].shape) for batch in (clean, corrupted)]
     if shapes[0] != shapes[1] or shapes[0][0] != 1:
-        raise ValueError(f"patching_sweep takes two sequences of one length, (1, seq), not {shapes[0]}, {shapes[1]}.")
+        given = " and ".join(map(str, shapes))
+        raise ValueError(f"patching_sweep takes two sequences of one length, (1, seq), not {given}.")
     seq, layers = shapes[0][1], range(model.config.num_hidden_layers)
     with trace(model) as t:
         model(**clean)
