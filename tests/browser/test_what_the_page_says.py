@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of one text without a [MASK], and a folder whose own name says nothing."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "my-bert").mkdir()
-    (folder / "my-bert" / "model").symlink_to(BUNDLED_MODELS / "minibert-tiny")
+    shutil.copytree(BUNDLED_MODELS / "minibert-tiny", folder / "my-bert" / "model")
     write_page(folder / "page.html", str(folder / "my-bert" / "model"), "I love Korea")
     return folder / "page.html"
 
