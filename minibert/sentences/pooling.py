@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.compatibility.keywords import check_count
@@ -233,8 +234,7 @@ class Normalize(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """(batch, hidden) to the same, each of length 1."""
-        normalized: Tensor = vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp_min(1e-12)
-        return normalized  # bit for bit `F.normalize`
+        return F.normalize(vectors, p=2.0, dim=-1)
 
 
 class Truncate(nn.Module):

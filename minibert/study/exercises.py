@@ -95,9 +95,11 @@ def _both(answer: Answer, layout: Layout) -> Generator[Step, None, tuple[Any, ..
     yield _returned(found, "the context and the probabilities", "컨텍스트와 확률을 함께", count=2)
     right = eager_attention(query, key, value, layout, 0.0)
     shapes = [tuple(getattr(tensor, "shape", ())) for tensor in (*found, *right)]
-    yield (shapes[:2] != shapes[:1:-1],
-           "Return the context first, then the probabilities.",
-           "컨텍스트, 확률 순서로 돌려주세요.")  # fmt: skip
+    yield (
+        shapes[:2] != shapes[:1:-1],
+        "Return the context first, then the probabilities.",
+        "컨텍스트, 확률 순서로 돌려주세요.",
+    )
     yield shapes[1] != (2, 5, 3, 3), _SHAPES[0], _SHAPES[1]  # tokens and heads exchanged: no blocks
     return *found, *right
 
@@ -140,9 +142,11 @@ def _attention(answer: Answer) -> Iterator[Step]:
     )
     query, key, value = (x.flatten(0, 1) for x in (query, key, value))  # (tokens, heads, head_size)
     packed = PackedLayout([4, 6])
-    yield (_same(answer(query, key, value, packed, 0.0)[0], eager_attention(query, key, value, packed, 0.0)[0]),
-           "A packed batch has several blocks: join the contexts of all of them.",
-           "패딩 없는 배치에는 블록이 여러 개 있습니다. 모든 블록의 컨텍스트를 이어 붙이세요.")  # fmt: skip
+    yield (
+        _same(answer(query, key, value, packed, 0.0)[0], eager_attention(query, key, value, packed, 0.0)[0]),
+        "A packed batch has several blocks: join the contexts of all of them.",
+        "패딩 없는 배치에는 블록이 여러 개 있습니다. 모든 블록의 컨텍스트를 이어 붙이세요.",
+    )
 
 
 def _mask(answer: Answer) -> Iterator[Step]:
@@ -174,9 +178,11 @@ def _mask(answer: Answer) -> Iterator[Step]:
          "남은 것은 보이는 키에 대한 소프트맥스와 같아야 합니다."),
     )  # fmt: skip
     context, _ = answer(query, key, value, PaddedLayout(torch.zeros(2, 5)), 0.0)
-    yield (bool(context.isfinite().all()),
-           "A row that is hidden altogether becomes NaN: take the lowest finite number instead of -inf.",
-           "모두 숨겨진 행이 NaN이 됩니다. -inf 대신 유한한 수 가운데 가장 작은 것을 쓰세요.")  # fmt: skip
+    yield (
+        bool(context.isfinite().all()),
+        "A row that is hidden altogether becomes NaN: take the lowest finite number instead of -inf.",
+        "모두 숨겨진 행이 NaN이 됩니다. -inf 대신 유한한 수 가운데 가장 작은 것을 쓰세요.",
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------- 3 GELU
@@ -236,9 +242,11 @@ def _wordpiece(answer: Answer) -> Iterator[Step]:
          "100자가 넘는 단어는 나눌 수 있어도 [UNK]입니다"),
     ):  # fmt: skip
         found = list(answer(word, vocabulary) or [])
-        yield (found == right,
-               f"{word:.10} should become {right[:3]}, not {found[:3]}: {english}.",
-               f"{word:.10}의 결과는 {right[:3]}여야 하는데 {found[:3]}입니다. {korean}.")  # fmt: skip
+        yield (
+            found == right,
+            f"{word:.10} should become {right[:3]}, not {found[:3]}: {english}.",
+            f"{word:.10}의 결과는 {right[:3]}여야 하는데 {found[:3]}입니다. {korean}.",
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------ 5 masking
@@ -252,28 +260,38 @@ def _masking(answer: Answer) -> Iterator[Step]:
     found = answer(given, np.random.default_rng(1), mask_id, special)
     yield _returned(found, "what the model sees and the labels", "모델이 보는 ID와 레이블을 함께", count=2)
     seen, labels = found
-    yield (np.array_equal(given, ids),
-           "ids has been changed on the way: work on a copy, such as np.where makes.",
-           "입력 ids가 바뀌었습니다. np.where처럼 복사본을 만들어 고치세요.")  # fmt: skip
+    yield (
+        np.array_equal(given, ids),
+        "ids has been changed on the way: work on a copy, such as np.where makes.",
+        "입력 ids가 바뀌었습니다. np.where처럼 복사본을 만들어 고치세요.",
+    )
     chosen = labels != IGNORED
     yield (
         not chosen.all(),
         f"Every token has a label: those that are not to be predicted get {IGNORED}, which the loss leaves out.",
         f"모든 토큰에 레이블이 있습니다. 예측하지 않을 토큰의 레이블은 손실에서 빠지도록 {IGNORED}으로 두세요.",
     )
-    yield (np.array_equal(labels[chosen], ids[chosen]),
-           "A label should be the id that stood there before anything was hidden.",
-           "레이블은 가리기 전에 그 자리에 있던 ID여야 합니다.")  # fmt: skip
-    yield (not special[ids[chosen]].any(),
-           "[CLS], [SEP] and the like are never chosen: special[ids] says where they are.",
-           "[CLS], [SEP] 같은 특수 토큰은 고르지 않습니다. special[ids]가 그 자리를 알려 줍니다.")  # fmt: skip
+    yield (
+        np.array_equal(labels[chosen], ids[chosen]),
+        "A label should be the id that stood there before anything was hidden.",
+        "레이블은 가리기 전에 그 자리에 있던 ID여야 합니다.",
+    )
+    yield (
+        not special[ids[chosen]].any(),
+        "[CLS], [SEP] and the like are never chosen: special[ids] says where they are.",
+        "[CLS], [SEP] 같은 특수 토큰은 고르지 않습니다. special[ids]가 그 자리를 알려 줍니다.",
+    )
     share = chosen.sum() / (~special[ids]).sum()
-    yield (abs(share - 0.15) < 0.01,
-           f"15% of the ordinary tokens should be chosen, not {share:.0%}.",
-           f"보통 토큰 가운데 15%를 골라야 하는데 {share:.0%}를 골랐습니다.")  # fmt: skip
-    yield (np.array_equal(seen[~chosen], ids[~chosen]),
-           "A token that was not chosen should be seen as it is.",
-           "고르지 않은 토큰은 그대로 보여야 합니다.")  # fmt: skip
+    yield (
+        abs(share - 0.15) < 0.01,
+        f"15% of the ordinary tokens should be chosen, not {share:.0%}.",
+        f"보통 토큰 가운데 15%를 골라야 하는데 {share:.0%}를 골랐습니다.",
+    )
+    yield (
+        np.array_equal(seen[~chosen], ids[~chosen]),
+        "A token that was not chosen should be seen as it is.",
+        "고르지 않은 토큰은 그대로 보여야 합니다.",
+    )
     masked = (seen[chosen] == mask_id).mean()
     kept = (seen[chosen] == ids[chosen]).mean()
     other = seen[chosen & (seen != mask_id) & (seen != ids)]
@@ -284,13 +302,17 @@ def _masking(answer: Answer) -> Iterator[Step]:
         f"고른 토큰의 80%는 [MASK], 10%는 다른 단어가 되고 10%는 그대로 남습니다. 여기서는 {masked:.0%}가 [MASK]가 "
         f"되고 {kept:.0%}가 그대로입니다.",
     )
-    yield (not special[other].any() and len(np.unique(other)) > words / 2,
-           "Another word should be any ordinary word of the vocabulary, never a special token.",
-           "다른 단어는 특수 토큰이 아닌, 어휘 집합의 아무 단어여야 합니다.")  # fmt: skip
+    yield (
+        not special[other].any() and len(np.unique(other)) > words / 2,
+        "Another word should be any ordinary word of the vocabulary, never a special token.",
+        "다른 단어는 특수 토큰이 아닌, 어휘 집합의 아무 단어여야 합니다.",
+    )
     again = [answer(ids, np.random.default_rng(seed), mask_id, special)[1] for seed in (1, 2)]
-    yield (np.array_equal(again[0], labels) and not np.array_equal(again[1], labels),
-           "Draw everything from rng: the same seed should hide the same tokens, and another one others.",
-           "모든 난수를 rng에서 뽑으세요. 시드가 같으면 같은 토큰을, 다르면 다른 토큰을 가려야 합니다.")  # fmt: skip
+    yield (
+        np.array_equal(again[0], labels) and not np.array_equal(again[1], labels),
+        "Draw everything from rng: the same seed should hide the same tokens, and another one others.",
+        "모든 난수를 rng에서 뽑으세요. 시드가 같으면 같은 토큰을, 다르면 다른 토큰을 가려야 합니다.",
+    )
 
 
 def _same(ours: Any, right: Tensor) -> bool:

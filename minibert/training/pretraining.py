@@ -61,12 +61,14 @@ class Masking:
     spans: bool = False
 
     @classmethod
-    def for_tokenizer(cls, tokenizer: Any, probability: float = 0.15, **how: bool) -> Masking:
-        """The masking for a tokenizer's vocabulary; `how` is `whole_words` and `spans`."""
+    def for_tokenizer(
+        cls, tokenizer: Any, probability: float = 0.15, whole_words: bool = False, spans: bool = False
+    ) -> Masking:
+        """The masking for a tokenizer's vocabulary."""
         words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
         special = np.isin(np.arange(len(words)), tokenizer.all_special_ids)
         continues = np.array([word.startswith("##") for word in words])
-        return cls(tokenizer.mask_token_id, special, continues, probability, **how)
+        return cls(tokenizer.mask_token_id, special, continues, probability, whole_words, spans)
 
     def __call__(self, ids: Ids, rng: np.random.Generator) -> tuple[Ids, Ids]:
         """The ids that the model sees, and the labels: the hidden ids, `IGNORED` elsewhere; all (seq,)."""
@@ -182,8 +184,9 @@ class PretrainingData:
         next_sentence: make pairs and their labels.
         sentence_order: the pairs are those of sentence-order prediction, see `sentence_pairs`.
         mask_probability: see `Masking`.
+        whole_words: see `Masking`.
+        spans: see `Masking`.
         seed: of everything random.
-        how: `whole_words` and `spans`, see `Masking`.
 
     Raises:
         ValueError: no room for words, an impossible probability, or next sentences where no document has any.
@@ -198,8 +201,9 @@ class PretrainingData:
         next_sentence: bool = True,
         sentence_order: bool = False,
         mask_probability: float = 0.15,
+        whole_words: bool = False,
+        spans: bool = False,
         seed: int = 0,
-        **how: bool,
     ) -> None:
         if max_length < 5:
             raise ValueError(f"max_length should be 5 or more, not {max_length}: three of them are special tokens.")
@@ -207,7 +211,7 @@ class PretrainingData:
             raise ValueError(f"mask_probability should lie between 0 and 1, not {mask_probability}.")
         self.documents, self.max_length, self.seed = documents, max_length, seed
         self.next_sentence, self.sentence_order = next_sentence, sentence_order
-        self.masking = Masking.for_tokenizer(tokenizer, mask_probability, **how)
+        self.masking = Masking.for_tokenizer(tokenizer, mask_probability, whole_words, spans)
         self._cls = np.array([tokenizer.cls_token_id])
         self._sep = np.array([tokenizer.sep_token_id])
 
@@ -327,8 +331,7 @@ def pretrain(
         def data(documents: Sequence[Document] | Callable[[int], Sequence[Document]]) -> PretrainingData:
             return PretrainingData(documents, tokenizer, seed=options.seed, **how)
 
-        portions = [lambda n, own=own, size=size: own.portion(n * size, (n + 1) * size) for own, size in mix(corpora)]
-        epochs = [data(portion).epoch for portion in portions]
+        epochs = [data(partial(_portion, corpus, size)).epoch for corpus, size in mix(corpora)]
         kept = [document for corpus, _ in corpora for document in corpus.held_out(HELD_OUT_TOKENS // len(corpora))]
         measured = data(kept).epoch(0) if len(kept) > 1 else []
 
@@ -349,3 +352,7 @@ def pretrain(
         if trainer.is_first:
             remove_states(Path(folder), options.keep_states)
         return trainer
+
+
+def _portion(corpus: Corpus, size: int, epoch: int) -> list[Document]:
+    return corpus.portion(epoch * size, (epoch + 1) * size)
