@@ -65,18 +65,20 @@ class Progress(AbstractContextManager["Progress"]):
         """
         self._tokens, self._done = self._tokens + tokens, self._done + done
         now = time.perf_counter()
+        if self._bar is None and now < self._next_line:
+            return
         shown = [f"{self._tokens / (now - self._start):,.0f} tokens/s"] if self._tokens else []
         shown += [f"{name} {value}" for name, value in more.items()]
         if self._bar is not None:
             self._bar.set_postfix_str(", ".join(shown), refresh=False)
             self._bar.update(done)
-        elif now >= self._next_line:
-            self._next_line = now + SECONDS_BETWEEN_LINES
-            from huggingface_hub.utils.tqdm import tqdm
+            return
+        self._next_line = now + SECONDS_BETWEEN_LINES
+        from huggingface_hub.utils.tqdm import tqdm
 
-            how = {"unit": f" {self._unit}", "postfix": ", ".join(shown), "initial": self._before, "ncols": 0}
-            line = tqdm.format_meter(self._done, self._total, now - self._start, **how)
-            print(line.strip(), file=sys.stderr, flush=True)
+        how = {"unit": f" {self._unit}", "postfix": ", ".join(shown), "initial": self._before, "ncols": 0}
+        line = tqdm.format_meter(self._done, self._total, now - self._start, **how)
+        print(line.strip(), file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

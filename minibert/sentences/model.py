@@ -92,8 +92,8 @@ class SentenceModel(nn.Module):
 
     @truncate_dim.setter
     def truncate_dim(self, size: int | None) -> None:
-        steps = [step for step in self.steps if step is not self.steps[-1] or not isinstance(step, Truncate)]
-        self.steps = nn.Sequential(*steps, *([] if size is None else [Truncate(size)]))
+        others = list(self.steps) if self.truncate_dim is None else list(self.steps)[:-1]
+        self.steps = nn.Sequential(*others, *([] if size is None else [Truncate(size)]))
 
     @property
     def device(self) -> torch.device:

@@ -50,8 +50,8 @@ def save_sentence_folder(embedder: FamiliarNames, path: Path) -> None:
     assert isinstance(embedder, SentenceModel)
     bert, pooling, steps = _portable(embedder)
     # the format has a truncation at the end apart from the modules
-    truncate_dim = steps.pop().dimension if steps and isinstance(steps[-1], Truncate) else None
-    steps = list(_without_truncate(steps, embedder.width))
+    truncate_dim = embedder.truncate_dim
+    steps = list(_without_truncate(steps if truncate_dim is None else steps[:-1], embedder.width))
     kinds = ["Transformer", "Pooling", *(type(step).__name__ for step in steps)]
     folders = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
     modules = [
