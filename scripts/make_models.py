@@ -41,12 +41,12 @@ import numpy as np
 import torch
 from recipe import measures, table, texts
 from recipe.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
-from recipe.e5 import E5, E5File, E5Tokenizer
+from recipe.e5 import E5
 from recipe.mixtures import AsAsked, Mixture, Portions, documents_of
 from recipe.models import MODELS, Model, give_away
 from recipe.space import Floats, Space, principal_components, turning
 from recipe.student import open_gelu, project
-from recipe.teachers import minilm
+from recipe.teachers import minilm, read_e5
 from recipe.words import WordTeacher, begin_embeddings, states_of_tokens
 from torch import Tensor
 
@@ -123,16 +123,9 @@ class Recipe:
 
     # --- the teacher of sentences ------------------------------------------------------------------------------------
 
-    def read_e5(self) -> tuple[E5File, E5Tokenizer]:
-        """The teacher, which is also written as an official folder."""
-        file = E5File.read(self.e5)
-        if not (self.work / "e5" / "config.json").is_file():
-            file.save(self.work / "e5")
-        return file, E5Tokenizer(file)
-
     def vectors(self) -> None:
         """Encodes the sentences of both languages in turn, the English ones by MiniLM too."""
-        _, tokenizer = self.read_e5()
+        _, tokenizer = read_e5(self.e5, self.work / "e5")
         e5 = E5(self.work / "e5", tokenizer)
         body, pieces = optimize(BertModel.from_pretrained(minilm()), "bf16"), self.tokenizer(MODELS["en"])
         everything = {
@@ -310,7 +303,12 @@ class Recipe:
         student.load_state_dict(same, strict=False)
         log_frequencies = self.log_frequencies(MODELS["en"])
         begin_embeddings(
-            student, english, self.tokenizer(model), self.tokenizer(MODELS["en"]), log_frequencies, *self.read_e5()
+            student,
+            english,
+            self.tokenizer(model),
+            self.tokenizer(MODELS["en"]),
+            log_frequencies,
+            *read_e5(self.e5, self.work / "e5"),
         )
         with torch.no_grad():
             student.cls.predictions.bias.copy_(self.log_frequencies(model))

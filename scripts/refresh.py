@@ -1,11 +1,11 @@
 """Makes anew what the repository shows of the bundled models, after one of them was changed.
 
-pip install -c constraints.txt '.[notebooks,browser]' && apt-get install chromium
-python scripts/refresh.py
+    pip install -c constraints.txt '.[notebooks,browser]' && apt-get install chromium
+    python scripts/refresh.py
 
 The outputs of the README's commands, in both languages; the notebooks that take a bundled model; the pictures of the
-pages. Some ten minutes on two cores. Then read `git diff`: what the texts around them say must still be so. The cards
-of the models come from `scripts/make_models.py`.
+pages. Some minutes on two cores. Then read `git diff`: what the texts around them say must still be so. The figures
+of the models' cards come from `recipe.table`.
 """
 
 from __future__ import annotations

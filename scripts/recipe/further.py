@@ -45,7 +45,7 @@ from minibert.training.pretraining import PretrainingData
 from minibert.training.speedups import faster_operators, word_loss
 from recipe import measures, table, texts
 from recipe.distillation import SENTENCE, TaughtSentences, sentence_loss
-from recipe.mixtures import AsAsked, Portions, documents_of
+from recipe.mixtures import AsAsked, Portions, complete, documents_of
 from recipe.models import NO_DROPOUT, give_away
 from recipe.particles import Particles, words_with_particles
 from recipe.teachers import EnglishTeacher, KoreanTeacher, Teacher
@@ -217,18 +217,14 @@ class Steps:
         for place, text in enumerate(asked):
             ids = self.tokenizer(text, truncation=True, max_length=64)["input_ids"]
             found.append({"input_ids": np.array(ids), PLACE: place})
-        batch = pack(sorted(map(_complete, found), key=lambda example: len(example["input_ids"])))
+        labels = ["labels"], ["next_sentence_label", SENTENCE, PLACE]
+        examples = [complete(example, *labels) for example in found]
+        batch = pack(sorted(examples, key=lambda example: len(example["input_ids"])))
         return batch, torch.tensor([score for score, *_ in graded])
 
 
 def _of_step(rows: list[Any], step: int, size: int) -> list[Any]:
     return [rows[n % len(rows)] for n in range(step * size, (step + 1) * size)] if rows else []
-
-
-def _complete(example: Example) -> Example:
-    ids = example["input_ids"]
-    nothing: Example = {"token_type_ids": np.zeros_like(ids), "labels": np.full_like(ids, IGNORED)}
-    return {**nothing, **dict.fromkeys(("next_sentence_label", SENTENCE, PLACE), IGNORED), **example}
 
 
 def graded_loss(cosines: Tensor, scores: Tensor, scale: float = 20.0) -> Tensor:

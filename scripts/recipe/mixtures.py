@@ -69,16 +69,16 @@ class Mixture:
 
     def epoch(self, number: int) -> Sequence[Example]:
         """The examples of one epoch."""
-        return [self._complete(example) for epochs in self.datasets for example in epochs(number)]
+        examples = (example for epochs in self.datasets for example in epochs(number))
+        return [complete(example, self.token_labels, self.labels) for example in examples]
 
-    def _complete(self, example: Example) -> Example:
-        ids = example["input_ids"]
-        complete: Example = {"input_ids": ids, "token_type_ids": example.get("token_type_ids", np.zeros_like(ids))}
-        for name in self.token_labels:
-            complete[name] = example.get(name, np.full_like(ids, IGNORED))
-        for name in self.labels:
-            complete[name] = example.get(name, IGNORED)
-        return complete
+
+def complete(example: Example, token_labels: Sequence[str], labels: Sequence[str]) -> Example:
+    """An example with these labels alone, and `IGNORED` for those that it does not have."""
+    ids = example["input_ids"]
+    found: Example = {"input_ids": ids, "token_type_ids": example.get("token_type_ids", np.zeros_like(ids))}
+    found |= {name: example.get(name, np.full_like(ids, IGNORED)) for name in token_labels}
+    return found | {name: example.get(name, IGNORED) for name in labels}
 
 
 class AsAsked:

@@ -41,12 +41,12 @@ def minilm() -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def read_e5(path: Path, folder: Path) -> E5:
-    """The teacher, which is also written as an official folder."""
+def read_e5(path: Path, folder: Path) -> tuple[E5File, E5Tokenizer]:
+    """multilingual-e5-small, which is also written as an official folder."""
     file = E5File.read(path)
     if not (folder / "config.json").is_file():
         file.save(folder)
-    return E5(folder, E5Tokenizer(file))
+    return file, E5Tokenizer(file)
 
 
 class Teacher(ABC):
@@ -56,7 +56,8 @@ class Teacher(ABC):
         self.folder, self.tokenizer = folder, tokenizer
         if not (folder / "sentences" / "cache.json").is_file():
             folder.mkdir(parents=True, exist_ok=True)
-            self._make(data, read_e5(e5, folder / "e5"), prompts)
+            _, pieces = read_e5(e5, folder / "e5")
+            self._make(data, E5(folder / "e5", pieces), prompts)
         self.sentences = TokenCache(folder / "sentences")
 
     @abstractmethod
