@@ -226,7 +226,9 @@ def check_evidence(reader: Reader, count: int) -> None:
     share, even = average_shares(article()["lesson"]["sentences"][:count], layer, head)
     print(f"{count} sentences: head {layer}.{head} gives the previous token {share:.3f}, chance {even:.3f}")
     assert float(rows[0][2]) == pytest.approx(share, abs=2e-4)
-    assert float(rows[1][2]) == pytest.approx(even, abs=2e-4) and share > 5 * even
+    assert float(rows[1][2]) == pytest.approx(even, abs=2e-4) and share > 10 * even
+    heads = reader.page.evaluate("everyHead().map(own => evidenceOf(...own))")
+    assert max(heads) == pytest.approx(share, abs=2e-4) and sorted(heads)[-2] < 0.5 * share
 
 
 def test_many_sentences_against_chance(browser: Any, file: Path) -> None:
