@@ -57,7 +57,7 @@ from minibert.training.data import Batch, Epochs, pack
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import PretrainingData, pretraining_losses
-from minibert.training.state import LOG_FILE, STATE_FILE
+from minibert.training.state import LOG_FILE, saved_states
 
 LABELS = {"token_labels": ["labels"], "labels": ["next_sentence_label", SENTENCE]}
 WARMUP = 50  # steps
@@ -245,7 +245,7 @@ class Recipe:
             save_every=50,
         )
         data = Mixture(self.words(english, next_sentence=False), ["labels"], [])
-        resume = (folder / STATE_FILE).is_file()
+        resume = bool(saved_states(folder))
         trainer = Trainer(
             model, data.epoch, pretraining_losses, folder, options, tokenizer=self.tokenizer(english), resume=resume
         )
@@ -293,7 +293,7 @@ class Recipe:
         start = self.work / "start-of-ko"
         if not (start / "config.json").is_file():  # minibert-en as it is now
             now = BertForPreTraining(MODELS["en"].config)
-            now.load_state_dict(torch.load(self.work / "en" / STATE_FILE, weights_only=True)["model"])
+            now.load_state_dict(torch.load(saved_states(self.work / "en")[-1], weights_only=True)["model"])
             now.save_pretrained(start)
         english = BertForPreTraining.from_pretrained(start)
         kept = [english.bert.encoder.layer[number] for number in model.layers]
@@ -318,7 +318,7 @@ class Recipe:
 
     def trainer(self, model: Model, folder: Path, steps: int = 1_000_000, decay_steps: int = 1) -> Trainer:
         """A run in a folder, from the state that lies there; a new one where there is none."""
-        resume = (folder / STATE_FILE).is_file()
+        resume = bool(saved_states(folder))
         student = BertForPreTraining(model.config) if resume else self.begin(model)
         vectors, sentences = self.taught(model)
         options = TrainingOptions(
@@ -361,10 +361,10 @@ class Recipe:
         if not (folder / "end.json").is_file():
             folder.mkdir(parents=True, exist_ok=True)
             end = {"steps": steps, "decay_steps": steps}
-            if (source / STATE_FILE).is_file():
-                for name in (STATE_FILE, LOG_FILE):
-                    shutil.copy(source / name, folder / name)
-                end["steps"] += torch.load(folder / STATE_FILE, weights_only=True)["position"]["step"]
+            for state in saved_states(source)[-1:]:
+                for path in (state, source / LOG_FILE):
+                    shutil.copy(path, folder)
+                end["steps"] += torch.load(state, weights_only=True)["position"]["step"]
             write_json(folder / "end.json", end)
         trainer = self.trainer(model, folder, **read_json(folder / "end.json"))
         trainer.run()

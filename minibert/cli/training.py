@@ -68,7 +68,7 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
         ValueError: a kept option has a value that the command line would not take.
     """
     path = Path(options.output, "run.json")
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0 and Path(options.output, "state.pt").is_file():
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0 and any(Path(options.output).glob("state-*.pt")):
         options.arguments.append("--resume")  # torchrun has started the processes again, as they were started before
         options.resume = options.resume or True
     if options.resume and path.is_file():

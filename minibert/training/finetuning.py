@@ -39,7 +39,7 @@ from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_squad, read_table, text_lengths
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
-from minibert.training.state import check_new, remove_states
+from minibert.training.state import remove_states
 
 Path_ = str | os.PathLike[str]
 
@@ -113,8 +113,6 @@ def finetune(
         ValueError: a file that does not hold what the task needs.
     """
     options = replace(options or TrainingOptions(), **task.fixed)
-    if not resume:
-        check_new(folder)
     train_rows, dev_rows = task.read(train), task.read(dev, dev=True)
     metrics.check()  # now, and not after an epoch
     torch.manual_seed(options.seed)
@@ -143,7 +141,7 @@ def finetune(
     )
     trainer.run()
     if trainer.is_first:
-        remove_states(Path(folder), options.keep_states)
+        remove_states(folder, options.keep_states)
     best = task.load(Path(folder) / "best", train_rows)[0].to(model.device)
     with torch.no_grad():
         return task.scores(best, dev_rows, dev_examples)

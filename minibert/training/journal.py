@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,62 +18,49 @@ Record = dict[str, Any]
 """A line of the log: a step with what it measured, or the scores of an evaluation."""
 
 
-class Journal(AbstractContextManager["Journal"]):
-    """Passes every record of a run on; a context that ends with the run.
+@contextmanager
+def journal(
+    log: Path | None, steps: int, done: int, tensorboard: bool, callback: Callable[[Record], object] | None
+) -> Iterator[Callable[[Record], None]]:
+    """Gives a function that passes on every record of a run.
 
     Args:
-        log: the file to which records are added, a JSON object a line.
+        log: the file to which records are added, a JSON object a line; None passes nothing on.
         steps: of the whole run.
         done: steps that were made before.
         tensorboard: write the records for TensorBoard, too.
         callback: called with each record; what it raises ends the run.
     """
+    if log is None:
+        yield lambda record: None
+        return
+    writer: Any = nullcontext()
+    if tensorboard:
+        from torch.utils.tensorboard import SummaryWriter
 
-    def __init__(
-        self,
-        log: Path,
-        steps: int,
-        done: int = 0,
-        *,
-        tensorboard: bool = False,
-        callback: Callable[[Record], object] | None = None,
-    ) -> None:
-        self.log, self.steps, self.callback = log, steps, callback
-        self._writer: Any = None
-        if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
+        writer = SummaryWriter(str(log.parent))
+    start = time.perf_counter()
 
-            self._writer = SummaryWriter(str(log.parent))
-        self._start, self._before = time.perf_counter(), done
-        self._progress = Progress(is_watched(), steps, "steps", done)
-
-    def step(self, record: Record) -> None:
-        """Adds a step, with the seconds that are left and the memory that was needed so far."""
-        rest = (self.steps - record["step"]) / (record["step"] - self._before)
-        record |= {"seconds_left": round(rest * (time.perf_counter() - self._start)), "memory_mb": peak_memory() >> 20}
-        self.write(record)
-        self._progress.add(1, record["tokens"], loss=f"{record['loss']:.4f}")
-
-    def scores(self, record: Record) -> None:
-        """Adds the scores of an evaluation, and shows them to people."""
-        self.write(record)
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in record.items() if name not in ("step", "epoch"))
-        print(f"step {record['step']:,}: {shown}", file=sys.stderr, flush=True)
-
-    def write(self, record: Record) -> None:
-        """Adds a record to the log, to TensorBoard, and gives it to the callback."""
-        with self.log.open("a", encoding="utf-8") as file:
+    def report(record: Record) -> None:
+        is_step = "loss" in record
+        if is_step:
+            left = (steps - record["step"]) / (record["step"] - done) * (time.perf_counter() - start)
+            record |= {"seconds_left": round(left), "memory_mb": peak_memory() >> 20}
+        with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-        if self._writer is not None:
+        if tensorboard:
             for name, value in record.items():
-                self._writer.add_scalar(name, value, record["step"])
-        if self.callback is not None:
-            self.callback(record)
+                writer.add_scalar(name, value, record["step"])
+        if callback is not None:
+            callback(record)
+        if is_step:
+            progress.add(1, record["tokens"], loss=f"{record['loss']:.4f}")
+        else:
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in record.items() if name not in ("step", "epoch"))
+            print(f"step {record['step']:,}: {shown}", file=sys.stderr, flush=True)
 
-    def __exit__(self, *_: object) -> None:
-        self._progress.__exit__()
-        if self._writer is not None:
-            self._writer.close()
+    with writer, Progress(is_watched(), steps, "steps", done) as progress:
+        yield report
 
 
 def peak_memory() -> int:

@@ -31,43 +31,39 @@ from minibert.pretrained import PreTrainedModel
 from minibert.progress import interruptible
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import Batch, Epochs, Example, epoch_order, length, pack, pad, split_by_tokens
-from minibert.training.journal import Journal, Record
+from minibert.training.journal import Record, journal
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import Parallel, Processes
 from minibert.training.speedups import faster_operators
 from minibert.training.state import (
     LOG_FILE,
     POSITION,
-    STATE_FILE,
     check_new,
     check_room,
     cut_log,
     first_line,
     read_state,
-    stamp,
+    saved_states,
     write_state,
 )
 
 Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 """For a batch the summed loss of each kind of label, by the label's name in the examples."""
 
+# in the log, where there are two
+_LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
 
-LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
-"""Names of the pre-training losses in the log, where there are two."""
 
-
-def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
+def make_optimizer(model: Any, options: TrainingOptions) -> torch.optim.AdamW:
     """AdamW (Loshchilov and Hutter 2019) that lets only matrices decay: biases and LayerNorms are vectors.
 
     The `share` of a group is that of the learning rate: lower layers learn slower (Howard and Ruder 2018, section 3.2).
     """
-    depths = {name: _depth(name) for name, _ in model.named_parameters()}
-    layers = max((depth for depth in depths.values() if depth is not None), default=0)
+    layers = model.config.num_hidden_layers
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            depth = depths[name]
-            below = 0 if depth is None else layers + 1 - depth  # what lies above the layers learns fastest
+            below = max(0, layers + 1 - _depth(name))  # what lies above the layers learns fastest
             decay = options.weight_decay if parameter.dim() > 1 else 0.0
             groups.setdefault((decay, options.layer_decay**below), []).append(parameter)
     described = [{"params": own, "weight_decay": decay, "share": share} for (decay, share), own in groups.items()]
@@ -82,10 +78,10 @@ class _AdamW(torch.optim.AdamW):
     step: Any = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
 
 
-def _depth(name: str) -> int | None:
-    """0 for the embeddings, 1 for the first layer and so on; None for what lies above the layers."""
+def _depth(name: str) -> float:
+    """0 for the embeddings, 1 for the first layer and so on; infinite for what lies above the layers."""
     layer = re.search(r"encoder\.layer\.(\d+)\.", name)
-    return int(layer[1]) + 1 if layer else 0 if "embeddings." in name else None
+    return int(layer[1]) + 1 if layer else 0 if "embeddings." in name else math.inf
 
 
 def linear_schedule(step: int, steps: int, warmup: float, decay_steps: int | None = None) -> float:
@@ -114,9 +110,7 @@ class Trainer:
         callback: called with each record of the log, such as `mlflow.log_metrics` would be.
 
     Raises:
-        FileNotFoundError: `resume` without a saved state.
-        ValueError: no examples, a folder that already holds a run when `resume` is not asked for, or one whose run
-            had other data or another order of it when it is.
+        ValueError: no examples.
         ImportError: a log for TensorBoard is asked for, which is not installed.
     """
 
@@ -140,13 +134,14 @@ class Trainer:
         self.is_first = self.processes.rank == 0
         self.model, self.epochs, self.objective, self.options = model, epochs, objective, options
         self.folder, self.tokenizer, self.evaluate = Path(folder), tokenizer, evaluate
-        self.metric, self.callback = metric, callback
+        self.metric, self.callback, self.resume = metric, callback, resume
         self.model.to(self.processes.device).train()
         self._random: Any = torch.cuda if self.processes.device.type == "cuda" else torch  # dropout draws from it
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
         self.best, self.evaluations_since_best = -math.inf, 0
         self._told_to_stop: Callable[[], bool] = lambda: False  # this process, by a signal
         self._stops = False  # all of them, after the step at hand
+        self._saved_step = 0
         self._trend: float | None = None  # of the loss
         self._lowest = math.inf
         self._open_epoch()
@@ -157,50 +152,51 @@ class Trainer:
         self._about = {
             "model": type(model).__name__,
             **{f.name: getattr(options, f.name) for f in fields(options) if f.metadata["data_order"]},
-            "labels": list(model.config.id2label.values()),
-            **{name: getattr(model.config, name) for name in _OF_THE_MODEL},
+            **{f.name: getattr(model.config, f.name) for f in fields(model.config) if f.name != "extra"},
             "data": _digest(self._examples),
         }
         for name, parameter in model.named_parameters():
-            if options.freeze and (depth := _depth(name)) is not None and depth <= options.freeze:
+            if options.freeze and _depth(name) <= options.freeze:
                 parameter.requires_grad_(False)
         self._parallel = Parallel(model, self.processes, options.sharded)
         self.optimizer = make_optimizer(model, options)
-        self._found = stamp(self.folder)
-        if resume:
-            self._resume(resume == "with other data")
-        else:
-            check_new(self.folder)
-            if not self.is_first:  # every process draws its own dropout
-                torch.manual_seed(torch.initial_seed() + self.processes.rank)
 
-    def run(self) -> dict[str, float]:
-        """Trains to the end, or until the score stops improving; returns the last scores (none without `evaluate`).
+    def run(self) -> None:
+        """Trains to the end, or until the score stops improving.
 
         Raises:
+            FileNotFoundError: there is no state to resume from.
             ConnectionAbortedError: another process of the run has ended; the message says where to go on from.
-            ValueError: the loss is no longer a number, or diverges: it is above 1 and three times what it was on
-                average; the step that shows it is not made.
-            OSError: the state or the log cannot be written.
+            ValueError: the folder already holds a run that is not to be resumed, or one with another model, other data
+                or another order of it; the loss is no longer a number, or diverges: it is above 1 and three times what
+                it was on average; the step that shows it is not made.
+            OSError: the state or the log cannot be written, or another process trains in the folder.
             KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the step at hand, which is saved; a second
                 signal ends at once.
         """
+        log = self.folder / LOG_FILE
         with only_run_in(self.folder) if self.is_first else nullcontext():
+            if self.resume:
+                self._resume()
+            else:
+                check_new(self.folder)
+                if not self.is_first:  # every process draws its own dropout
+                    torch.manual_seed(torch.initial_seed() + self.processes.rank)
             if self.is_first:
-                if stamp(self.folder) != self._found:
-                    raise ValueError(f"Another process has trained in {self.folder} meanwhile: pass --resume to go on.")
                 # every weight in float32, with two moments (AdamW)
                 check_room(self.folder, 12 * self.model.num_parameters(), self._kept)
-                cut_log(self.folder / LOG_FILE, self.step)
+                cut_log(log, self.step)
             if self.step == 0:
                 self._save()
                 self._keep_checkpoint()
+            about = (self.steps, self.step, self.options.tensorboard, self.callback)
             with (
                 interruptible(last_words=ConnectionAbortedError) as self._told_to_stop,
-                self._journal() if self.is_first else nullcontext() as journal,
+                journal(log if self.is_first else None, *about) as report,
             ):
                 try:
-                    scores = self._run(journal)
+                    while self.step < self.steps and not 0 < self.options.patience <= self.evaluations_since_best:
+                        self._advance(report)
                     if self._saved_step < self.step:
                         self._save()
                 except RuntimeError as error:
@@ -208,30 +204,22 @@ class Trainer:
                         message = f"Process {self.processes.rank}: another process of this run has ended."
                         raise ConnectionAbortedError(f"{message} {self._resume_hint()}") from error
                     raise
-            return scores
 
-    def _journal(self) -> Journal:
-        log, options = self.folder / LOG_FILE, self.options
-        return Journal(log, self.steps, self.step, tensorboard=options.tensorboard, callback=self.callback)
-
-    def _run(self, journal: Journal | None) -> dict[str, float]:
-        scores: dict[str, float] = {}
-        while self.step < self.steps and not 0 < self.options.patience <= self.evaluations_since_best:
-            record = self._one_step(self._next_batch())
-            self._keep_checkpoint()
-            if journal:
-                journal.step(record)
-            due = self._epoch_is_over()
-            if self.evaluate and self._evaluation_is_due():
-                scores, due = self._evaluate(self.evaluate), True
-                if journal:
-                    journal.scores({"step": self.step, "epoch": self.epoch, **scores})
-            if self._stops:
-                self._save()
-                raise KeyboardInterrupt(f"stopped after step {self.step}, which is saved. {self._resume_hint()}")
-            if self.step % self.options.save_every == 0 if self.options.save_every else due:
-                self._save()
-        return scores
+    def _advance(self, report: Callable[[Record], None]) -> None:
+        """Makes a step, and then measures and saves what is due."""
+        record = self._one_step(self._next_batch())
+        self._keep_checkpoint()
+        report(record)
+        due = epoch_is_over = self.batch_in_epoch == len(self._batches)
+        every = self.options.evaluate_every
+        if self.evaluate and (self.step == self.steps or (self.step % every == 0 if every else epoch_is_over)):
+            report({"step": self.step, "epoch": self.epoch, **self._evaluate(self.evaluate)})
+            due = True
+        if self._stops:
+            self._save()
+            raise KeyboardInterrupt(f"stopped after step {self.step}, which is saved. {self._resume_hint()}")
+        if self.step % self.options.save_every == 0 if self.options.save_every else due:
+            self._save()
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
@@ -267,7 +255,7 @@ class Trainer:
         self.optimizer.zero_grad()
         self.step += 1
         tokens, seconds = sum(map(length, batch)), time.perf_counter() - began
-        apart = dict(zip((LOSS_NAMES.get(name, f"{name}_loss") for name in totals), summed.tolist(), strict=True))
+        apart = dict(zip((_LOSS_NAMES.get(name, f"{name}_loss") for name in totals), summed.tolist(), strict=True))
         return {
             "step": self.step,
             "epoch": self.epoch,
@@ -290,9 +278,13 @@ class Trainer:
         else:
             what = f"The loss is {loss}" if not math.isfinite(loss) else f"The gradient's norm is {norm}"
         examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
+        advice = self._resume_hint()
+        if self.step == self._saved_step > 0:
+            last = saved_states(self.folder)[-1]
+            advice = f"{last} leads straight here: delete it, and --resume goes on from the state before."
         raise ValueError(
             f"{what} in step {self.step + 1} (epoch {self.epoch}, batch {self.batch_in_epoch}: examples {examples}, "
-            f"...): lower --learning-rate, and look at these examples. {self._resume_hint()}"
+            f"...): lower --learning-rate, and look at these examples. {advice}"
         )
 
     def _losses(self, part: Sequence[Example], batch: Sequence[Example]) -> dict[str, Tensor]:
@@ -316,19 +308,11 @@ class Trainer:
         self._batches = epoch_order(lengths, options.batch_size, options.seed, self.epoch, options.pool)
 
     def _next_batch(self) -> list[Example]:
-        if self._epoch_is_over():
+        if self.batch_in_epoch == len(self._batches):
             self.epoch, self.batch_in_epoch = self.epoch + 1, 0
             self._open_epoch()
         self.batch_in_epoch += 1
         return [self._examples[i] for i in self._batches[self.batch_in_epoch - 1]]
-
-    def _epoch_is_over(self) -> bool:
-        return self.batch_in_epoch == len(self._batches)
-
-    def _evaluation_is_due(self) -> bool:
-        every = self.options.evaluate_every
-        end = self.step % every == 0 if every else self._epoch_is_over()
-        return end or self.step == self.steps
 
     # --- what is kept ------------------------------------------------------------------------------------------------
 
@@ -337,31 +321,26 @@ class Trainer:
         random = self.processes.gather(self._random.get_rng_state())
         state = self._parallel.state(self.optimizer)
         if self.is_first:
-            position = {name: getattr(self, name) for name in POSITION}
-            write_state(
-                self.folder, {**state, "about": self._about, "random": random, "position": position}, self._kept
-            )
+            state |= {"about": self._about, "random": random}
+            state["position"] = {name: getattr(self, name) for name in POSITION}
+            write_state(self.folder, state, self._kept)
         self._saved_step = self.step
 
-    def _resume(self, with_other_data: bool) -> None:
-        path = self.folder / STATE_FILE
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} does not exist, so there is nothing to resume: start without --resume.")
-        state = read_state(path)
+    def _resume(self) -> None:
+        if not (states := saved_states(self.folder)):
+            raise FileNotFoundError(f"{self.folder} holds no state to resume from: start without --resume.")
+        state = read_state(path := states[-1])
         for name, now in self._about.items():
             before = state["about"].get(name, now)
-            if before == now or (name == "data" and with_other_data):
-                continue
-            if name == "data":
-                raise ValueError(
-                    f"{path} is of a run with other examples or labels: resume with the same data, or pass "
-                    "--resume-with-other-data if others are meant."
-                )
-            raise ValueError(f"{path} is of a run with {name} {before}, not {now}: resume with the same.")
+            if before != now and (name, self.resume) != ("data", "with other data"):
+                what, advice = f"{name} {before}, not {now}", "resume with the same"
+                if name == "data":
+                    what, advice = "other examples or labels", f"{advice} data, or pass --resume-with-other-data"
+                raise ValueError(f"{path} is of a run with {what}: {advice}.")
         try:
             self._parallel.load(state, self.optimizer)
-            for name, value in state["position"].items():
-                setattr(self, name, value)
+            for name in POSITION:
+                setattr(self, name, state["position"][name])
             self._saved_step = self.step
             if self.epoch > 0:  # the first one is open
                 self._open_epoch()
@@ -397,15 +376,7 @@ class Trainer:
                 self.tokenizer.save_pretrained(folder)
 
     def _resume_hint(self) -> str:
-        return f"Start again with --resume to go on from step {self._saved_step} ({self.folder / STATE_FILE})."
-
-
-# a state of another model is named by them
-_OF_THE_MODEL = (
-    *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"),
-    *("max_position_embeddings", "type_vocab_size", "hidden_act", "layer_norm_eps"),
-    *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"),
-)
+        return f"Start again with --resume to go on from step {self._saved_step} (in {self.folder})."
 
 
 def _digest(examples: Sequence[Example]) -> str:

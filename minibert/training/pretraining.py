@@ -350,7 +350,7 @@ def pretrain(
         trainer.run()
         trainer.save_model(folder)
         if trainer.is_first:
-            remove_states(Path(folder), options.keep_states)
+            remove_states(folder, options.keep_states)
         return trainer
 
 

@@ -7,62 +7,57 @@ import json
 import os
 import shutil
 import zipfile
-from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from minibert.files import replacing
+from minibert.files import remove_abandoned, replacing
 
-STATE_FILE = "state.pt"
-PREVIOUS_STATE_FILE = "state-previous.pt"
 LOG_FILE = "log.jsonl"
 # the place in the data at which a state was saved, and how good the model was until then
-POSITION = ("step", "epoch", "batch_in_epoch", "best", "evaluations_since_best")
+POSITION = ("best", "step", "epoch", "batch_in_epoch", "evaluations_since_best")
+
+
+def saved_states(folder: str | os.PathLike[str]) -> list[Path]:
+    """The states of a run, by the step after which each was saved."""
+    return sorted(Path(folder).glob("state-*.pt"))
 
 
 def check_new(folder: str | os.PathLike[str]) -> None:
     """ValueError when there is a run in the folder already."""
-    if Path(folder, STATE_FILE).exists() or Path(folder, LOG_FILE).exists():
+    if saved_states(folder) or Path(folder, LOG_FILE).exists():
         raise ValueError(f"{folder} already holds a run: pass --resume to go on, or choose another folder.")
 
 
 def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
-    """Writes a state atomically; the states before it move on by one name, and the last `keep` of all are kept.
+    """Writes a state atomically, and then removes all but the last `keep`.
 
     Raises:
         OSError: it could not be written whole; the state before stays what it was.
     """
-    path = folder / STATE_FILE
+    path = folder / f"state-{state['position']['step']:09}.pt"
     try:
+        for leftover in folder.glob(".state-*.tmp"):  # of a writer that was killed, perhaps in another step
+            remove_abandoned(leftover)
         with replacing(path) as temporary:
             torch.save(state, temporary)
-            check_parts(temporary)  # the state before is kept until the new one is there and whole
-            for newer, older in reversed(list(pairwise(state_files(folder, keep)))):
-                with suppress(OSError):  # there are fewer yet, or the file system has no hard links
-                    older.unlink(missing_ok=True)
-                    os.link(newer, older)
+            check_parts(temporary)
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:  # a full disk is each of these
         raise OSError(f"{path} cannot be written; is the disk full? The state before is whole.") from error
+    remove_states(folder, keep)
 
 
-def state_files(folder: Path, count: int) -> list[Path]:
-    """Where the last states lie, the newest first."""
-    names = [STATE_FILE, PREVIOUS_STATE_FILE, *(f"state-previous-{number}.pt" for number in range(2, count))]
-    return [folder / name for name in names[:count]]
-
-
-def remove_states(folder: Path, keep: int) -> None:
-    """Removes the states of a run that has ended, all but the last `keep`."""
-    for path in set(folder.glob("state*.pt")) - set(state_files(folder, keep)):
+def remove_states(folder: str | os.PathLike[str], keep: int) -> None:
+    """Removes the states of a run, all but the last `keep`."""
+    states = saved_states(folder)
+    for path in states[: max(0, len(states) - keep)]:
         path.unlink()
 
 
 def check_room(folder: Path, state_bytes: int, keep: int) -> None:
     """OSError when the disk has no room for the states of a run and the one that is being written."""
-    there = sum(path.stat().st_size for path in folder.glob("state*.pt"))
+    there = sum(path.stat().st_size for path in saved_states(folder))
     needed, free = (keep + 1) * state_bytes - there, shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(
@@ -94,21 +89,18 @@ def read_state(path: Path) -> dict[str, Any]:
     try:
         check_parts(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-        position = state["position"]
-        places = [position[name] for name in ("step", "epoch", "batch_in_epoch", "evaluations_since_best")]
-        whole = {"model", "about", "random"} <= state.keys() and set(position) == set(POSITION)
-        whole = whole and isinstance(state["about"], dict)
-        if whole and isinstance(position["best"], float) and all(type(x) is int and x >= 0 for x in places):
-            return dict(state)
-        raise ValueError("something in it is missing or of another kind")
+        best, *places = (state["position"][name] for name in POSITION)
+        if not {"model", "random"} <= state.keys() or not isinstance(state["about"], dict):
+            raise ValueError("something in it is missing or of another kind")
+        if not isinstance(best, float) or any(type(place) is not int or place < 0 for place in places):
+            raise ValueError(f"it is of no place in the data: {state['position']}")
+        return dict(state)
     except Exception as error:  # a damaged file gives errors of every kind
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: a part begins before the file does
             raise
         advice = "put a copy of it back, or start anew in another folder."
-        if path.with_name(PREVIOUS_STATE_FILE).exists():
-            advice = (
-                f"rename {PREVIOUS_STATE_FILE} beside it to {path.name}, and --resume goes on from the state before."
-            )
+        if len(saved_states(path.parent)) > 1:
+            advice = "delete it, and --resume goes on from the state before."
         raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
 
 
@@ -135,12 +127,3 @@ def cut_log(path: Path, step: int) -> None:
                 raise ValueError(f"{path}, line {number} is damaged: {advice}") from None
     with replacing(path) as temporary:
         temporary.write_bytes(b"".join(line + b"\n" for line in kept))
-
-
-def stamp(folder: Path) -> tuple[int, int] | None:
-    """Identifies the state in the folder; None without one."""
-    try:
-        status = (folder / STATE_FILE).stat()
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_mtime_ns

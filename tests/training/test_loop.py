@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import shutil
 import sys
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from minibert.training.data import Example, epoch_order, pad
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer, count_labels, linear_schedule, make_optimizer
 from minibert.training.options import TrainingOptions
-from minibert.training.state import read_state, remove_states, state_files
+from minibert.training.state import read_state, remove_states, saved_states
 
 OPTIONS = TrainingOptions(steps=50, batch_size=8, learning_rate=1e-3, exact=True)
 losses_of = SequenceTask().losses
@@ -190,7 +191,7 @@ def test_resumed_run_ends_with_the_same_weights_and_log(step: int, tmp_path: Pat
 
 def test_state_is_read_without_running_code(tmp_path: Path) -> None:
     trained(tmp_path)
-    assert torch.load(tmp_path / "state.pt", weights_only=True)["position"]["step"] == 10
+    assert torch.load(tmp_path / "state-000000010.pt", weights_only=True)["position"]["step"] == 10
 
 
 def test_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
@@ -201,7 +202,7 @@ def test_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
 
 def test_resume_without_a_state_is_refused(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
-    with pytest.raises(FileNotFoundError, match=r"state\.pt does not exist, so there is nothing to resume"):
+    with pytest.raises(FileNotFoundError, match="holds no state to resume from: start without"):
         run(model, tmp_path, OPTIONS, resume=True)
 
 
@@ -281,7 +282,7 @@ def test_tensorboard_gets_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.needs("locks")
 def test_each_epoch_is_saved_and_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
-    (tmp_path / ".state.pt.0.tmp").write_bytes(b"half")
+    (tmp_path / ".state-000000007.pt.0.tmp").write_bytes(b"half")
     options = TrainingOptions(epochs=2, batch_size=8, learning_rate=1e-3)
     trainer = trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, options)
     saved = []
@@ -305,6 +306,16 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
         Trainer(model, lambda _: examples, losses, tmp_path, OPTIONS).run()
 
 
+def test_a_state_that_leads_to_no_number_is_not_the_one_to_go_on_from(tmp_path: Path) -> None:
+    """Whatever the learning rate: the loss of the next step is that of the saved weights."""
+    model = BertForSequenceClassification(tiny_config())
+    trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
+    with pytest.raises(ValueError, match=r"in step 3 .*2\.pt leads straight here: delete it, and --resume"):
+        trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
+        trainer.objective = lambda model, batch: {"labels": losses_of(model, batch)["labels"] * math.inf}
+        trainer.run()
+
+
 def test_a_loss_that_diverges_ends_the_run(tmp_path: Path) -> None:
     factor = 1.0
 
@@ -319,7 +330,7 @@ def test_a_loss_that_diverges_ends_the_run(tmp_path: Path) -> None:
         ValueError, match=r"The loss diverges: it was .* and is .* in step \d+ .*: lower --learning-rate"
     ):
         Trainer(model, lambda _: classification_examples(), growing, tmp_path, options).run()
-    assert 5 <= read_state(tmp_path / "state.pt")["position"]["step"] < 30
+    assert 5 <= read_state(saved_states(tmp_path)[-1])["position"]["step"] < 30
 
 
 def test_a_disk_without_room_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,17 +340,16 @@ def test_a_disk_without_room_is_foreseen(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list((tmp_path / "out").glob("*.pt"))
 
 
-@pytest.mark.needs("hard links")
 def test_models_are_kept_on_the_way_and_states_as_many_as_are_wanted(tmp_path: Path) -> None:
     trained(tmp_path, checkpoints=3, save_every=2, keep_states=4)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert names == ["step-000000", "step-000002", "step-000010"]  # denser at first
     first, *_, last = (BertForSequenceClassification.from_pretrained(tmp_path / "checkpoints" / n) for n in names)
     assert not torch.equal(first.classifier.weight, last.classifier.weight)
-    kept = [read_state(path)["position"]["step"] for path in state_files(tmp_path, 4)]
-    assert kept == [10, 8, 6, 4] and len(list(tmp_path.glob("state*.pt"))) == 4
+    kept = [read_state(path)["position"]["step"] for path in saved_states(tmp_path)]
+    assert kept == [4, 6, 8, 10] and len(list(tmp_path.glob("*.pt"))) == 4
     remove_states(tmp_path, 1)
-    assert [path.name for path in tmp_path.glob("*.pt")] == ["state.pt"]
+    assert [path.name for path in tmp_path.glob("*.pt")] == ["state-000000010.pt"]
 
 
 def test_the_first_model_is_kept_even_if_its_score_is_no_number(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from minibert.training.data import pack
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
 from minibert.training.pairs import SimilarityTask, encode_packed, ranking_loss, retrieval_scores, score_loss
+from minibert.training.state import saved_states
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -199,7 +200,9 @@ def test_resumed_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(PowerCutError):
             finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "cut", options)
     finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "cut", options, resume=True)
-    whole, cut_ = (torch.load(tmp_path / name / "state.pt", weights_only=True)["model"] for name in ("whole", "cut"))
+    whole, cut_ = (
+        torch.load(saved_states(tmp_path / name)[-1], weights_only=True)["model"] for name in ("whole", "cut")
+    )
     assert all(torch.equal(cut_[name], weight) for name, weight in whole.items())
 
 

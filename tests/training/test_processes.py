@@ -22,6 +22,7 @@ from torch.torch_version import TorchVersion
 
 from minibert import BertForMaskedLM
 from minibert.training.processes import Parallel, Processes
+from minibert.training.state import saved_states
 
 ENVIRONMENT = {**python_path(CHECKOUT), "OMP_NUM_THREADS": "1"}
 shards = pytest.mark.skipif(torch.__version__ < "2.7", reason="torch 2.6 shards on GPUs only")
@@ -147,12 +148,12 @@ def test_shards_of_a_run_that_one_process_began(project: Path) -> None:
     options = ("--steps", "20", "--save-every", "10", "--keep-states", "1")
     one = train(project, "one", *options)
     run = subprocess.Popen(command(project, "cut", *options), env=ENVIRONMENT, stderr=subprocess.DEVNULL)
-    state = project / "cut" / "state.pt"
-    while run.poll() is None and not (state.exists() and position(state) == 10):
+    state = project / "cut" / "state-000000010.pt"
+    while run.poll() is None and not state.exists():
         time.sleep(0.001)
     run.kill()
     run.wait()
-    assert position(state) == 10
+    assert saved_states(project / "cut")[-1] == state
     two = train(project, "cut", *options, "--sharded", "--resume", processes=2)
     for name, weight in one.items():
         torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
@@ -164,11 +165,6 @@ def test_a_saved_state_holds_tied_weights_once() -> None:
     weights = Parallel(model, alone, sharded=False).state(torch.optim.SGD(model.parameters()))["model"]
     assert weights.keys() == model.state_dict().keys()
     assert all(weights[alias] is weights[name] for alias, name in model.tied_weights().items())
-
-
-def position(state: Path) -> int:
-    step: int = torch.load(state, weights_only=True)["position"]["step"]
-    return step
 
 
 ENDING = """
@@ -261,7 +257,7 @@ def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> Non
 
     assert run.returncode == 1
     assert "Start again with --resume to go on from step" in messages
-    steps = position(project / "out" / "state.pt")
+    steps: int = torch.load(saved_states(project / "out")[-1], weights_only=True)["position"]["step"]
     assert steps >= 10 and steps % 5 == 0
     train(project, "out", "--steps", str(steps + 3), "--resume")
     assert len(losses(project, "out")) == steps + 3
