@@ -36,9 +36,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", default="text", metavar="COLUMN", help="of the text")
     parser.add_argument("--pair", metavar="COLUMN", help="of the second text")
     parser.add_argument("--label", default="label", metavar="COLUMN", help="of the label")
-    parser.add_argument(
-        "--negative", action="append", default=[], metavar="COLUMN", help="of a text unlike --text; may be repeated"
-    )
+    help_ = "of texts unlike --text"
+    parser.add_argument("--negative", type=comma_list(), default=[], metavar="COLUMN,COLUMN,...", help=help_)
     parser.add_argument("--max-score", type=float, default=1.0, metavar="N", help="scores are divided by it")
     parser.add_argument(
         "--dev-label", metavar="COLUMN", help="of the score, where --dev has scored pairs although --train has none"
@@ -74,26 +73,18 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _task(options: argparse.Namespace) -> Task:
-    if options.task in ("pairs", "triplets", "scores"):
-        return _similarity(options)
-    if options.task == "tokens":
-        from minibert.training.entities import TokenTask
-
-        return TokenTask()
-    from minibert.training.finetuning import AnswerTask, SequenceTask
-
-    if options.task == "answers":
-        return AnswerTask()
-    return filled(SequenceTask, options, regression=options.task == "regression")
-
-
-def _similarity(options: argparse.Namespace) -> Task:
-    if options.pair is None:
+    if options.task in (similarity := ("pairs", "triplets", "scores")) and options.pair is None:
         raise UsageError(f"{options.task} needs --pair, the column of the second text.")
     if (options.task == "triplets") != bool(options.negative):
         raise UsageError("--negative names the columns of triplets, one or more, and goes with no other task.")
+    from minibert.training.entities import TokenTask
+    from minibert.training.finetuning import AnswerTask, SequenceTask
     from minibert.training.pairs import SimilarityTask
 
-    texts = {"anchor": options.text, "positive": options.pair, "negatives": options.negative}
-    score = options.label if options.task == "scores" else None
-    return filled(SimilarityTask, options, **texts, score=score, dev_score=options.dev_label)
+    if options.task in similarity:
+        texts = {"anchor": options.text, "positive": options.pair, "negatives": options.negative}
+        score = options.label if options.task == "scores" else None
+        return filled(SimilarityTask, options, **texts, score=score, dev_score=options.dev_label)
+    if options.task in ("classification", "regression"):
+        return filled(SequenceTask, options, regression=options.task == "regression")
+    return TokenTask() if options.task == "tokens" else AnswerTask()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -18,7 +17,6 @@ from minibert.training.options import TrainingOptions
 T = TypeVar("T")
 
 _TYPES = {"int": int, "int | None": int, "float": float}
-_OF_THE_COMMAND = ("arguments", "command", "debug", "json", "output", "parser", "resume", "run")
 
 
 def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[str] = (), **defaults: Any) -> None:
@@ -57,7 +55,9 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[st
 
 
 def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namespace:
-    """The options of a run, which keeps them in its folder: a run that is resumed needs no others.
+    """The options of a run, which keeps the arguments of its starts in its folder: to resume it takes no others.
+
+    Later arguments count before earlier ones.
 
     Args:
         options: those on the command line.
@@ -65,49 +65,34 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
 
     Raises:
         UsageError: one of them is not there.
-        ValueError: a kept option has a value that the command line would not take.
+        ValueError: the command does not take the arguments that are kept.
     """
-    path = Path(options.output, "run.json")
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0 and any(Path(options.output).glob("state-*.pt")):
-        options.arguments.append("--resume")  # torchrun has started the processes again, as they were started before
-        options.resume = options.resume or True
-    if options.resume and path.is_file():
-        kept = read_json(path)
-        for option in options.parser._actions:
-            value = kept.get(option.dest, option.default)
-            if not _takes(option, value):
-                advice = "correct it, or delete the file and give all options."
-                raise ValueError(f"{path}: {option.dest} cannot be {value!r}: {advice}")
-            option.default = value
-        options = options.parser.parse_args(options.arguments[1:], argparse.Namespace(arguments=options.arguments))
+    path, starts, parser = Path(options.output, "run.json"), [options.arguments[1:]], options.parser
+    # torchrun has started the processes again, as they were started before
+    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0 and any(path.parent.glob("state-*.pt"))
+    of_this_start = {"json": options.json, "debug": options.debug, "resume": options.resume or restarted}
+    if of_this_start["resume"] and path.is_file():
+        try:
+            starts = [start for start in read_json(path)["starts"] if start not in starts] + starts
+            for start in starts:
+                options = parser.parse_args(list(start))
+                parser.set_defaults(**vars(options))
+        except (SystemExit, KeyError, TypeError):  # argparse has said which argument
+            advice = "correct it, or delete the file and give all options."
+            raise ValueError(f"{path} holds arguments that {parser.prog} does not take: {advice}") from None
+    vars(options).update(of_this_start, starts=starts)
     if missing := [name for name in needed if getattr(options, name) is None]:
         raise UsageError(f"give {' and '.join(f'--{name}' for name in missing)}.")
     return options
 
 
-def _takes(option: argparse.Action, value: Any) -> bool:
-    """Whether the command line could have given a kept value: its text is read as the value itself."""
-    if type(value) is type(option.default) and value == option.default:
-        return True
-    if option.nargs == 0:
-        return type(value) is bool
-    if option.nargs == "+" or (isinstance(option.default, list) and option.type is None):
-        return isinstance(value, list) and all(type(one) is str for one in value)
-    read: Any = option.type or str
-    try:
-        made = read(",".join(map(str, value)) if isinstance(value, list) else str(value))
-    except ValueError:
-        return False
-    return (isinstance(value, str) or made == value) and (option.choices is None or value in option.choices)
-
-
 @contextmanager
 def keep_options(options: argparse.Namespace) -> Iterator[None]:
-    """Writes the options of a run into its folder, for `options_of_run`, and keeps others out until the block ends.
+    """Writes the arguments of a run into its folder, for `options_of_run`, and keeps others out until the block ends.
 
     Raises:
         ValueError: another run is there.
-        OSError: another process works there, and its options stay.
+        OSError: another process works there, and its arguments stay.
     """
     from minibert.training.state import check_new
 
@@ -116,8 +101,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
         if not options.resume:
             check_new(folder)
         if is_first:
-            kept = {name: value for name, value in vars(options).items() if name not in _OF_THE_COMMAND}
-            write_json(folder / "run.json", json.loads(json.dumps(kept, default=os.fspath)))
+            write_json(folder / "run.json", {"starts": options.starts})
         yield
 
 
