@@ -90,16 +90,9 @@ class TokenCache:
     def write(
         documents: Iterable[Sequence[str]], tokenizer: Any, folder: str | os.PathLike[str], made_of: Any = None
     ) -> None:
-        """Tokenizes documents, a list of sentences each.
+        """Tokenizes documents, a list of sentences each, which are read one at a time; for `made_of` see `is_made_of`.
 
-        Sentences and documents without a token are left out. A cache that is half written is not opened: the
-        description of it is written last.
-
-        Args:
-            documents: read one at a time.
-            tokenizer: the same for every later use.
-            folder: made where it does not exist.
-            made_of: kept in the description, see `is_made_of`.
+        A cache that is half written is not opened: the description of it is written last.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -191,10 +184,10 @@ class Corpus:
         vocabulary = tokenizer_digest(tokenizer).hexdigest()
         self._jobs: list[_Job] = []
         for source in sources:
-            about = Location(source).files()
+            location = Location(source)
+            about = {str(location.at(name)): size_and_time for name, size_and_time in location.files().items()}
             for part in parts_of(source, column, PART_BYTES).values():
-                below = part.file[len(source) :].strip("/") if part.file != source else ""
-                made_of = [*part, column, *about.get(below, ()), vocabulary]
+                made_of = [*part, column, *about.get(part.file, ()), vocabulary]
                 self._jobs.append((part, str(self.folder / f"{len(self._jobs):06}"), made_of))
         self.part = lru_cache(2 * EPOCH_PARTS)(self._part)  # three open files each, of which a process may have few
         self.size = cache(self._size)
@@ -231,17 +224,14 @@ class Corpus:
         _, place, made_of = self._jobs[number]
         done = 0
         with Progress(is_watched(), len(self), "parts of the corpus") as progress:
-            for waiting in count():
-                if TokenCache.is_made_of(place, made_of):
-                    break
+            while not TokenCache.is_made_of(place, made_of):
                 if self._error.is_file():
                     raise ValueError(read_json(self._error)["error"])
                 if any(worker.exitcode for worker in self._workers):
                     raise ChildProcessError("A process that cuts the corpus into ids has ended: start again to go on.")
-                if waiting % 20 == 0:
-                    before, done = done, sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
-                    progress.add(done - before)
-                time.sleep(0.05)
+                before, done = done, sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
+                progress.add(done - before)
+                time.sleep(0.1)
         ids = TokenCache(place)
         return ids, np.flatnonzero(np.random.default_rng([self.seed, number]).random(len(ids)) >= self._held_out)
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from minibert.corpus.inputs import BadRow, iter_rows
 from minibert.corpus.location import Location
@@ -110,14 +111,10 @@ def length(example: Example) -> int:
 
 
 def epoch_order(lengths: Sequence[int], batch_size: int, seed: int, epoch: int, pool: int = 50) -> list[list[int]]:
-    """The batches of an epoch: numbers of examples, shuffled, those of a batch similar in length.
+    """The batches of an epoch: numbers of examples, shuffled; the order depends on the arguments alone.
 
-    Args:
-        lengths: tokens of each example.
-        batch_size: examples of a batch; the last one may have fewer.
-        seed: of the order.
-        epoch: which epoch; the order depends on nothing else.
-        pool: so many batches are sorted by length together before they are cut; 1 leaves the order random.
+    So that the examples of a batch are similar in length, `pool` batches are sorted together before they are cut; 1
+    leaves the order random. The last batch may be smaller.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(lengths))
@@ -158,16 +155,11 @@ def pack(examples: Sequence[Example]) -> Batch:
 
 def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
     """Examples filled up to the longest: every tensor (batch, seq), or (batch,) for single numbers."""
-    longest = max(length(e) for e in examples)
     fill = {"input_ids": pad_token_id, "labels": IGNORED}
-    batch: Batch = {}
-    for name in _rows(examples):
-        rows = np.full((len(examples), longest), fill.get(name, 0), dtype=np.int64)
-        for row, example in zip(rows, examples, strict=True):
-            row[: length(example)] = example[name]
-        batch[name] = torch.from_numpy(rows)
-    mask = torch.arange(longest) < torch.tensor([length(e) for e in examples])[:, None]
-    return {**batch, **_numbers(examples), "attention_mask": mask.long()}
+    rows = {name: [torch.as_tensor(e[name]).long() for e in examples] for name in _rows(examples)}
+    rows["attention_mask"] = [torch.ones_like(row) for row in rows["input_ids"]]
+    padded = {name: pad_sequence(own, batch_first=True, padding_value=fill.get(name, 0)) for name, own in rows.items()}
+    return {**padded, **_numbers(examples)}
 
 
 def _rows(examples: Sequence[Example]) -> list[str]:

@@ -18,7 +18,7 @@ from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, not_empty
-from minibert.training.finetuning import Path_, Task, inputs_of, number_of, outputs_of
+from minibert.training.finetuning import Path_, Rows, Task, inputs_of, number_of, outputs_of
 
 
 def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]]:
@@ -65,13 +65,11 @@ class TokenTask(Task):
         """Words and tags of each sentence."""
         return read_conll(path)
 
-    def config(self, rows: Sequence[tuple[list[str], list[str]]]) -> dict[str, Any]:
+    def config(self, rows: Rows) -> dict[str, Any]:
         """The tags by name, in alphabetical order."""
         return {"id2label": dict(enumerate(sorted({tag for _, tags in rows for tag in tags})))}
 
-    def examples(
-        self, rows: Sequence[tuple[list[str], list[str]]], tokenizer: BertTokenizer, config: BertConfig, max_length: int
-    ) -> list[Example]:
+    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
         """Sentences; only the pieces that speak for a word or a character have a label.
 
         A sentence of more than `max_length` tokens is read through windows that share a quarter. A word that is in
@@ -88,19 +86,17 @@ class TokenTask(Task):
             return_offsets_mapping=True,
         )
         examples = []
-        seen: set[tuple[int, int]] = set()
+        seen: set[tuple[int, int | None]] = set()
         for window, row in enumerate(encoded["overflow_to_sample_mapping"]):
-            words = np.full(len(encoded["input_ids"][window]), -1)
-            starts = [start for start, _ in encoded["offset_mapping"][window]]
-            for place, word in enumerate(encoded.word_ids(window)):
-                if word is None:
-                    continue
-                tagged = starts[place] if by_character else word
-                if (row, tagged) not in seen:
+            ids = np.array(encoded["input_ids"][window])
+            words = np.full(len(ids), -1)
+            places = zip(encoded.word_ids(window), encoded["offset_mapping"][window], strict=True)
+            for place, (word, (start, _)) in enumerate(places):
+                tagged = start if by_character else word
+                if word is not None and (row, tagged) not in seen:
                     seen.add((row, tagged))
                     words[place] = tagged
             labels = [IGNORED if word < 0 else number_of(rows[row][1][word], config) for word in words.tolist()]
-            ids = np.array(encoded["input_ids"][window])
             examples.append({"input_ids": ids, "labels": np.array(labels), "words": words, "row": row})
         return examples
 
@@ -109,7 +105,7 @@ class TokenTask(Task):
         logits = model(**inputs_of(batch)).logits
         return {"labels": cross_entropy(logits, batch["labels"], "sum")}
 
-    def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
+    def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """F1 of entities, over every word of every sentence; a word without a WordPiece gets the tag O."""
         names = model.config.id2label
         predictions: list[list[str]] = [[""] * len(tags) for _, tags in rows]
@@ -126,7 +122,7 @@ class TokenTask(Task):
         return metrics.entity_scores([tags for _, tags in rows], predictions)
 
 
-def _are_characters(rows: Sequence[tuple[list[str], list[str]]]) -> bool:
+def _are_characters(rows: Rows) -> bool:
     return all(len(word) == 1 for words, _ in rows for word in words)
 
 

@@ -3,8 +3,7 @@
     task = SequenceTask(text="sentence", label="label")
     finetune(task, "minibert-tiny", "train.tsv", "dev.tsv", "out/")
 
-A task says how its files are read, encoded, learned and measured; four fit into three classes, and those of similarity
-into `minibert.training.pairs.SimilarityTask`.
+A task says how its files are read, encoded, learned and measured.
 """
 
 from __future__ import annotations
@@ -41,7 +40,10 @@ from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.state import remove_states
 
+LONGEST_ANSWER = 30  # in tokens
 Path_ = str | os.PathLike[str]
+Rows = Sequence[Any]
+"""What a task has read from a file, as it needs it."""
 
 
 class Task(Protocol):
@@ -61,24 +63,22 @@ class Task(Protocol):
     def read(self, path: Path_, dev: bool = False) -> list[Any]:
         """The rows of a file to learn from, or to measure with."""
 
-    def config(self, rows: Sequence[Any]) -> dict[str, Any]:
+    def config(self, rows: Rows) -> dict[str, Any]:
         """Config fields that follow from the training rows: labels and problem type."""
         return {}
 
-    def load(self, checkpoint: Path_ | Source, rows: Sequence[Any]) -> tuple[PreTrainedModel, BertTokenizer]:
+    def load(self, checkpoint: Path_ | Source, rows: Rows) -> tuple[PreTrainedModel, BertTokenizer]:
         """The model in float32, with what the training rows decide about it, and its tokenizer."""
         model = self.model_class.from_pretrained(checkpoint, dtype=torch.float32, **self.config(rows))
         return model, BertTokenizer.from_pretrained(checkpoint)
 
-    def examples(
-        self, rows: Sequence[Any], tokenizer: BertTokenizer, config: BertConfig, max_length: int
-    ) -> list[Example]:
+    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
         """Rows as ids and labels, at most `max_length` tokens each."""
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The summed loss; an `Objective` of the loop."""
 
-    def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
+    def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """How good the model is."""
 
 
@@ -96,7 +96,7 @@ def finetune(
     """Fine-tunes a checkpoint; the model that is best on `dev` lies in `folder/best` afterwards, tokenizer and all.
 
     Args:
-        task: `SequenceTask`, `TokenTask` or `AnswerTask`.
+        task: `SequenceTask`, `AnswerTask`, `TokenTask` (entities.py) or `SimilarityTask` (pairs.py).
         checkpoint: folder, bundled model or Hub id.
         train: file to learn from.
         dev: file to measure with.
@@ -189,7 +189,7 @@ class SequenceTask(Task):
                 raise ValueError(f"{path}, row {number}: {self.label} should be a label, not {label!r:.80}.")
         return rows
 
-    def config(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def config(self, rows: Rows) -> dict[str, Any]:
         """The labels by name, in alphabetical order."""
         if self.regression:
             return {"num_labels": 1, "problem_type": "regression"}
@@ -203,9 +203,7 @@ class SequenceTask(Task):
             )
         return {"id2label": dict(enumerate(labels)), "problem_type": "single_label_classification"}
 
-    def examples(
-        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, max_length: int
-    ) -> list[Example]:
+    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
         """Texts cut to `max_length` tokens, and the number of the label."""
         texts = [row[self.text] for row in rows]
         pairs = [row[self.pair] for row in rows] if self.pair else None
@@ -236,7 +234,7 @@ class SequenceTask(Task):
         loss = regression_loss if self.regression else cross_entropy
         return {"labels": loss(logits, labels, "sum")}
 
-    def scores(self, model: Any, rows: Sequence[Any], examples: Sequence[Example]) -> dict[str, float]:
+    def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """Correlations, or accuracy and F1."""
         logits = torch.cat(outputs_of(model, examples, lambda output: output.logits, [1] * len(examples)))
         predictions = (logits.squeeze(-1) if self.regression else logits.argmax(-1)).tolist()
@@ -253,11 +251,9 @@ class AnswerTask(Task):
 
     Attributes:
         stride: tokens that a window repeats from the one before, or half of what the longest question leaves.
-        longest_answer: in tokens.
     """
 
     stride: int = 64
-    longest_answer: int = 30
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForQuestionAnswering
     metric: ClassVar[str] = "f1"
@@ -266,9 +262,7 @@ class AnswerTask(Task):
         """Questions, contexts and answers."""
         return read_squad(path)
 
-    def examples(
-        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, max_length: int
-    ) -> list[Example]:
+    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
         """Windows, with the place of the first answer and that of every token in the context (-1 in the question).
 
         Raises:
@@ -321,11 +315,11 @@ class AnswerTask(Task):
         )
         return {"start_positions": (start + end) / 2}
 
-    def scores(self, model: Any, rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> dict[str, float]:
+    def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """Exact match and F1 of the answers' words."""
         return metrics.answer_scores([row["answers"] for row in rows], self.answers(model, rows, examples))
 
-    def answers(self, model: Any, rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> list[str]:
+    def answers(self, model: Any, rows: Rows, examples: Sequence[Example]) -> list[str]:
         """The best answer to each question; "" where none is better, if some questions cannot be answered.
 
         As in `minibert.predict.answer_question`: the best span of all windows, against the lowest score of [CLS].
@@ -335,7 +329,7 @@ class AnswerTask(Task):
         nothing = [np.inf] * len(rows)
         for example, logits in zip(examples, outputs_of(model, examples, span_logits), strict=True):
             row, begins = example["row"], example["begins"]
-            if span := best_span(logits, torch.from_numpy(begins >= 0), self.longest_answer):
+            if span := best_span(logits, torch.from_numpy(begins >= 0), LONGEST_ANSWER):
                 score, first, last = span
                 text = rows[row]["context"][begins[first] : example["ends"][last]]
                 found[row] = max(found[row], (score, text), key=lambda span: span[0])

@@ -33,7 +33,7 @@ from minibert.sentences.search import pairwise_similarity, similarity
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_table
-from minibert.training.finetuning import Path_, Task
+from minibert.training.finetuning import Path_, Rows, Task
 
 # Cosines are multiplied by it before the softmax, as in sentence-transformers; a temperature of 0.05
 SCALE = 20.0
@@ -110,7 +110,7 @@ class SimilarityTask(Task):
         """In-batch negatives are those of the whole batch, and not chosen by their length."""
         return {} if self.score else {"tokens_per_forward": None, "pool": 1}
 
-    def load(self, checkpoint: Path_ | Source, rows: Sequence[Any]) -> tuple[SimilarityModel, BertTokenizer]:
+    def load(self, checkpoint: Path_ | Source, rows: Rows) -> tuple[SimilarityModel, BertTokenizer]:
         """An embedder's folder, or any BERT's."""
         embedder = SentenceEmbedder.from_pretrained(checkpoint, pooling=self.pooling, precision=None)
         if wrong := [size for size in self.matryoshka if not 0 < size < embedder.dimension]:
@@ -137,27 +137,24 @@ class SimilarityTask(Task):
         limit = "" if self.max_score == 1 else f" of {-self.max_score:g} to {self.max_score:g}"
         raise ValueError(f"{place} should be a number{limit or ' of -1 to 1 (pass the highest score)'}, not {value!r}.")
 
-    def examples(
-        self, rows: Sequence[dict[str, Any]], tokenizer: BertTokenizer, config: BertConfig, max_length: int
-    ) -> list[Example]:
+    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
         """The texts of each row one after the other, each cut to `max_length` tokens; `texts` tells equal ones."""
         # scored pairs to measure with have no negatives
         names = [name for name in (self.anchor, self.positive, *self.negatives) if name in rows[0]]
-        known: dict[str, int] = {}
-        columns = []
-        for name in names:
-            texts = [row[name] for row in rows]
-            ids = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
-            columns.append([(own, known.setdefault(text, len(known))) for own, text in zip(ids, texts, strict=True)])
-        examples = []
-        for row, parts in zip(rows, zip(*columns, strict=True), strict=True):
-            example: Example = {
-                "input_ids": np.concatenate([np.array(ids) for ids, _ in parts]),
-                "lengths": np.array([len(ids) for ids, _ in parts]),
-                "texts": np.array([number for _, number in parts]),
-            }
-            label = {"anchor": 0} if self.score is None else {"score": row[self.score]}
-            examples.append({**example, **label})
+        texts = [row[name] for row in rows for name in names]
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        ids = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
+        examples: list[Example] = []
+        for row, start in zip(rows, range(0, len(texts), len(names)), strict=True):
+            own = slice(start, start + len(names))
+            examples.append(
+                {
+                    "input_ids": np.concatenate(ids[own]),
+                    "lengths": np.array([len(text) for text in ids[own]]),
+                    "texts": np.array([numbers[text] for text in texts[own]]),
+                    **({"anchor": 0} if self.score is None else {"score": row[self.score]}),
+                }
+            )
         return examples
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -170,7 +167,7 @@ class SimilarityTask(Task):
         texts = batch["texts"].view(vectors.shape[:2])
         return {"anchor": torch.stack([ranking_loss(vectors[..., :n], texts) for n in sizes]).sum()}
 
-    def scores(self, model: Any, rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> dict[str, float]:
+    def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """Correlations of the cosines with the scores, or accuracy@k."""
         encode = model.embedder.encode
         anchors, positives = (encode([row[name] for row in rows], prompt="") for name in (self.anchor, self.positive))

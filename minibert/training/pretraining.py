@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,9 @@ from minibert.training.options import TrainingOptions
 from minibert.training.processes import Processes
 from minibert.training.speedups import word_loss
 from minibert.training.state import remove_states
+
+Pair = tuple[Ids, Ids | None, int]
+"""Two texts that stand in one example, or one alone, and the label of the pair."""
 
 _LABELS = ("labels", "next_sentence_label")
 SHORT_PAIRS = 0.1  # share of pairs shorter than they could be, so that a model knows short texts too
@@ -88,7 +91,7 @@ class Masking:
 
 def sentence_pairs(
     documents: Sequence[Document], max_tokens: int, rng: np.random.Generator, sentence_order: bool = False
-) -> list[tuple[Ids, Ids | None, int]]:
+) -> list[Pair]:
     """Cuts documents into pairs of texts for next-sentence or sentence-order prediction.
 
     Args:
@@ -109,7 +112,7 @@ def sentence_pairs(
             f"Next-sentence prediction needs two or more documents, not {len(documents)}: put empty lines between "
             "documents, or turn it off."
         )
-    pairs: list[tuple[Ids, Ids | None, int]] = []
+    pairs: list[Pair] = []
     for number, document in enumerate(documents):
         start = 0
         while start < len(document):
@@ -135,15 +138,13 @@ def sentence_pairs(
     return pairs
 
 
-def single_texts(
-    documents: Sequence[Document], max_tokens: int, rng: np.random.Generator
-) -> list[tuple[Ids, None, int]]:
+def single_texts(documents: Sequence[Document], max_tokens: int, rng: np.random.Generator) -> list[Pair]:
     """Cuts documents into texts of `max_tokens`, for training without next-sentence prediction.
 
     Every token is in one of them. The first text of a longer document has a random length, so that the cuts lie
     elsewhere in every epoch.
     """
-    texts: list[tuple[Ids, None, int]] = []
+    texts: list[Pair] = []
     for document in documents:
         text = np.concatenate(document)
         first = int(rng.integers(1, max_tokens + 1)) if len(text) > max_tokens else max_tokens
@@ -226,11 +227,11 @@ class PretrainingData:
                 )
             texts = sentence_pairs(documents, self.max_length - 3, rng, self.sentence_order)
         else:
-            texts = [*single_texts(documents, self.max_length - 2, rng)]
+            texts = single_texts(documents, self.max_length - 2, rng)
         parts = [texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE)]
         return [example for part in parts for example in self._examples(part, rng)]
 
-    def _examples(self, texts: Sequence[tuple[Ids, Ids | None, int]], rng: np.random.Generator) -> Iterator[Example]:
+    def _examples(self, texts: Sequence[Pair], rng: np.random.Generator) -> Iterator[Example]:
         ends = [[self._sep] if second is None else [self._sep, second, self._sep] for _, second, _ in texts]
         rows = [np.concatenate([self._cls, text[0], *end]) for text, end in zip(texts, ends, strict=True)]
         hidden = [x.astype(np.int32) for x in self.masking(np.concatenate(rows), rng)]
@@ -317,9 +318,9 @@ def pretrain(
     if (length := how.get("max_length", 128)) > (positions := model.config.max_position_embeddings):
         raise ValueError(f"max_length is {length}, but the config has only {positions} positions.")
     processes = Processes.join()
-    sources = (
-        [([source], weight) for source, weight in corpus.items()] if isinstance(corpus, Mapping) else [(corpus, 1.0)]
-    )
+    sources: list[tuple[Iterable[str], float]] = [(corpus, 1.0)]
+    if isinstance(corpus, Mapping):
+        sources = [([source], weight) for source, weight in corpus.items()]
     about: dict[str, Any] = {"column": column, "held_out": held_out, "seed": options.seed, "cut": processes.rank == 0}
     # from here on, and not only in the loop: the text is cut before
     with only_run_in(Path(folder), "corpus") if processes.rank == 0 else nullcontext():
@@ -327,14 +328,10 @@ def pretrain(
             (Corpus(files, tokenizer, Path(folder, "tokens", str(number)), **about), weight)
             for number, (files, weight) in enumerate(sources)
         ]
-
-        def data(documents: Sequence[Document] | Callable[[int], Sequence[Document]]) -> PretrainingData:
-            return PretrainingData(documents, tokenizer, seed=options.seed, **how)
-
+        data: Callable[..., PretrainingData] = partial(PretrainingData, tokenizer=tokenizer, seed=options.seed, **how)
         epochs = [data(partial(_portion, corpus, size)).epoch for corpus, size in mix(corpora)]
         kept = [document for corpus, _ in corpora for document in corpus.held_out(HELD_OUT_TOKENS // len(corpora))]
         measured = data(kept).epoch(0) if len(kept) > 1 else []
-
         trainer = Trainer(
             model,
             lambda number: list(chain.from_iterable(epoch(number) for epoch in epochs)),
