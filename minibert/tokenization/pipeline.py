@@ -4,8 +4,6 @@ Nothing in basic splitting or WordPiece looks across white space, so a text may 
 chunk remembered. That is what makes pure Python fast: most chunks of most texts were seen before.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -160,10 +158,8 @@ class Pipeline:
                         yield start, self._tokens(normalised[first:last], positions[first:last])
 
     def _ids(self, chunk: str) -> tuple[int, ...]:
-        ids: list[int] = []
-        for word in self.basic.words(chunk):
-            ids += self.wordpiece.spell(word, self.wordpiece.vocabulary)
-        return tuple(ids)
+        vocabulary = self.wordpiece.vocabulary
+        return tuple([vocabulary[piece] for word in self.basic.words(chunk) for piece in self.wordpiece.pieces(word)])
 
     def _tokens(self, normalised: str, positions: Sequence[int]) -> list[Token]:
         """The tokens of what `normalise` gave, or of a part of it, its words counted from 0."""

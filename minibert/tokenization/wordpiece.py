@@ -8,12 +8,8 @@ pieces      "hello" "," "painting" "##s" "!"      pieces inside a word begin wit
 The algorithm is google-research/bert's (tokenization.py, WordpieceTokenizer), after Wu et al. 2016, section 4.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TypeVar
 
-T = TypeVar("T")
 CONTINUED = "##"  # what pieces inside a word begin with
 MAX_WORD = 100  # characters; a longer word is unknown
 
@@ -29,7 +25,6 @@ class WordPiece:
     def __init__(self, vocabulary: Mapping[str, int], unk_token: str = "[UNK]") -> None:
         self.vocabulary = vocabulary
         self.unk_token = unk_token
-        self._itself = {piece: piece for piece in vocabulary}
         self._longest = max(len(CONTINUED) + 1, *map(len, vocabulary))
 
     def pieces(self, word: str) -> list[str]:
@@ -39,25 +34,20 @@ class WordPiece:
         >>> model.pieces("embedding"), model.pieces("embeds")
         (['em', '##bed', '##ding'], ['[UNK]'])
         """
-        return self.spell(word, self._itself)
-
-    def spell(self, word: str, of: Mapping[str, T]) -> list[T]:
-        """The value of each piece in a table, such as its id in the vocabulary; quicker than a second look-up."""
         if len(word) > MAX_WORD:
-            return [of[self.unk_token]]
-        get, longest = of.get, self._longest
-        found: list[T] = []
+            return [self.unk_token]
+        vocabulary, longest = self.vocabulary, self._longest
+        found = []
         rest, prefix = word, 0  # what is left of the word, and how many characters "##" puts before it
-        while (last := get(rest)) is None:
+        while rest not in vocabulary:
             piece = rest[:longest]
-            while (one := get(piece)) is None:
+            while piece not in vocabulary:
                 piece = piece[:-1]
                 if len(piece) <= prefix:
-                    return [of[self.unk_token]]
-            found.append(one)
+                    return [self.unk_token]
+            found.append(piece)
             rest, prefix = CONTINUED + rest[len(piece) :], len(CONTINUED)
-        found.append(last)
-        return found
+        return [*found, rest]
 
     def places(self, word: str) -> list[tuple[str, int, int]]:
         """The same pieces, and where in the word they lie, `[start, end)`.
