@@ -4,11 +4,10 @@ On the package index the name `minibert` belongs to another project, so the dist
 the import and the command are called `minibert`.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -36,26 +35,18 @@ def need(module: str, extra: str, purpose: str) -> Any:
 
 def install_line(extra: str = "") -> str:
     """The command that installs minibert, with an extra: from the clone that it came from, else from the index."""
-    here, brackets = Path(__file__).parents[1], f"[{extra}]" if extra else ""
-    if _is_project(here):  # run from the clone itself, and whoever changes the code wants to go on doing so
-        return f"pip install -e {shlex.quote(f'{here}{brackets}')}"
-    return f"pip install {shlex.quote(f'{_clone() or DISTRIBUTION}{brackets}')}"
-
-
-def _is_project(folder: Path) -> bool:
-    return (folder / "pyproject.toml").is_file()
-
-
-def _clone() -> Path | None:
-    """The folder that this package was installed from, where that still holds the project."""
     import importlib.metadata  # here: only errors need it
 
-    try:
+    here, brackets = Path(__file__).parents[1], f"[{extra}]" if extra else ""
+    if (here / "pyproject.toml").is_file():  # the clone itself: whoever changes the code wants to go on doing so
+        return f"pip install -e {shlex.quote(f'{here}{brackets}')}"
+    source = DISTRIBUTION
+    with suppress(importlib.metadata.PackageNotFoundError, KeyError, ValueError):  # not by pip, or from the index
         url = json.loads(importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")["url"]
-    except (importlib.metadata.PackageNotFoundError, KeyError, ValueError):  # not installed by pip, or from the index
-        return None
-    folder = Path(unquote(urlsplit(url).path))
-    return folder if _is_project(folder) else None
+        clone = Path(unquote(urlsplit(url).path))
+        if (clone / "pyproject.toml").is_file():
+            source = str(clone)
+    return f"pip install {shlex.quote(f'{source}{brackets}')}"
 
 
 def other_package() -> str:
