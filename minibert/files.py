@@ -1,7 +1,5 @@
 """Whole files: read as text or JSON, written atomically, locked."""
 
-from __future__ import annotations
-
 import codecs
 import glob
 import json
@@ -14,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -53,25 +53,21 @@ def not_utf8(where: object, line: int) -> ValueError:
     return ValueError(f"line {line} of {where} {NOT_UTF8}.")
 
 
-def parse_json(text: str | bytes, where: object) -> Any:
-    """The JSON in `text`; ValueError naming `where` it stands when it holds none."""
+def parse_json(text: str | bytes, where: object, kind: type[T]) -> T:
+    """The JSON object (a dict) or list in `text`; ValueError naming `where` it stands when it holds none."""
     try:
-        return json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:  # a ValueError too: a number of more than 4,300 digits
         raise ValueError(f"{where} is not JSON ({error}): correct it, or get it again.") from None
-
-
-def json_object(text: str | bytes, where: object) -> dict[str, Any]:
-    """The JSON object in `text`; ValueError naming `where` it stands when it does not hold one."""
-    content = parse_json(text, where)
-    if not isinstance(content, dict):
-        raise ValueError(f"{where} should hold a JSON object but holds a {type(content).__name__}.")
+    if not isinstance(content, kind):
+        wanted = "object" if kind is dict else kind.__name__
+        raise ValueError(f"{where} should hold a JSON {wanted} but holds a {type(content).__name__}.")
     return content
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON object in a file; errors as of `read_text` and `json_object`."""
-    return json_object(read_text(path), path)
+    """The JSON object in a file; errors as of `read_text` and `parse_json`."""
+    return parse_json(read_text(path), path, dict)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from minibert.cli.common import UsageError, checkpoint_name, print_json, source_of
 from minibert.cli.terminal import draw_curve
-from minibert.files import json_object, read_lines
+from minibert.files import parse_json, read_lines
 
 Curves = dict[str, tuple[list[int], list[float]]]
 _NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision", "recall")
@@ -77,7 +77,7 @@ def read_curves(log: Path) -> Curves:
     """Steps and values of everything that a training run has measured, by its name; nothing where there is no log."""
     curves: Curves = {}
     for number, line in enumerate(read_lines(log) if log.is_file() else [], 1):
-        record = json_object(line, f"{log}, line {number}")
+        record = parse_json(line, f"{log}, line {number}", dict)
         for name, value in record.items():
             if name not in _NOT_DRAWN and isinstance(value, int | float) and math.isfinite(value):
                 steps, values = curves.setdefault(name, ([], []))

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from minibert.corpus.location import Location
 from minibert.extras import need
-from minibert.files import NOT_UTF8, json_object, not_utf8
+from minibert.files import NOT_UTF8, not_utf8, parse_json
 
 
 class Text(str):
@@ -222,7 +222,7 @@ def _jsonl(location: Location, start: int, end: int | None) -> Iterator[Row]:
             continue
         else:
             try:
-                row = json_object(line, "the line")
+                row = parse_json(line, "the line", dict)
                 json.dumps(row, ensure_ascii=False).encode()  # fails for half a character, which JSON can hold
             except UnicodeEncodeError:
                 row = BadRow(place, "the line has half a character, a surrogate", line)

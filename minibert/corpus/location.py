@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from minibert.extras import need
-from minibert.files import json_object, replacing, write_json
+from minibert.files import parse_json, replacing, write_json
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
 
@@ -148,9 +148,9 @@ class Location:
             self.fs.move(beside, self.path)
 
     def read_json(self) -> dict[str, Any]:
-        """The JSON object in the file; errors as of `minibert.files.json_object`."""
+        """The JSON object in the file; errors as of `minibert.files.parse_json`."""
         with self.open() as file:
-            return json_object(file.read(), self)
+            return parse_json(file.read(), self, dict)
 
     def write_json(self, content: Any) -> None:
         """See `minibert.files.write_json`."""

@@ -163,8 +163,8 @@ def read_prompts(path: Path, content: Mapping[str, Any]) -> tuple[dict[str, str]
 
 def read_modules(path: Path) -> list[tuple[str, str]]:
     """The class name of each module, and its folder with a trailing slash ("" for the model's own folder)."""
-    content = parse_json(read_text(path), path)
-    if not isinstance(content, list) or not all(isinstance(module, dict) for module in content):
+    content = parse_json(read_text(path), path, list)
+    if not all(isinstance(module, dict) for module in content):
         raise ValueError(f"{path} should hold a list of modules.")
     modules = []
     for module in content:
