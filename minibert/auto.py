@@ -4,8 +4,6 @@ Here there is one architecture, so an Auto class has nothing to choose; a config
 refused by name when it is loaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from os import PathLike
 from typing import Any
@@ -31,16 +29,13 @@ AutoModelForQuestionAnswering = heads.BertForQuestionAnswering
 AutoModelForMultipleChoice = heads.BertForMultipleChoice
 
 # the beginnings of tensors' names, and the classes that have all of them
-_CLASSES: tuple[tuple[set[str], tuple[type[PreTrainedModel], ...]], ...] = (
-    ({"cls.predictions", "cls.seq_relationship"}, (heads.BertForPreTraining,)),
-    ({"cls.predictions"}, (heads.BertForMaskedLM,)),
-    ({"cls.seq_relationship"}, (heads.BertForNextSentencePrediction,)),
-    ({"qa_outputs"}, (heads.BertForQuestionAnswering,)),
-    (
-        {"classifier"},
-        (heads.BertForSequenceClassification, heads.BertForTokenClassification, heads.BertForMultipleChoice),
-    ),
-)
+_CLASSES: dict[str, list[type[PreTrainedModel]]] = {
+    "cls.predictions cls.seq_relationship": [heads.BertForPreTraining],
+    "cls.predictions": [heads.BertForMaskedLM],
+    "cls.seq_relationship": [heads.BertForNextSentencePrediction],
+    "qa_outputs": [heads.BertForQuestionAnswering],
+    "classifier": [heads.BertForSequenceClassification, heads.BertForTokenClassification, heads.BertForMultipleChoice],
+}
 
 
 def load_with_heads(name: str | PathLike[str] | Source, **options: Any) -> tuple[PreTrainedModel, BertTokenizer]:
@@ -58,25 +53,23 @@ def load_with_heads(name: str | PathLike[str] | Source, **options: Any) -> tuple
     """
     source, options = split_source(name, options)
     tensors = read_tensors(source, options.pop("mmap", True))
-    model_class = class_for_tensors(tensors, read_json(source.require("config.json")).get("architectures"))
+    model_class = class_for_tensors(source, tensors)
     if model_class is BertModel:
         options["add_pooling_layer"] = has_pooler(tensors)
     model = model_class.from_pretrained(source, state_dict=tensors, **options)
     return model, BertTokenizer.from_pretrained(source)
 
 
-def class_for_tensors(names: Iterable[str], architectures: Any = None) -> type[PreTrainedModel]:
-    """The class that has a place for all tensors of these names, such as `BertForPreTraining`.
+def class_for_tensors(source: Source, names: Iterable[str]) -> type[PreTrainedModel]:
+    """The class that has a place for all tensors of a checkpoint, such as `BertForPreTraining`.
 
-    Args:
-        names: of the tensors of a checkpoint.
-        architectures: what its config.json says; tells apart classifiers, whose tensors have the same names.
+    Classifiers, whose tensors have the same names, are told apart by the architectures that config.json names.
     """
     parts = {part for name in names for part in (name.split(".")[0], ".".join(name.split(".")[:2]))}
-    named = architectures if isinstance(architectures, list) else []
-    for needed, classes in _CLASSES:
-        if needed <= parts:
-            return next((c for c in classes if c.__name__ in named), classes[0])
+    named = read_json(source.require("config.json")).get("architectures")
+    for needed, classes in _CLASSES.items():
+        if parts.issuperset(needed.split()):
+            return next((c for c in classes if isinstance(named, list) and c.__name__ in named), classes[0])
     return BertModel
 
 

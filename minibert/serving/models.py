@@ -154,11 +154,10 @@ def _load_classifier(name: str, source: Source, precision: str | None, queue: di
 
     from minibert.auto import class_for_tensors
     from minibert.checkpoints.tensors import read_tensors
-    from minibert.files import read_json
     from minibert.predict import class_scores
     from minibert.sentences.rerank import CrossEncoder
 
-    kind = class_for_tensors(read_tensors(source), read_json(source.require("config.json")).get("architectures"))
+    kind = class_for_tensors(source, read_tensors(source))
     if kind.__name__ in ("BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForNextSentencePrediction"):
         return None
     if kind.__name__ != "BertForSequenceClassification":

@@ -132,7 +132,7 @@ def verify(
     progress.add()
     source = Source.of(name, **source_options)
     config, names = BertConfig.from_pretrained(source), read_tensors(source).keys()
-    whole = class_for_tensors(names, config.extra.get("architectures"))
+    whole = class_for_tensors(source, names)
     result = Verification(str(source), f"transformers {reference.__version__}", whole.__name__)
     pairs = list(texts), list(texts)[::-1]
     tokenizer = BertTokenizer.from_pretrained(source)
