@@ -4,8 +4,6 @@ Parameter paths of the models equal the names in the official files, so loading 
 reads the tensors, they get the model's names and become its parameters, and a report says what happened to each.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import os
@@ -92,35 +90,28 @@ class LoadReport:
 
     def problems(self, model_name: str) -> list[str]:
         """Sentences for a person: only what changes the results."""
+        heads = [name for name in self.missing if HEADS.match(name)]
+        backbone = [name for name in self.missing if not HEADS.match(name)]
         shapes = [f"{name} (file {ours}, model {theirs})" for name, ours, theirs in self.mismatched]
-        found = [
-            (
-                [name for name in self.missing if HEADS.match(name)],
-                f"not in {self.source}, newly initialised: train before you use what depends on it.",
-            ),
-            (
-                [name for name in self.missing if not HEADS.match(name)],
-                f"not in {self.source} although every BERT has it; newly initialised, so the results are not those of "
-                "the trained model. Is the checkpoint complete?",
-            ),
-            (shapes, f"of another shape in {self.source}, newly initialised."),
-            (self.unexpected, f"in {self.source} but in no BERT; not loaded."),
-        ]
+        said = {
+            f"not in {self.source}, newly initialised: train before you use what depends on it.": heads,
+            f"not in {self.source} although every BERT has it; newly initialised, so the results are not those of the "
+            "trained model. Is the checkpoint complete?": backbone,
+            f"of another shape in {self.source}, newly initialised.": shapes,
+            f"in {self.source} but in no BERT; not loaded.": self.unexpected,
+        }
         untied = [
-            f"{model_name}: {name} differs from {other} in {self.source}, although its config ties them; each is kept. "
+            f"{name} differs from {other} in {self.source}, although its config ties them; each is kept. "
             "Pass tie_word_embeddings=False if that is right, or correct the file."
             for name, other in self.untied
         ]
-        return [f"{model_name}: {_are(names)} {what}" for names, what in found if names] + untied
+        found = [f"{_listed(names)} {'are' if names[1:] else 'is'} {what}" for what, names in said.items() if names]
+        return [f"{model_name}: {sentence}" for sentence in found + untied]
 
 
 def _listed(names: list[str], between: str = ", ", max_names: int = 6) -> str:
     rest = f" and {len(names) - max_names} more" if len(names) > max_names else ""
     return between.join(names[:max_names]) + rest
-
-
-def _are(names: list[str]) -> str:
-    return _listed(names) + (" is" if len(names) == 1 else " are")
 
 
 class PreTrainedModel(ModelProtocol, nn.Module):
@@ -209,12 +200,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
 
     @classmethod
     def from_config(cls: type[Model], config: BertConfig, **changes: Any) -> Model:
-        """A model with new weights, as calling the class gives it; notebooks that use Auto classes say it so.
-
-        Args:
-            config: its config, of which
-            changes: are other values, such as `attn_implementation="eager"`.
-        """
+        """A model with new weights; `changes` are of its config, such as `attn_implementation="eager"`."""
         return cls(config.replace(**changes) if changes else config)
 
     _from_config = from_config
