@@ -1,7 +1,5 @@
 """Checks of an old pytorch_model.bin, before `torch.load` sees it."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import pickletools

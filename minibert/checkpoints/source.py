@@ -46,7 +46,6 @@ BUNDLED_MODELS = packaged("models")
 _HUB_NAME = re.compile(r"(?=.{1,96}$)[\w.-]+(/[\w.-]+)?")  # of at most 96 characters
 SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token")
 
-
 # optional files without which the numbers are others, and what they are then
 DEFAULTS = {
     "modules.json": "a plain BERT, with mean pooling and vectors that are not normalised",
@@ -104,10 +103,6 @@ class Source:
     @classmethod
     def of(cls, name: str | os.PathLike[str] | Source, **options: Any) -> Source:
         """The source itself if it already is one, else the source of this name.
-
-        Args:
-            name: a name, or a source.
-            options: as for making a source.
 
         Raises:
             FileNotFoundError: as for making a source.

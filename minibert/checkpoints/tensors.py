@@ -4,13 +4,10 @@ Two legacy names are changed, and the `bert.` prefix is dropped or added. A page
 when a number on it is first used.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
 import pickle
-import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -24,15 +21,9 @@ from minibert.checkpoints.pickles import TAR_MAGIC, check_pickle
 from minibert.checkpoints.source import Source
 from minibert.files import read_json, replacing
 
-WEIGHT_FILES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
 # TensorFlow's LayerNorm names its weight gamma and its bias beta; only LayerNorm's are renamed, because other
 # tensors may rightly be called so
-RENAMES = ((re.compile(r"LayerNorm\.gamma$"), "LayerNorm.weight"), (re.compile(r"LayerNorm\.beta$"), "LayerNorm.bias"))
+RENAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 BACKBONE = ("embeddings.", "encoder.", "pooler.")
 
 # smaller files are read at once: it takes half a millisecond, and whatever happens to the file, the model stays
@@ -49,8 +40,8 @@ def model_name(name: str, is_head: bool, prefixed: bool) -> str:
         is_head: the model has a BertModel inside, called `bert`.
         prefixed: the file's names start with `bert.`.
     """
-    for pattern, replacement in RENAMES:
-        name = pattern.sub(replacement, name)
+    for old, new in RENAMES.items():
+        name = name.replace(old, new)
     if is_head and not prefixed and name.startswith(BACKBONE):
         return f"bert.{name}"
     return name if is_head else name.removeprefix("bert.")
@@ -70,7 +61,9 @@ def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
         FileNotFoundError: no weights, or a shard is missing.
         ValueError: a damaged file, or a pickle that would run code.
     """
-    path = source.require(*WEIGHT_FILES)
+    path = source.require(
+        "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"
+    )
     if path.suffix != ".json":
         return _read_file(path, mmap)
     tensors: dict[str, Tensor] = {}
