@@ -10,8 +10,6 @@ The steps are those of google-research/bert (tokenization.py, BasicTokenizer); w
 differ, this follows the library, which is what published models are used with today.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import groupby

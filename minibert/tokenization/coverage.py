@@ -1,7 +1,5 @@
 """Whether a vocabulary knows the script of a text: a text in single letters tells a model next to nothing."""
 
-from __future__ import annotations
-
 import unicodedata
 import warnings
 from collections import Counter

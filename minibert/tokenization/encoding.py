@@ -12,15 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-class CharSpan(NamedTuple):
-    """A place in a text, `[start, end)` in characters."""
-
-    start: int
-    end: int
-
-
-class TokenSpan(NamedTuple):
-    """A place in a row, `[start, end)` in tokens."""
+class Span(NamedTuple):
+    """A place in a text, `[start, end)` in characters, or in a row, in tokens."""
 
     start: int
     end: int
@@ -130,23 +123,23 @@ class BatchEncoding(dict[str, Any]):
         row, token = self._row_and(row_or_token, token)
         return row.word_ids[token]
 
-    def token_to_chars(self, row_or_token: int, token: int | None = None) -> CharSpan | None:
+    def token_to_chars(self, row_or_token: int, token: int | None = None) -> Span | None:
         """Where a token lies in its text, `[start, end)`; None if it was added."""
         row, token = self._row_and(row_or_token, token)
-        return None if row.sequence_ids[token] is None else CharSpan(*row.offsets[token])
+        return None if row.sequence_ids[token] is None else Span(*row.offsets[token])
 
-    def word_to_tokens(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> TokenSpan | None:
+    def word_to_tokens(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> Span | None:
         """The tokens of a word of text 0 or 1, `[start, end)`; None where it has none."""
         row, word = self._row_and(row_or_word, word)
         places = zip(row.word_ids, row.sequence_ids, strict=True)
         found = [token for token, place in enumerate(places) if place == (word, sequence_index)]
-        return TokenSpan(found[0], found[-1] + 1) if found else None
+        return Span(found[0], found[-1] + 1) if found else None
 
-    def word_to_chars(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> CharSpan | None:
+    def word_to_chars(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> Span | None:
         """Where a word lies in text 0 or 1, `[start, end)`; None where it has no token."""
         span = self.word_to_tokens(row_or_word, word, sequence_index)
         offsets = self._row_and(row_or_word, word)[0].offsets
-        return CharSpan(offsets[span.start][0], offsets[span.end - 1][1]) if span else None
+        return Span(offsets[span.start][0], offsets[span.end - 1][1]) if span else None
 
     def char_to_token(self, row_or_char: int, char: int | None = None, sequence_index: int = 0) -> int | None:
         """The token at a character of text 0 or 1; None where there is none."""

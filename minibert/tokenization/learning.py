@@ -1,7 +1,5 @@
 """A WordPiece vocabulary from text, by the `tokenizers` library (Schuster and Nakajima 2012)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

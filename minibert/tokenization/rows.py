@@ -6,8 +6,6 @@ two texts    [CLS] a a [SEP] b b [SEP]      type ids 0 0 0 0 1 1 1
 ```
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -16,7 +14,6 @@ from minibert.compatibility.keywords import check_count
 
 T = TypeVar("T")
 RowContent = tuple[int, tuple[slice, ...]]  # the number of the row's sample, and what it holds of each of its texts
-
 
 _PADDING: dict[Any, Any] = {False: None, "do_not_pad": None, True: "longest", "longest": "longest"}
 _PADDING["max_length"] = "max_length"
@@ -94,8 +91,6 @@ def assemble(parts: Sequence[Sequence[T]], begin: Sequence[T], end: Sequence[T])
     >>> assemble([["a", "a"], ["b"]], ["[CLS]"], ["[SEP]"])
     ['[CLS]', 'a', 'a', '[SEP]', 'b', '[SEP]']
     """
-    if len(parts) == 1:
-        return [*begin, *parts[0], *end]
     row = [*begin]
     for part in parts:
         row += part
@@ -109,8 +104,6 @@ def type_ids(parts: Sequence[Sequence[Any]], special: int) -> list[int]:
     >>> type_ids([["a", "a"], ["b"]], special=1)
     [0, 0, 0, 0, 1, 1]
     """
-    if len(parts) == 1:
-        return [0] * (len(parts[0]) + 2 * special)
     types = [0] * special
     for number, part in enumerate(parts):
         types += [number] * (len(part) + special)

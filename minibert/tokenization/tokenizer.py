@@ -27,17 +27,7 @@ from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.compatibility import REFUSED, WITHOUT_EFFECT, TokenizerProtocol, encode_with_targets
 from minibert.tokenization.encoding import BatchEncoding, Encoding
 from minibert.tokenization.pipeline import Pipeline, Token
-from minibert.tokenization.rows import (
-    SIDES,
-    RowContent,
-    assemble,
-    columns_of,
-    limits,
-    option,
-    pad_rows,
-    plan_rows,
-    type_ids,
-)
+from minibert.tokenization.rows import SIDES, assemble, columns_of, limits, option, pad_rows, plan_rows, type_ids
 from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, listed, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
@@ -47,13 +37,12 @@ _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """Keeps Python's cycle collector from walking the rows again and again while they are made: 2/3 of the time."""
-    paused = gc.isenabled()
-    if paused:
-        gc.disable()
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        if paused:
+        if was_enabled:
             gc.enable()
 
 
@@ -276,7 +265,7 @@ class BertTokenizer(TokenizerProtocol):
         pad, strategy, max_length = limits(padding, truncation, max_length, self._model_limit())
         side = option("padding_side", padding_side or self.padding_side, SIDES)
         begin, end = ([self.cls_token_id], [self.sep_token_id]) if add_special_tokens else ([], [])
-        layout: list[RowContent] | None = None
+        layout = None  # what each row holds of which texts, where they are truncated
         if strategy and max_length is not None:
             check_count("stride", stride, minimum=0)
             room = max_length - len(begin) - len(end) * len(columns)

@@ -5,8 +5,6 @@ end with Unicode 8, those of canonical decomposition with Unicode 12, and those 
 The exceptions are listed here, so that a text has the same tokens everywhere; tests/parity sweeps every code point.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache
