@@ -14,9 +14,7 @@ __version__ = "0.1.0"
 def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The `__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
 
-    Args:
-        package: its name.
-        homes: module below it -> the names that it defines, separated by blanks.
+    `homes` has the names that each module below it defines, separated by blanks.
     """
     modules = {name: f"{package}.{module}" for module, names in homes.items() for name in names.split()}
 

@@ -19,16 +19,13 @@ _CHOICES = {
     "dtype": ("float32", "float16", "bfloat16", "float64"),
     "problem_type": ("regression", "single_label_classification", "multi_label_classification"),
 }
-_SIZES = (
-    *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"),
-    *("type_vocab_size", "num_hidden_layers"),
-)
+_SIZES = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size".split()
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 _SWITCHES = ("tie_word_embeddings", "output_hidden_states", "output_attentions", "return_dict")
 # fields, what they should be, and whether a value is that; None will do where it is the default
 _RULES: tuple[tuple[Sequence[str], str, Callable[[Any], bool]], ...] = (
-    (_SIZES[:-1], "a whole number of 1 or more", lambda x: type(x) is int and x >= 1),
-    (_SIZES[-1:], "a whole number of 0 or more", lambda x: type(x) is int and x >= 0),
+    (_SIZES, "a whole number of 1 or more", lambda x: type(x) is int and x >= 1),
+    (("num_hidden_layers",), "a whole number of 0 or more", lambda x: type(x) is int and x >= 0),
     (_PROBABILITIES, "a probability between 0 and 1", lambda x: isinstance(x, int | float) and 0 <= x <= 1),
     (("initializer_range", "layer_norm_eps"), "a number of 0 or more", lambda x: isinstance(x, int | float) and x >= 0),
     (_SWITCHES, "true or false", lambda x: isinstance(x, bool)),
@@ -134,7 +131,7 @@ class BertConfig(ConfigProtocol):
         self._limit("num_hidden_layers", self.num_hidden_layers)
         rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size + len(self.id2label)
         layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)
-        usual = {"num_labels": 2, **{name: getattr(type(self), name) for name in _SIZES}}
+        usual = {"num_labels": 2, **{name: getattr(type(self), name) for name in (*_SIZES, "num_hidden_layers")}}
         largest = max(usual, key=lambda name: getattr(self, name) / usual[name])
         self._limit("parameters", self.hidden_size * (rows + layers), f" for {largest} {getattr(self, largest):,}")
         self._is_complete = True

@@ -16,15 +16,10 @@ DISTRIBUTION = "minibert-torch"
 
 
 def need(module: str, extra: str, purpose: str) -> Any:
-    """Imports a module that an extra brings.
-
-    Args:
-        module: its name, such as "pyarrow.parquet".
-        extra: which extra brings it.
-        purpose: what it is needed for, the beginning of a sentence: "Writing .parquet".
+    """Imports a module, such as "pyarrow.parquet", that an extra brings.
 
     Raises:
-        ImportError: it is not installed; says how to install it.
+        ImportError: it is not installed; says for what `purpose` it is needed ("Writing .parquet"), and how to have it.
     """
     try:
         return importlib.import_module(module)

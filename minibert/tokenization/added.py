@@ -66,11 +66,7 @@ class AddedToken:
 
 
 class TokenFinder:
-    """Finds tokens in a text: the leftmost, and of those that begin there the longest.
-
-    Args:
-        tokens: what to look for -> the token that it stands for.
-    """
+    """Finds tokens, given by what stands for each, in a text: the leftmost, and of those there the longest."""
 
     def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
         self.tokens = {text: token for text, token in tokens.items() if text}

@@ -4,25 +4,21 @@ All of it in one place, so that the lesson is not about it: further names of wha
 has no use for, and calls with target texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from minibert.compatibility import keywords
 from minibert.extras import need
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
+from minibert.tokenization.encoding import BatchEncoding
 from minibert.tokenization.files import write_vocabulary
 from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.rows import assemble, type_ids
 from minibert.tokenization.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from minibert.tokenization.encoding import BatchEncoding
 
 T = TypeVar("T", bound="TokenizerProtocol")
 
@@ -83,15 +79,14 @@ class TokenizerProtocol(Vocabulary):
     [2, 7, 8, 3, 9, 3]
     """
 
-    if TYPE_CHECKING:  # what the tokenizer has
-        do_lower_case: bool
-        strip_accents: bool | None
-        tokenize_chinese_chars: bool
-        model_max_length: int
-        name_or_path: str
-        save_pretrained: Any
-
-        def _options(self) -> dict[str, Any]: ...
+    # what the tokenizer has
+    do_lower_case: bool
+    strip_accents: bool | None
+    tokenize_chinese_chars: bool
+    model_max_length: int
+    name_or_path: str
+    save_pretrained: Any
+    _options: Callable[[], dict[str, Any]]
 
     vocab_files_names = {"vocab_file": "vocab.txt", "tokenizer_file": "tokenizer.json"}
     pad_token_type_id = 0

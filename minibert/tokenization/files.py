@@ -148,10 +148,7 @@ def _json(source: Source, filename: str) -> dict[str, Any]:
 def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json; returns their paths.
 
-    Args:
-        vocabulary: the tokens.
-        options: a value for each of `OPTIONS`.
-        folder: where to write; made when it does not exist.
+    `options` has a value for each of `OPTIONS`; the folder is made when it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     added = vocabulary.added_tokens_decoder

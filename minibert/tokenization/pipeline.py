@@ -57,12 +57,6 @@ class ChunkCache(dict[str, T]):
 class Pipeline:
     """Puts the steps together.
 
-    Args:
-        basic: splits into words.
-        wordpiece: splits words into pieces.
-        added: the added tokens.
-        added_ids: their ids.
-
     >>> wordpiece = WordPiece({"[UNK]": 0, "paint": 1, "##ing": 2})
     >>> pipeline = Pipeline(BasicTokenizer(), wordpiece, {"[X]": AddedToken("[X]", special=True)}, {"[X]": 3})
     >>> pipeline.ids(["Painting [X]", "?"])

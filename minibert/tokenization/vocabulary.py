@@ -54,17 +54,8 @@ class Vocabulary:
     >>> Vocabulary(["[UNK]", "the", "##s"], {"unk_token": "[UNK]"}).convert_tokens_to_ids(["the", "none", "##s"])
     [1, 0, 2]
 
-    Args:
-        vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
-        special_tokens: the tokens called `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token`, and
-            `bos_token` and `eos_token` if there are to be any.
-        extra_special_tokens: further special tokens.
-        added_tokens: id -> token for added tokens that are known from files.
-        name: where it came from, for messages.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: an empty vocabulary, one without `unk_token`, or a file that is not UTF-8 or too large.
+    The arguments and errors are those of `BertTokenizer`, with the special tokens by their names; `name` says where the
+    vocabulary came from, for messages.
     """
 
     unk_token: str
