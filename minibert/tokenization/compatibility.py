@@ -205,12 +205,11 @@ class TokenizerProtocol(Vocabulary):
         """
         renamed = dict(special_tokens_map or {})
         named = {name: renamed.get(token, token) for name, token in self.special_tokens_map.items()}
-        added = [AddedToken.of(token) for token in (*self.added_tokens_decoder.values(), *(new_special_tokens or ()))]
-        special = [renamed.get(token.content, token.content) for token in added if token.special]
-        special += [token.content for token in map(AddedToken.of, new_special_tokens or ())]
+        new = [AddedToken.of(token) for token in new_special_tokens or ()]
+        old = [token.content for token in self.added_tokens_decoder.values() if token.special]
+        special = dict.fromkeys([*(renamed.get(token, token) for token in old), *map(str, new), *named.values()])
         texts = chain.from_iterable([item] if isinstance(item, str) else item for item in text_iterator)
         words = count_words(texts, BasicTokenizer(self.do_lower_case, self.strip_accents, self.tokenize_chinese_chars))
-        special = list(dict.fromkeys([*special, *named.values()]))
-        tokens = learn_vocabulary(words, vocab_size, special, **{"min_frequency": 0, **options})
-        extra = [renamed.get(token, token) for token in self.extra_special_tokens] + list(new_special_tokens or ())
+        tokens = learn_vocabulary(words, vocab_size, list(special), **{"min_frequency": 0, **options})
+        extra = [*(renamed.get(token, token) for token in self.extra_special_tokens), *new]
         return type(self)(tokens, **{**self._options(), **named, "extra_special_tokens": extra})
