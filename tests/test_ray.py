@@ -55,7 +55,7 @@ def check(target: str, model: str, ids: list[int] | None = None) -> None:
     """Every id once, with its text and its vector."""
     ids = list(range(len(TEXTS))) if ids is None else ids
     place = Location(target)
-    files = [place.at(name) for name in place.files()]
+    files = [place / name for name in place.files()]
     table = pyarrow.concat_tables([parquet.read_table(file.path, filesystem=file.fs) for file in files]).sort_by("id")
     assert table["id"].to_pylist() == ids
     assert table["text"].to_pylist() == [TEXTS[number] for number in ids]

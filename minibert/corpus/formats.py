@@ -1,100 +1,63 @@
-"""Writing texts and their vectors to a file, piece by piece: .npy, .safetensors, .jsonl or .parquet."""
+"""Files of vectors, with their texts where there is room for them: written piece by piece, and read again.
+
+    .npy           the vectors, (N, D) float32
+    .safetensors   the same, called "vectors"
+    .jsonl         {"text": ..., "vector": [...]} a line, with as many digits as float32 needs to be read back exactly
+    .parquet       columns text and vector, a list of fixed size; needs pyarrow
+
+The last two have an "id" first where the texts are `minibert.corpus.inputs.Text` with one.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from minibert.extras import need
 from minibert.files import read_json, replacing
 from minibert.sentences.quantization import Codes, to_bits, to_bytes
-from minibert.sentences.rows import Vectors
+from minibert.sentences.rows import CHUNK_TEXTS, Vectors
 
-Write = Callable[[Sequence[str], Vectors], None]
+Chunks = Iterable[tuple[Sequence[str], Vectors]]  # some texts and their vectors (n, D), then others
 
 MAX_OPEN = 64  # shards that stay mapped, for the number of open files is limited
 # by which `nearest` chooses the vectors that it compares
 CODES: dict[str, Callable[[Vectors], Codes]] = {"int8": to_bytes, "binary": to_bits}
-_CODED_AT_ONCE = 16384  # vectors
-_HEADER = 128  # bytes before the numbers of .npy and .safetensors; both formats allow blanks to fill it up
 
 
-def vector_format(path: str | Path) -> str:
-    """The format that a file name asks for by its ending.
-
-    Raises:
-        ValueError: another ending.
-    """
-    ending = Path(path).suffix.removeprefix(".")
-    if ending not in FORMATS:
-        raise ValueError(f"{Path(path).name!r} should end in {', '.join('.' + name for name in FORMATS)}.")
-    return ending
+def _npy_header(file: IO[bytes], rows: int, dimension: int) -> None:
+    about = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
+    np.lib.format.write_array_header_1_0(file, about)  # 128 bytes for any number of rows
 
 
-def open_vectors(path: Path, file_format: str, dimension: int) -> AbstractContextManager[Write]:
-    """Opens a file to be filled by calls of `write(texts, vectors)`; it is complete when the block ends.
-
-    - npy: the vectors (N, D) float32;
-    - safetensors: the same, called "vectors";
-    - jsonl: `{"text": ..., "vector": [...]}` a line, with as many digits as float32 needs to be read back exactly;
-    - parquet: columns text and vector, a list of fixed size; needs pyarrow.
-
-    The last two have an "id" first where the texts are `minibert.corpus.inputs.Text` with one.
-
-    Args:
-        path: the file.
-        file_format: one of `FORMATS`.
-        dimension: D, the length of a vector.
-
-    Raises:
-        ImportError: parquet without pyarrow.
-    """
-    return FORMATS[file_format][0](path, dimension)
-
-
-def _npy_header(rows: int, dimension: int) -> bytes:
-    # numpy/lib/format.py: magic, version 1.0, length of what follows, a Python dict ending in a line break
-    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dimension}), }}"
-    return b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + text.ljust(_HEADER - 11).encode() + b"\n"
-
-
-def _safetensors_header(rows: int, dimension: int) -> bytes:
+def _safetensors_header(file: IO[bytes], rows: int, dimension: int) -> None:
     tensor = {"dtype": "F32", "shape": [rows, dimension], "data_offsets": [0, 4 * rows * dimension]}
-    text = json.dumps({"vectors": tensor}, separators=(",", ":"))
-    return (_HEADER - 8).to_bytes(8, "little") + text.ljust(_HEADER - 8).encode()
+    text = json.dumps({"vectors": tensor}, separators=(",", ":")).ljust(120)  # the format allows blanks at the end
+    file.write(len(text).to_bytes(8, "little") + text.encode())
 
 
-@contextmanager
-def _raw(header: Callable[[int, int], bytes], path: Path, dimension: int) -> Iterator[Write]:
+def _write_raw(header: Callable[[IO[bytes], int, int], None], path: Path, chunks: Chunks, dimension: int) -> None:
     """Numbers after a header of fixed size, which is written again when the number of rows is known."""
     rows = 0
     with path.open("wb") as file:
-
-        def write(texts: Sequence[str], vectors: Vectors) -> None:
-            nonlocal rows
+        header(file, rows, dimension)
+        for _, vectors in chunks:
             rows += len(vectors)
             file.write(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
-
-        file.write(header(0, dimension))
-        yield write
         file.seek(0)
-        file.write(header(rows, dimension))
+        header(file, rows, dimension)
 
 
-@contextmanager
-def _jsonl(path: Path, dimension: int) -> Iterator[Write]:
+def _write_jsonl(path: Path, chunks: Chunks, dimension: int) -> None:
     with path.open("w", encoding="utf-8") as file:
-
-        def write(texts: Sequence[str], vectors: Vectors) -> None:
+        for texts, vectors in chunks:
             file.writelines(f"{json_line(text, vector)}\n" for text, vector in zip(texts, vectors, strict=True))
-
-        yield write
 
 
 def json_line(text: str, vector: Vectors) -> str:
@@ -109,40 +72,30 @@ def numbers(vector: Vectors) -> list[str]:
     return [f"{number:.9g}" for number in vector.tolist()]
 
 
-@contextmanager
-def _parquet(path: Path, dimension: int) -> Iterator[Write]:
-    need("pyarrow.parquet", "parquet", "Writing .parquet")
-    import pyarrow
-    import pyarrow.parquet
+def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
+    arrow, parquet = (need(module, "parquet", "Writing .parquet") for module in ("pyarrow", "pyarrow.parquet"))
+    list_type = arrow.list_(arrow.float32(), dimension)
 
-    vector = pyarrow.list_(pyarrow.float32(), dimension)
-    with ExitStack() as stack:
-        writer: Any = None
+    def table(texts: Sequence[str], vectors: Vectors) -> Any:
+        flat = arrow.array(np.ascontiguousarray(vectors).reshape(-1))
+        columns = {
+            "text": arrow.array(texts, arrow.string()),
+            "vector": arrow.FixedSizeListArray.from_arrays(flat, type=list_type),
+        }
+        ids = [getattr(text, "id", None) for text in texts]
+        if any(own is not None for own in ids):
+            try:
+                columns = {"id": arrow.array(ids), **columns}
+            except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+                raise ValueError("ids should be whole numbers or strings, not some of each.") from None
+        return arrow.table(columns)
 
-        def open_with(columns: list[tuple[str, Any]]) -> Any:
-            file = stack.enter_context(path.open("wb"))  # pyarrow takes no path that is not UTF-8
-            return stack.enter_context(pyarrow.parquet.ParquetWriter(file, pyarrow.schema(columns)))
-
-        def write(texts: Sequence[str], vectors: Vectors) -> None:
-            nonlocal writer
-            flat = pyarrow.array(np.ascontiguousarray(vectors).reshape(-1))
-            columns = {
-                "text": pyarrow.array(texts, pyarrow.string()),
-                "vector": pyarrow.FixedSizeListArray.from_arrays(flat, type=vector),
-            }
-            ids = [getattr(text, "id", None) for text in texts]
-            if any(own is not None for own in ids):
-                try:
-                    columns = {"id": pyarrow.array(ids), **columns}
-                except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
-                    raise ValueError("ids should be whole numbers or strings, not some of each.") from None
-            table = pyarrow.table(columns)
-            writer = writer or open_with([(name, table[name].type) for name in table.column_names])
-            writer.write_table(table)
-
-        yield write
-        if writer is None:
-            open_with([("text", pyarrow.string()), ("vector", vector)])
+    tables = (table(*chunk) for chunk in chunks)
+    first = next(tables, table([], np.empty((0, dimension), np.float32)))
+    # pyarrow takes no path that is not UTF-8
+    with path.open("wb") as file, parquet.ParquetWriter(file, first.schema) as writer:
+        for one in chain([first], tables):
+            writer.write_table(one)
 
 
 class ShardedVectors:
@@ -175,14 +128,12 @@ class ShardedVectors:
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise ValueError("shards are read by neighbouring rows: vectors[start:stop].")
-        first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        parts = [np.empty((0, self.shape[1]), dtype=np.float32)]
-        for number in range(first, len(self._shards)):
-            begin, end = int(self._starts[number]), int(self._starts[number + 1])
-            if begin >= stop:
-                break
-            parts.append(self._shard(number)[max(start - begin, 0) : min(stop, end) - begin])
-        return np.concatenate(parts) if len(parts) != 2 else parts[1]
+        first, last = int(np.searchsorted(self._starts, start, "right")) - 1, int(np.searchsorted(self._starts, stop))
+        parts = [
+            self._shard(number)[max(start - begin, 0) : stop - begin]
+            for number, begin in enumerate(self._starts[first:last].tolist(), first)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, self.shape[1]), np.float32), *parts])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vectors:
         """All of them in memory."""
@@ -241,8 +192,8 @@ def _kept_codes(vectors: ShardedVectors, folder: Path, kind: str) -> Codes:
         with replacing(path) as temporary:
             some = CODES[kind](vectors[:0])
             codes = np.lib.format.open_memmap(temporary, "w+", some.dtype, (len(vectors), some.shape[1]))
-            for start in range(0, len(vectors), _CODED_AT_ONCE):
-                codes[start : start + _CODED_AT_ONCE] = CODES[kind](vectors[start : start + _CODED_AT_ONCE])
+            for start in range(0, len(vectors), CHUNK_TEXTS):
+                codes[start : start + CHUNK_TEXTS] = CODES[kind](vectors[start : start + CHUNK_TEXTS])
             del codes  # closes the file
     found: Codes = np.load(path, mmap_mode="r")
     return found
@@ -250,11 +201,11 @@ def _kept_codes(vectors: ShardedVectors, folder: Path, kind: str) -> Codes:
 
 def open_vector_file(path: Path) -> Vectors:
     """The vectors of one file; see `open_corpus`."""
-    if path.suffix[1:] not in FORMATS:
-        raise ValueError(f"{path} should be a folder of shards, or end in {', '.join('.' + name for name in FORMATS)}.")
+    if path.suffix[1:] not in READERS:
+        raise ValueError(f"{path} should be a folder of shards, or end in {ENDINGS}.")
     try:
-        vectors = FORMATS[path.suffix[1:]][1](path)
-    except (ValueError, EOFError, KeyError, json.JSONDecodeError):
+        vectors = READERS[path.suffix[1:]](path)
+    except (ValueError, EOFError, KeyError):
         raise ValueError(f"{path} is not a complete {path.suffix} file; write one with minibert embed --out.") from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise ValueError(f"{path} should hold one row of numbers for each text, as minibert embed writes them.")
@@ -279,10 +230,17 @@ def _read_parquet(path: Path) -> Any:
     return column.flatten().to_numpy().reshape(len(column), -1)
 
 
-# how a file is written, and how it is read
-FORMATS: dict[str, tuple[Callable[[Path, int], AbstractContextManager[Write]], Callable[[Path], Any]]] = {
-    "npy": (partial(_raw, _npy_header), partial(np.load, mmap_mode="r")),
-    "safetensors": (partial(_raw, _safetensors_header), _read_safetensors),
-    "jsonl": (_jsonl, _read_jsonl),
-    "parquet": (_parquet, _read_parquet),
+# a path, what is written there, and the length D of the vectors
+WRITERS: dict[str, Callable[[Path, Chunks, int], None]] = {
+    "npy": partial(_write_raw, _npy_header),
+    "safetensors": partial(_write_raw, _safetensors_header),
+    "jsonl": _write_jsonl,
+    "parquet": _write_parquet,
 }
+READERS: dict[str, Callable[[Path], Any]] = {
+    "npy": partial(np.load, mmap_mode="r"),
+    "safetensors": _read_safetensors,
+    "jsonl": _read_jsonl,
+    "parquet": _read_parquet,
+}
+ENDINGS = ", ".join(f".{name}" for name in WRITERS)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from minibert.corpus.location import Location
 from minibert.extras import need
-from minibert.files import NOT_UTF8, not_utf8, parse_json
+from minibert.files import NOT_UTF8, parse_json
 
 
 class Text(str):
@@ -40,7 +40,7 @@ class Text(str):
 
 
 class BadRow(NamedTuple):
-    """A row without a text: where it is, what is wrong with it, and how it begins."""
+    """A row without a text: its file and place, what is wrong with it, and how it begins."""
 
     place: str
     reason: str
@@ -55,12 +55,17 @@ class Part(NamedTuple):
     end: int | None = None
 
 
-OnBad = Callable[[BadRow], None]
-Row = tuple[str, "dict[str, Any] | BadRow"]  # where it stands, and its columns if it has any
+OnBad = Callable[[BadRow], object]
+Row = tuple[str, dict[str, Any]]  # where it stands, and its columns by name
+
+
+def refuse(row: BadRow) -> None:
+    """Ends the reading at a row without a text, by a ValueError."""
+    raise ValueError(f"{row.place}: {row.reason}.")
 
 
 def read_texts(
-    source: str, column: str = "text", id_column: str | None = None, on_bad: OnBad | None = None
+    source: str, column: str = "text", id_column: str | None = None, on_bad: OnBad = refuse
 ) -> Iterator[Text]:
     """The texts of a file, or of all files of a folder in alphabetical order.
 
@@ -68,15 +73,15 @@ def read_texts(
         source: path or URI.
         column: of the texts, in tables.
         id_column: of the ids, whole numbers or strings.
-        on_bad: is given each row without a text; None: the first one ends the reading.
+        on_bad: is given each row without a text.
 
     Raises:
         FileNotFoundError: no such file, or a folder without files.
-        ValueError: a row without a text, a table without the columns, or a file that cannot be read.
+        ValueError: a table without the columns, a file that cannot be read, or what `on_bad` raises.
     """
     location = Location(source)
     for name in _files(location):
-        yield from read_part(Part(str(location.at(name))), column, id_column, on_bad)
+        yield from read_part(Part(str(location / name)), column, id_column, on_bad)
 
 
 def _files(location: Location) -> dict[str, tuple[int, float]]:
@@ -85,23 +90,19 @@ def _files(location: Location) -> dict[str, tuple[int, float]]:
     raise FileNotFoundError(f"there is no file {location}, and no folder with files in it.")
 
 
-def read_part(
-    part: Part, column: str = "text", id_column: str | None = None, on_bad: OnBad | None = None
-) -> Iterator[Text]:
+def read_part(part: Part, column: str = "text", id_column: str | None = None, on_bad: OnBad = refuse) -> Iterator[Text]:
     """The texts of a part of a file; see `read_texts`."""
     location = Location(part.file)
     wanted = [column] if id_column is None else [column, id_column]
     if is_table(part.file):
-        rows = iter_rows(location, part.start, part.end, wanted)
+        rows = iter_rows(location, part.start, part.end, wanted, on_bad=on_bad)
     elif id_column is not None:
         raise ValueError(f"{location} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet.")
     else:
-        rows = _undamaged(location, _texts(location, part.start, part.end, column))
+        lines = _lines(location, part.start, part.end, on_bad)
+        rows = _undamaged(location, ((place, {column: line.rstrip("\r\n")}) for place, line in lines))
     for place, row in rows:
-        reason, content = "", repr(row)
-        if isinstance(row, BadRow):
-            _, reason, content = row
-        elif missing := [name for name in wanted if name not in row]:
+        if missing := [name for name in wanted if name not in row]:
             reason = f"there is no column {missing[0]!r}"
         elif not isinstance(text := row[column], str):
             reason = f"{column} is {'null' if text is None else f'of type {type(text).__name__}'}"
@@ -110,10 +111,7 @@ def read_part(
         else:
             yield Text(text, None if id_column is None else row[id_column])
             continue
-        bad = BadRow(f"{part.file}, {place}", reason, content[:200])
-        if on_bad is None:
-            raise ValueError(f"{bad.place}: {bad.reason}.")
-        on_bad(bad)
+        on_bad(BadRow(f"{location}, {place}", reason, repr(row)[:200]))
 
 
 def iter_rows(
@@ -124,8 +122,9 @@ def iter_rows(
     *,
     names: Sequence[str] | None = None,
     delimiter: str | None = None,
+    on_bad: OnBad = refuse,
 ) -> Iterator[Row]:
-    """The rows of a table: where each stands, and its columns by name or what is wrong with it.
+    """The rows of a table: where each stands, and its columns by name.
 
     Args:
         location: `.jsonl`, one JSON object a line; `.parquet`; `.csv`, separated by commas and quoted; or anything
@@ -135,16 +134,17 @@ def iter_rows(
         wanted: columns that a table should have.
         names: of the first columns, for a file whose first line does not give them.
         delimiter: what separates the columns, where the file's name does not tell.
+        on_bad: is given each row that cannot be read.
 
     Raises:
-        ValueError: a file that is damaged or lacks a column.
+        ValueError: a file that is damaged or lacks a column, or what `on_bad` raises.
     """
     if location.suffix == ".jsonl":
-        rows = _jsonl(location, start, end)
+        rows = _jsonl(location, start, end, on_bad)
     elif location.suffix == ".parquet":
         rows = _rows_of_parquet(location, start, end, wanted)
     else:
-        rows = _csv(location, wanted, names, delimiter or ("," if location.suffix == ".csv" else "\t"))
+        rows = _csv(location, wanted, names, delimiter or ("," if location.suffix == ".csv" else "\t"), on_bad)
     return _undamaged(location, rows)
 
 
@@ -161,7 +161,7 @@ def parts_of(source: str, column: str, part_bytes: int) -> dict[str, Part]:
     files = _files(location)
 
     def cut(name: str) -> dict[str, Part]:
-        file, size = location.at(name), files[name][0]
+        file, size = location / name, files[name][0]
         if file.suffix == ".parquet":
             with _parquet(file, [column]) as table:
                 rows, own = table.metadata.num_rows, table.schema_arrow.get_field_index(column)
@@ -190,8 +190,8 @@ def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
         raise ValueError(f"{location} is damaged ({error}); get it again.") from None
 
 
-def _lines(location: Location, start: int, end: int | None) -> Iterator[tuple[str, str | BadRow]]:
-    """Lines with their ends that begin in `[start, end)`, and where they are; or one that is not UTF-8."""
+def _lines(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[tuple[str, str]]:
+    """Where the lines are that begin in `[start, end)`, and they, with their ends."""
     with location.open() as file:
         position = 0
         if start:
@@ -205,41 +205,33 @@ def _lines(location: Location, start: int, end: int | None) -> Iterator[tuple[st
             try:
                 yield place, (line.removeprefix(codecs.BOM_UTF8) if place == "line 1" else line).decode("utf-8")
             except UnicodeDecodeError:
-                yield place, BadRow(place, f"the line {NOT_UTF8}", repr(line[:200]))
+                on_bad(BadRow(f"{location}, {place}", f"the line {NOT_UTF8}", repr(line[:200])))
 
 
-def _texts(location: Location, start: int, end: int | None, column: str) -> Iterator[Row]:
-    for place, line in _lines(location, start, end):
-        yield place, line if isinstance(line, BadRow) else {column: line.rstrip("\r\n")}
-
-
-def _jsonl(location: Location, start: int, end: int | None) -> Iterator[Row]:
-    for place, line in _lines(location, start, end):
-        row: dict[str, Any] | BadRow
-        if isinstance(line, BadRow):
-            row = line
-        elif not line.strip():
+def _jsonl(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[Row]:
+    for place, line in _lines(location, start, end, on_bad):
+        if not line.strip():
             continue
+        try:
+            row = parse_json(line, "the line", dict)
+            json.dumps(row, ensure_ascii=False).encode()  # fails for half a character, which JSON can hold
+        except ValueError as error:
+            halved = isinstance(error, UnicodeEncodeError)
+            reason = "the line has half a character, a surrogate" if halved else str(error).removesuffix(".")
+            on_bad(BadRow(f"{location}, {place}", reason, line[:200]))
         else:
-            try:
-                row = parse_json(line, "the line", dict)
-                json.dumps(row, ensure_ascii=False).encode()  # fails for half a character, which JSON can hold
-            except UnicodeEncodeError:
-                row = BadRow(place, "the line has half a character, a surrogate", line)
-            except ValueError as error:
-                row = BadRow(place, str(error).removesuffix("."), line)
-        yield place, row
+            yield place, row
 
 
-def _csv(location: Location, wanted: Sequence[str], names: Sequence[str] | None, delimiter: str) -> Iterator[Row]:
+def _csv(
+    location: Location, wanted: Sequence[str], names: Sequence[str] | None, delimiter: str, on_bad: OnBad
+) -> Iterator[Row]:
     if len(delimiter) != 1:
         raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
     csv.field_size_limit(2**31 - 1)  # a text may be as long as the file
 
     def lines() -> Iterator[str]:
-        for number, (_, line) in enumerate(_lines(location, 0, None), 1):
-            if isinstance(line, BadRow):
-                raise not_utf8(location, number)
+        for _, line in _lines(location, 0, None, refuse):  # what is quoted may go on in the next line
             yield from io.StringIO(line, newline="")  # an old Macintosh ends its lines in another way
 
     # in tables separated by tabs a quotation mark is only a quotation mark
@@ -256,7 +248,7 @@ def _csv(location: Location, wanted: Sequence[str], names: Sequence[str] | None,
             place = f"line {table.line_num}"
             if len(row) < len(columns) or (len(row) > len(columns) and names is None):
                 reason = f"there are {len(row)} columns, not {len(columns)} ({', '.join(columns)})"
-                yield place, BadRow(place, reason, delimiter.join(row))
+                on_bad(BadRow(f"{location}, {place}", reason, delimiter.join(row)[:200]))
             else:
                 yield place, dict(zip(columns, row, strict=False))
     except csv.Error as error:

@@ -30,10 +30,11 @@ def _unpack_zstd(file: IO[bytes]) -> IO[bytes]:
 
 
 _DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {
-    **{".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open},
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
     ".zst": _unpack_zstd,
 }
-_HAS_FOLDERS = ("hdfs", "local")  # object stores only have names
 
 
 class Location:
@@ -48,11 +49,11 @@ class Location:
     """
 
     def __init__(self, name: str | os.PathLike[str]) -> None:
-        self.name = os.fspath(name)
+        self.name = self.path = os.fspath(name)
         self.fs: Any = None
         found = _URI.fullmatch(self.name)
-        if found is None:
-            self.path = self.name
+        self._uri = found and found.groups("")
+        if self._uri is None:
             return
         fs = need("pyarrow.fs", "parquet", f"Reaching {self.name}")
         try:
@@ -63,11 +64,13 @@ class Location:
     def __str__(self) -> str:
         return self.name
 
-    def __truediv__(self, part: str) -> Location:
-        if self.fs is None:
-            return Location(os.path.join(self.name, part))
-        start, query = _URI.fullmatch(self.name).groups()  # type: ignore[union-attr]
-        return Location(f"{start.rstrip('/')}/{part}{query or ''}")
+    def __truediv__(self, below: str) -> Location:
+        if not below:  # what `files` calls a file itself
+            return self
+        if self._uri is None:
+            return Location(os.path.join(self.name, below))
+        start, query = self._uri
+        return Location(f"{start.rstrip('/')}/{below}{query}")
 
     @property
     def suffix(self) -> str:
@@ -103,10 +106,6 @@ class Location:
         found = {entry.path[len(self.path) :].strip("/"): entry for entry in entries if entry.type == FileType.File}
         return {name: (found[name].size, found[name].mtime_ns / 1e9) for name in _shown(found)}
 
-    def at(self, below: str) -> Location:
-        """A file by what `files` calls it."""
-        return self / below if below else self
-
     def open(self) -> IO[bytes]:
         """The bytes, decompressed where the name says .gz, .bz2, .xz or .zst.
 
@@ -117,15 +116,11 @@ class Location:
         unpack = _DECOMPRESS.get(Path(self.path).suffix)
         return unpack(file) if unpack else file  # type: ignore[no-any-return]
 
-    def size(self) -> int | None:
-        """Bytes, None where there is no such file."""
-        return self.files().get("", (None, 0))[0]
-
     def make_folder(self) -> None:
         """Makes this folder, where there are folders."""
         if self.fs is None:
             Path(self.path).mkdir(parents=True, exist_ok=True)
-        elif self.fs.type_name in _HAS_FOLDERS:
+        elif self.fs.type_name in ("hdfs", "local"):  # object stores only have names
             self.fs.create_dir(self.path, recursive=True)
 
     @contextmanager

@@ -32,13 +32,14 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-from minibert.corpus.formats import FORMATS, open_vectors, vector_format
+from minibert.compatibility.keywords import check_count
+from minibert.corpus.formats import ENDINGS, WRITERS
 from minibert.corpus.location import Location
 from minibert.corpus.records import check_manifest, describe, digest_of, read_record, sha256_of_file, sha256_of_json
-from minibert.files import check_target, only_run_in
+from minibert.files import only_run_in
 from minibert.progress import SILENT, Progress, interruptible
 from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.rows import CHUNK_TEXTS, Settings, check_texts, iter_texts
+from minibert.sentences.rows import CHUNK_TEXTS, Settings, Vectors, check_texts, iter_texts
 
 
 @dataclass
@@ -79,8 +80,8 @@ def encode_file(
     Args:
         embedder: what makes the vectors.
         texts: read one after the other.
-        path: the file, a path or a URI (see `minibert.corpus.location.Location`); its ending says the format, see
-            `minibert.corpus.formats.open_vectors`.
+        path: the file, a path or a URI (see `minibert.corpus.location.Location`); its ending says the format, one of
+            those of `minibert.corpus.formats`.
         show_progress: a bar with tokens per second; None: a line every half minute.
         total: how many texts there are, if that is known, for the bar to say how long it will take.
         options: as in `SentenceEmbedder.encode`.
@@ -90,13 +91,12 @@ def encode_file(
         OSError: the file cannot be written, FileNotFoundError when its folder does not exist.
     """
     target = Location(path)
-    file_format = vector_format(target.path)
-    if target.fs is None:
-        check_target(path)
-    texts = iter_texts(texts)
-    with Progress(show_progress, total) as progress:
-        run = _Run(embedder, embedder.chunk_settings(options), file_format, target)
-        return run.write(texts, target, progress)[0]
+    end = Path(target.path)
+    if end.suffix[1:] not in WRITERS:
+        raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
+    texts, run = iter_texts(texts), _Run(embedder, embedder.chunk_settings(options), end.suffix[1:], target)
+    with Progress(show_progress, total) as progress, target.replacing() as temporary:
+        return run.write(temporary, texts, progress)
 
 
 def encode_corpus(
@@ -122,7 +122,7 @@ def encode_corpus(
         embedder: what makes the vectors.
         texts: read one after the other, a shard at a time.
         folder: where the shards go, a path or a URI; made when it does not exist.
-        file_format: one of `minibert.corpus.formats.FORMATS`.
+        file_format: one of those of `minibert.corpus.formats`.
         shard_size: texts in a shard.
         processes: that encode for this run, each with a copy of the embedder and its share of torch's threads. They
             are spawned, so a script that asks for several does so under `if __name__ == "__main__":`.
@@ -139,14 +139,13 @@ def encode_corpus(
             ChildProcessError: one of the processes has ended.
         KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the shards at hand; a second signal ends at once.
     """
-    if file_format not in FORMATS:
-        raise ValueError(f"file_format should be one of {', '.join(FORMATS)}, not {file_format!r}.")
+    if file_format not in WRITERS:
+        raise ValueError(f"file_format should be one of {', '.join(WRITERS)}, not {file_format!r}.")
     if not isinstance(shard_size, int) or not 1 <= shard_size <= sys.maxsize:
         raise ValueError(f"shard_size should be a whole number from 1 to {sys.maxsize}, not {shard_size!r}.")
     if not 0 <= rank < world_size:
         raise ValueError(f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}.")
-    if processes < 1:
-        raise ValueError(f"processes should be 1 or more, not {processes}.")
+    check_count("processes", processes)
     settings = embedder.chunk_settings(options)
     texts = iter_texts(texts)
     target = Location(folder)
@@ -166,11 +165,8 @@ def encode_corpus(
                 if (number - 1) % world_size == rank:
                     yield number - 1, shard
 
-        if processes > 1:
-            parts = _in_processes(run, own_shards(), processes, progress)
-        else:
-            parts = (run.write_shard(*shard, progress) for shard in own_shards())
-        for part in parts:
+        one_by_one = (run.write_shard(*shard, progress) for shard in own_shards())
+        for part in one_by_one if processes == 1 else _in_processes(run, own_shards(), processes, progress):
             report.add(part)
         if told_to_stop():
             done = report.shards + report.skipped
@@ -190,16 +186,18 @@ class _Run:
     target: Location  # the file, or the folder of the shards
     settings_hash: str = ""
 
-    def write(self, texts: Iterator[str], path: Location, progress: Progress) -> tuple[CorpusReport, dict[str, Any]]:
-        """Writes a file; returns its report, and the file's size and hash."""
+    def write(self, path: Path, texts: Iterator[str], progress: Progress) -> CorpusReport:
+        """Fills one file on this machine."""
         report = CorpusReport()
-        with path.replacing() as temporary:
-            with open_vectors(temporary, self.file_format, self.embedder.dimension) as write:
-                while chunk := list(islice(texts, CHUNK_TEXTS)):
-                    vectors, rows = self.embedder.encode_chunk(chunk, self.settings, progress)
-                    write(chunk, vectors)
-                    report.add(CorpusReport(len(chunk), rows.tokens, rows.overlong))
-            return report, {"bytes": temporary.stat().st_size, "vectors_sha256": sha256_of_file(temporary)}
+
+        def encoded() -> Iterator[tuple[list[str], Vectors]]:
+            while chunk := list(islice(texts, CHUNK_TEXTS)):
+                vectors, rows = self.embedder.encode_chunk(chunk, self.settings, progress)
+                report.add(CorpusReport(len(chunk), rows.tokens, rows.overlong))
+                yield chunk, vectors
+
+        WRITERS[self.file_format](path, encoded(), self.embedder.dimension)
+        return report
 
     def write_shard(self, number: int, texts: list[str], progress: Progress = SILENT) -> CorpusReport:
         """Writes one shard and then its record, unless an earlier run has done so."""
@@ -210,15 +208,17 @@ class _Run:
                 raise ValueError(f"{path} was made by another model or with other settings: give another folder.")
             if earlier["texts_sha256"] != texts_hash:
                 raise ValueError(f"{path} was made from other texts: the input has changed, so give another folder.")
-            if (size := path.size()) is not None:
+            if written := path.files().get(""):
                 # object stores keep hashes of their own, and reading everything back would cost more than a resumption
-                same = size == earlier["bytes"]
+                same = written[0] == earlier["bytes"]
                 if same and (path.fs or sha256_of_file(Path(path.path)) == earlier["vectors_sha256"]):
                     progress.add(len(texts))
                     return CorpusReport(skipped=1)
                 warnings.warn(f"{path} has been damaged since it was written: it is made again.", stacklevel=3)
         try:
-            done, file = self.write(iter(texts), path, progress)
+            with path.replacing() as temporary:
+                done = self.write(temporary, iter(texts), progress)
+                file = {"bytes": temporary.stat().st_size, "vectors_sha256": sha256_of_file(temporary)}
             about = {"lines": done.lines, "tokens": done.tokens, "overlong": done.overlong, "texts_sha256": texts_hash}
             about |= {"settings_sha256": self.settings_hash, **file}
             record.write_json({**about, "record_sha256": sha256_of_json(about)})
@@ -254,12 +254,12 @@ def _in_processes(
                         warnings.warn(sentence, stacklevel=3)
                     progress.add(texts, report.tokens)
                     yield report
-        except BaseException as error:
+        except BrokenProcessPool:  # which has ended the others
+            advice = "the finished shards are complete: run the same again to go on."
+            raise ChildProcessError(f"One of the {processes} processes has ended; {advice}") from None
+        except BaseException:
             for child in set(active_children()) - others:
                 child.terminate()
-            if isinstance(error, BrokenProcessPool):
-                advice = "the finished shards are complete: run the same again to go on."
-                raise ChildProcessError(f"One of the {processes} processes has ended; {advice}") from None
             raise
 
 

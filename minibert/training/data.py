@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from minibert.corpus.inputs import BadRow, iter_rows
+from minibert.corpus.inputs import iter_rows
 from minibert.corpus.location import Location
 from minibert.files import read_json
 from minibert.layouts import PackedLayout
@@ -53,9 +53,7 @@ def read_table(
             column that is needed.
     """
     rows: list[dict[str, Any]] = []
-    for place, row in iter_rows(Location(path), names=columns, delimiter=delimiter):
-        if isinstance(row, BadRow):
-            raise ValueError(f"{path}, {place}: {row.reason}.")
+    for _, row in iter_rows(Location(path), names=columns, delimiter=delimiter):
         rows.append(row)
         if missing := next((column for column in needed if column not in row), None):
             known = ", ".join(row)

@@ -25,7 +25,7 @@ from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
-from minibert.corpus.formats import open_corpus, open_vectors
+from minibert.corpus.formats import WRITERS, open_corpus
 from minibert.corpus.shards import encode_corpus, encode_file
 
 
@@ -74,9 +74,7 @@ class TestFiles:
         path = tmp_path_factory.mktemp("any") / f"out.{ending}"
         numbers = np.random.default_rng(0)
         parts = [numbers.normal(size=(size, dimension)).astype(np.float32) * 1e-5 for size in sizes]
-        with open_vectors(path, ending, dimension) as write:
-            for part in parts:
-                write([""] * len(part), part)
+        WRITERS[ending](path, [([""] * len(part), part) for part in parts], dimension)
         expected = np.concatenate([np.empty((0, dimension), np.float32), *parts])
         assert np.array_equal(read_vectors(path).reshape(-1, dimension), expected)
 
@@ -167,7 +165,7 @@ class TestShards:
         [
             ({"file_format": "csv"}, "file_format should be one of npy, safetensors, jsonl, parquet, not 'csv'"),
             ({"shard_size": 0}, "shard_size should be a whole number from 1 to [0-9]+, not 0"),
-            ({"processes": 0}, "processes should be 1 or more, not 0"),
+            ({"processes": 0}, "processes should be a whole number of 1 or more, not 0"),
             ({"rank": 2, "world_size": 2}, r"rank should lie between 0 and world_size - 1 \(1\), not 2"),
             ({"overflow": "drop"}, "overflow should be"),
         ],

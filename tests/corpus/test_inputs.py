@@ -120,7 +120,11 @@ def test_null_rows_of_parquet(tmp_path: Path) -> None:
         ("a.parquet", b"PAR1 nothing", "a.parquet is not a complete parquet file"),
         ("a.csv", b"id;body\n1;x\n", "has no column 'text'; its columns are id;body"),
         ("a.csv", b'text\n"open\n', "line 2: unexpected end of data; look for a quotation mark too many"),
-        ("a.csv", b"text\n" + b"fine\n" * 5000 + b"caf\xe9\n", "line 5002 of .*a.csv is not UTF-8; convert the file"),
+        (
+            "a.csv",
+            b"text\n" + b"fine\n" * 5000 + b"caf\xe9\n",
+            "a.csv, line 5002: the line is not UTF-8; convert the file",
+        ),
         ("a.csv", b"text,text\none,two\n", "has the column 'text' twice: rename one"),
         ("a.txt.gz", b"\x1f\x8b\x08 and no more", r"a\.txt\.gz is damaged \("),
         ("a.txt.gz", gzip.compress(b"one two three", mtime=0)[:-9], r"a\.txt\.gz is damaged \("),
@@ -191,7 +195,7 @@ def test_a_bucket_out(file_format: str, bucket: str, embedder: SentenceEmbedder,
     report = encode_corpus(embedder, texts, folder, file_format=file_format, shard_size=10)
     assert (report.skipped, report.shards) == (2, 1)
     here = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert {name: there.at(name).open().read() for name in there.files()} == here
+    assert {name: (there / name).open().read() for name in there.files()} == here
     upload(tmp_path / "manifest.json", f"{folder}/shard-000001.{file_format}")  # damaged: another size
     with pytest.warns(UserWarning, match=r"shard-000001\..* has been damaged"):
         assert encode_corpus(embedder, texts, folder, file_format=file_format, shard_size=10).shards == 1

@@ -17,7 +17,7 @@ from tiny_folder import sentence_folder
 from minibert import SentenceEmbedder
 from minibert.checkpoints.source import Source
 from minibert.cli import build_parser, main
-from minibert.corpus.formats import FORMATS
+from minibert.corpus.formats import WRITERS
 from minibert.inference import BATCH_TOKENS
 from minibert.sentences.rows import CHUNK_TEXTS
 
@@ -60,7 +60,7 @@ def test_help_states_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> N
     text = " ".join(capsys.readouterr().out.split())
     assert f"through the model together (default: {BATCH_TOKENS})" in text
     options = build_parser().parse_args(["embed", "text"])
-    assert options.shard_size == CHUNK_TEXTS and "{" + ",".join(FORMATS) + "}" in text
+    assert options.shard_size == CHUNK_TEXTS and "{" + ",".join(WRITERS) + "}" in text
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_tables(tmp_path: Path) -> None:
     (tmp_path / "excel.csv").write_text(f"text,label\n{long},1\n", encoding="utf-8-sig")  # with a byte order mark
     assert read_table(tmp_path / "excel.csv") == [{"text": long, "label": "1"}]
     (tmp_path / "wide.csv").write_text("text,label\ngood,1\n", encoding="utf-16")
-    with pytest.raises(ValueError, match=r"line 1 of .*wide\.csv is not UTF-8; convert the file"):
+    with pytest.raises(ValueError, match=r"wide\.csv, line 1: the line is not UTF-8; convert the file"):
         read_table(tmp_path / "wide.csv")
     with pytest.raises(ValueError, match="delimiter should be one character, not ';;'"):
         read_table(tmp_path / "a.csv", delimiter=";;")
