@@ -76,42 +76,33 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
     if not hasattr(minibert, "__version__"):  # installed after us, another package has put its __init__.py there
         from minibert.extras import other_package
 
         print(f"minibert cannot start.{other_package()}", file=sys.stderr)
         return 1
-    parser = build_parser()
-    commands = parser.commands
-    if not arguments:
-        print(overview(commands))
-        return 0
-    if not arguments[0].startswith("-") and arguments[0] not in commands:
-        print(f"minibert: there is no command {arguments[0]!r}{_nearest(arguments[0], commands)}", file=sys.stderr)
-        return 2
-    options, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        known = commands[options.command]._option_string_actions
-        what = f"option {unknown[0]}" if unknown[0].startswith("-") else f"place for {unknown[0]!r}"
-        advice = f"minibert {options.command} --help lists what there is"
-        nearest = _nearest(unknown[0].partition("=")[0], known)
-        print(f"minibert {options.command}: there is no {what} ({advice}){nearest}", file=sys.stderr)
-        return 2
-    options.arguments = arguments
     warnings.showwarning = show_warning
     sys.stdout = _ClosedOutput() if sys.stdout is None else sys.stdout
     if isinstance(sys.stdout, io.TextIOWrapper):
         # as stdin and files are read, whatever the system's own encoding is; a file's name need not be UTF-8
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
+        return run(parse(sys.argv[1:] if arguments is None else list(arguments)))
+    finally:
+        _end_output()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs one command, whose errors it says in a sentence; returns the exit code."""
+    name = f"minibert {options.command}".rstrip()
+    try:
         code: int = options.run(options) or 0
         sys.stdout.flush()  # here and not when Python ends, so that a full disk is an error like any other
+        return code
     except KeyboardInterrupt as error:
         print(f"minibert: {error or 'stopped'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        _drop_output()
         return 1
     except EXPECTED_ERRORS as error:
         if options.debug:
@@ -119,17 +110,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sentence = _sentence(error)
         if isinstance(error, OSError) and error.filename is None and error.errno in _NOT_WRITTEN:
             sentence = f"standard output could not be written ({error.strerror})."  # whoever writes files names them
-        print(f"minibert {options.command}: {sentence}", file=sys.stderr)
-        try:
-            sys.stdout.flush()
-        except OSError:
-            _drop_output()
+        print(f"{name}: {sentence}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except Exception:
         traceback.print_exc()
-        print(f"minibert {options.command}: this is a mistake in minibert: please report these lines.", file=sys.stderr)
+        print(f"{name}: this is a mistake in minibert: please report these lines.", file=sys.stderr)
         return 1
-    return code
 
 
 class _ClosedOutput(io.TextIOBase):
@@ -139,10 +125,13 @@ class _ClosedOutput(io.TextIOBase):
         raise OSError(errno.EBADF, "it is closed")
 
 
-def _drop_output() -> None:
-    """Sends nothing more to stdout: at exit Python would try to flush the rest, and complain."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _end_output() -> None:
+    """Prints what is left; what cannot be printed goes nowhere, or Python would try again at exit, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> Parser:
@@ -165,12 +154,28 @@ def build_parser() -> Parser:
     return parser
 
 
-def overview(commands: dict[str, argparse.ArgumentParser]) -> str:
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options of a command line; ends the process with code 2 for one that cannot be."""
+    parser = build_parser()
+    if not arguments:
+        return argparse.Namespace(command="", debug=False, run=lambda _: _print_overview(parser.commands))
+    if not arguments[0].startswith("-") and arguments[0] not in parser.commands:
+        parser.error(f"there is no command {arguments[0]!r}{_nearest(arguments[0], parser.commands)}")
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        command = parser.commands[options.command]
+        what = f"option {unknown[0]}" if unknown[0].startswith("-") else f"place for {unknown[0]!r}"
+        nearest = _nearest(unknown[0].partition("=")[0], command._option_string_actions)
+        command.error(f"there is no {what}{nearest}")
+    options.arguments = arguments
+    return options
+
+
+def _print_overview(commands: dict[str, argparse.ArgumentParser]) -> None:
     """Every command with its summary and one example."""
-    lines = [f"minibert {minibert.__version__}: a small, exact BERT. minibert COMMAND --help says more.", ""]
+    print(f"minibert {minibert.__version__}: a small, exact BERT. minibert COMMAND --help says more.\n")
     for name, parser in commands.items():
-        lines += [f"{name:<10} {parser.description}", f"{'':<10} {str(parser.epilog).removeprefix('example: ')}"]
-    return "\n".join(lines)
+        print(f"{name:<10} {parser.description}\n{'':<10} {str(parser.epilog).removeprefix('example: ')}")
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

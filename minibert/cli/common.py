@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Ends with exit code 2."""
-        self.exit(2, f"{self.prog}: {message}; {self.prog} --help says more\n")
+        self.exit(2, f"{self.prog}: {message} ({self.prog} --help says more)\n")
 
 
 # said in one sentence; any other exception is a mistake of ours, whose traceback is shown
@@ -118,20 +118,17 @@ def _at_least_one(texts: Iterable[str]) -> Iterator[str]:
         raise ValueError("there is no text: the input is empty.")
 
 
-def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:
-    """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer.
-
-    With `at_most`, no more lines than that are read.
-    """
+def count_texts(options: argparse.Namespace) -> int | None:
+    """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer."""
     from minibert.corpus.inputs import is_table
     from minibert.corpus.location import Location
 
-    files = [Path(name) for name in options.file or [] if name != "-"]
-    if len(files) < len(options.file or ["-"]) and not options.texts:
-        return None
+    if options.texts:
+        return len(options.texts)
+    files = [Path(name) for name in options.file or ["-"]]
     if any(not file.is_file() or is_table(str(file)) or Location(file).compressed for file in files):
         return None
-    return len(options.texts) + sum(1 for _ in islice((line for file in files for line in file.open("rb")), at_most))
+    return sum(1 for file in files for _ in file.open("rb"))
 
 
 def _texts_of_file(name: str, options: argparse.Namespace) -> Iterable[str]:

@@ -74,19 +74,16 @@ def run(options: argparse.Namespace) -> None:
     from minibert.corpus.shards import encode_corpus, encode_file
     from minibert.progress import Progress, is_watched
 
-    printing = not (options.out or options.out_dir)
-    watched = rank == 0 and is_watched(printing)  # None: by lines in a log, which need no total
-    total = count_texts(options) if watched else None
-    bar: dict[str, Any] = {"show_progress": watched, "total": total}
+    watched = rank == 0 and is_watched(printing=not (options.out or options.out_dir))  # None: by lines in a log
+    bar: dict[str, Any] = {"show_progress": watched, "total": count_texts(options) if watched else None}
     if options.out_dir:
-        processes = options.processes or (useful_processes(options) if world_size == 1 else 1)
         done = encode_corpus(
             embedder,
             texts,
             options.out_dir,
             file_format=options.format,
             shard_size=options.shard_size,
-            processes=processes,
+            processes=options.processes or (useful_processes(options) if world_size == 1 else 1),
             rank=rank,
             world_size=world_size,
             **bar,
@@ -102,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
     elif sys.stdout is not None and sys.stdout.isatty() and not options.json:
         show(embedder, texts, settings)
     else:
-        with Progress(watched, total) as progress:
+        with Progress(watched, bar["total"]) as progress:
             for window, vectors in embedder.encode_stream(texts, progress=progress, **settings):
                 for text, vector in zip(window, vectors, strict=True):
                     print(json_line(text, vector) if options.json else " ".join(numbers(vector)))
@@ -115,9 +112,8 @@ def useful_processes(options: argparse.Namespace) -> int:
     import torch
 
     processes = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
-    shard_size = max(1, options.shard_size)
-    texts = count_texts(options, at_most=processes * shard_size) if processes > 1 else None
-    return processes if texts is None else max(1, -(-texts // shard_size))
+    texts = count_texts(options) if processes > 1 else None
+    return processes if texts is None else min(processes, -(-texts // max(1, options.shard_size)) or 1)
 
 
 def say(options: argparse.Namespace, done: CorpusReport, embedder: SentenceEmbedder) -> None:

@@ -50,6 +50,7 @@ def run(options: argparse.Namespace) -> None:
     from minibert.corpus.records import check_corpus
     from minibert.progress import is_watched
     from minibert.sentences.encode import DOCUMENT_PROMPTS
+    from minibert.sentences.rows import named_prompt
     from minibert.sentences.search import nearest
 
     texts = list(read_lines(options.corpus))
@@ -59,9 +60,8 @@ def run(options: argparse.Namespace) -> None:
         if len(vectors) != len(texts):
             raise ValueError(f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} {len(texts)} lines.")
         # asymmetric models put one prompt before a question and another before what may answer it
-        names = [name for name in DOCUMENT_PROMPTS if name in of_corpus.prompts]
-        name = names[0] if names else of_corpus.default_prompt_name
-        check_corpus(options.vectors, of_corpus, texts, of_corpus.prompts[name] if name else "")
+        name = next((name for name in DOCUMENT_PROMPTS if name in of_corpus.prompts), of_corpus.default_prompt_name)
+        check_corpus(options.vectors, of_corpus, texts, named_prompt(of_corpus.prompts, name))
     else:
         vectors = of_corpus.encode_document(texts, show_progress=bool(is_watched()))
     asked, top = embedder.encode_query(options.queries), options.top

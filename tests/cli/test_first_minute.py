@@ -27,6 +27,16 @@ def test_alone_it_lists_every_command_with_an_example_that_parses(capsys: pytest
         assert program == "minibert" and parser.parse_args(arguments).command == name
 
 
+@pytest.mark.parametrize("typed", ["", "embed --help"])
+def test_a_reader_that_has_gone_hears_no_complaint(typed: str) -> None:
+    """As of `minibert | head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "minibert", *typed.split()]
+    assert subprocess.run(command, stdout=writer, stderr=subprocess.PIPE).stderr == b""
+    os.close(writer)
+
+
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
@@ -34,12 +44,12 @@ def test_alone_it_lists_every_command_with_an_example_that_parses(capsys: pytest
         ("qqqq", "there is no command 'qqqq'"),
         (
             "view hello --output x.html",
-            "minibert view: there is no option --output (minibert view --help lists what there is); did you mean --out",
+            "minibert view: there is no option --output; did you mean --out? (minibert view --help says more)",
         ),
         ("embed hello --pooing=cls", "did you mean --pooling?"),
         (
             "finetune pairs --train a --dev b --output c --lr 3",
-            "(minibert finetune --help lists what there is); did you mean --learning-rate?",
+            "did you mean --learning-rate? (minibert finetune --help says more)",
         ),
         ("view one two", "there is no place for 'two'"),
         ("embed --precision fp8 hello", "invalid choice: 'fp8'"),
