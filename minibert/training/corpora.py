@@ -185,7 +185,7 @@ class Corpus:
         self._jobs: list[_Job] = []
         for source in sources:
             location = Location(source)
-            about = {str(location.at(name)): size_and_time for name, size_and_time in location.files().items()}
+            about = {str(location / name): size_and_time for name, size_and_time in location.files().items()}
             for part in parts_of(source, column, PART_BYTES).values():
                 made_of = [*part, column, *about.get(part.file, ()), vocabulary]
                 self._jobs.append((part, str(self.folder / f"{len(self._jobs):06}"), made_of))
