@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 
-def _option(default: Any, description: str, minimum: int | None = None, data_order: bool = False) -> Any:
-    """A field; `minimum`: the lowest whole number; `data_order`: a run cannot be resumed with another value."""
+def _option(default: Any, description: str, minimum: float | None = None, data_order: bool = False) -> Any:
+    """A field of numbers from `minimum` on; `data_order`: a run cannot be resumed with another value."""
     return field(default=default, metadata={"help": description, "minimum": minimum, "data_order": data_order})
 
 
@@ -26,18 +26,18 @@ class TrainingOptions:
     epochs: int = _option(3, "passes over the data, unless `steps` is given", 1)
     steps: int | None = _option(None, "number of updates", 1)
     batch_size: int = _option(32, "examples of an update, over all processes and forwards", 1, data_order=True)
-    learning_rate: float = _option(5e-5, "of AdamW at its highest")
-    warmup: float = _option(0.1, "share of the steps in which the learning rate rises linearly from 0")
+    learning_rate: float = _option(5e-5, "of AdamW at its highest", 0.0)
+    warmup: float = _option(0.1, "share of the steps in which the learning rate rises linearly from 0", 0.0)
     decay_steps: int | None = _option(
         None,
         "the last steps, in which the learning rate falls linearly to 0; constant before, a run can be extended until "
         "they begin (Hu et al. 2024, MiniCPM, section 4); None: all steps after the warm-up",
         0,
     )
-    weight_decay: float = _option(0.01, "of AdamW, for all weights but biases and LayerNorms")
-    layer_decay: float = _option(1.0, "each layer learns at this share of the rate of the one above it")
+    weight_decay: float = _option(0.01, "of AdamW, for all weights but biases and LayerNorms", 0.0)
+    layer_decay: float = _option(1.0, "each layer learns at this share of the rate of the one above it", 0.0)
     freeze: int = _option(0, "first layers that keep their weights, and the embeddings with them; 0: all learn", 0)
-    max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm")
+    max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm", 0.0)
     tokens_per_forward: int | None = _option(16384, "limit of the tokens of one forward; None: the whole batch", 1)
     bf16: bool = _option(
         False,
@@ -63,12 +63,9 @@ class TrainingOptions:
             value, minimum = getattr(self, each.name), each.metadata["minimum"]
             if minimum is None or (value is None and "None" in str(each.type)):
                 continue
-            if type(value) is not int:
+            if type(minimum) is int and type(value) is not int:
                 raise ValueError(f"{each.name} should be a whole number, not {value!r}.")
-            if value < minimum:
-                raise ValueError(f"{each.name} should be {minimum} or more, not {value}.")
-        if not 0 <= self.warmup <= 1:
+            if not minimum <= value < math.inf:
+                raise ValueError(f"{each.name} should be {minimum:g} or more and finite, not {value!r}.")
+        if self.warmup > 1:
             raise ValueError(f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}.")
-        for name in ("learning_rate", "weight_decay", "layer_decay", "max_grad_norm"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} should be 0 or more and finite, not {getattr(self, name)!r}.")

@@ -33,7 +33,7 @@ from minibert.sentences.search import pairwise_similarity, similarity
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_table
-from minibert.training.finetuning import Path_, Rows, Task
+from minibert.training.finetuning import Path_, Rows, Task, inputs_of
 
 # Cosines are multiplied by it before the softmax, as in sentence-transformers; a temperature of 0.05
 SCALE = 20.0
@@ -56,9 +56,12 @@ class SimilarityModel(PreTrainedModel):
         return self.embedder.model
 
     def forward(self, input_ids: Tensor, layout: PackedLayout) -> Tensor:
-        """(tokens,) to (texts, dimension)."""
-        vectors: Tensor = self.embedder(input_ids, layout=layout)
-        return vectors
+        """(tokens,) to (texts, dimension); on their way through the model texts are sorted by length."""
+        order = sorted(range(len(layout.lengths)), key=layout.lengths.__getitem__)
+        parts = input_ids.split_with_sizes(layout.lengths)
+        by_length = PackedLayout([layout.lengths[number] for number in order])
+        vectors: Tensor = self.embedder(torch.cat([parts[number] for number in order]), layout=by_length)
+        return vectors[torch.tensor(order, device=vectors.device).argsort()]
 
     def save_pretrained(self, save_directory: Path_, *_: Any, **__: Any) -> None:
         """Writes a folder that `SentenceEmbedder` and sentence-transformers load."""
@@ -159,7 +162,7 @@ class SimilarityTask(Task):
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The summed loss of all vectors, and of their first numbers."""
-        flat = encode_packed(model, batch)
+        flat = model(**inputs_of(batch))
         vectors = flat.view(-1, 2 + len(self.negatives), flat.shape[-1])  # (batch, texts, dimension)
         sizes = [vectors.shape[-1], *self.matryoshka]
         if self.score is not None:
@@ -181,16 +184,6 @@ class SimilarityTask(Task):
             [row[self.anchor] for row in rows],
             [row[name] for name in (self.positive, *self.negatives) for row in rows],
         )
-
-
-def encode_packed(model: nn.Module, batch: Batch) -> Tensor:
-    """Vectors of all texts of a batch, (texts, dimension); sorted by length on their way through the model."""
-    lengths = batch["layout"].lengths
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    parts = batch["input_ids"].split(lengths)
-    layout = PackedLayout([lengths[number] for number in order])
-    vectors: Tensor = model(torch.cat([parts[number] for number in order]), layout=layout)
-    return vectors[torch.tensor(order, device=vectors.device).argsort()]
 
 
 def ranking_loss(vectors: Tensor, texts: Tensor) -> Tensor:

@@ -16,9 +16,9 @@ from tiny_folder import WORDS, sentence_folder, tiny_folder
 from minibert import SentenceEmbedder
 from minibert.cli import main
 from minibert.training.data import pack
-from minibert.training.finetuning import finetune
+from minibert.training.finetuning import finetune, inputs_of
 from minibert.training.options import TrainingOptions
-from minibert.training.pairs import SimilarityTask, encode_packed, ranking_loss, retrieval_scores, score_loss
+from minibert.training.pairs import SimilarityTask, ranking_loss, retrieval_scores, score_loss
 from minibert.training.state import saved_states
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -98,7 +98,7 @@ def test_texts_are_encoded_in_their_order(checkpoint: Path) -> None:
     rows = [{"anchor": " ".join(WORDS[:n]), "positive": " ".join(WORDS[n:])} for n in (1, 7, 3)]
     task = SimilarityTask()
     model, tokenizer = task.load(checkpoint, rows)
-    vectors = encode_packed(model.eval(), pack(task.examples(rows, tokenizer, model.config, 64)))
+    vectors = model.eval()(**inputs_of(pack(task.examples(rows, tokenizer, model.config, 64))))
     texts = [row[name] for row in rows for name in ("anchor", "positive")]
     np.testing.assert_allclose(vectors.detach().numpy(), model.embedder.encode(texts), atol=1e-6)
 
