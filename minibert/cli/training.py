@@ -20,13 +20,7 @@ _TYPES = {"int": int, "int | None": int, "float": float}
 
 
 def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[str] = (), **defaults: Any) -> None:
-    """An option for each field: its name, its type, its description.
-
-    Args:
-        parser: of the command.
-        leave_out: fields that the command decides itself.
-        defaults: the command's own, where they differ.
-    """
+    """An option for each field that is not left out; `defaults` are the command's own, where they differ."""
     parser.set_defaults(parser=parser)
     parser.add_argument("--max-length", type=int, default=128, metavar="N", help="limit of tokens an example")
     group = parser.add_argument_group("training")
@@ -59,12 +53,8 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
 
     Later arguments count before earlier ones.
 
-    Args:
-        options: those on the command line.
-        needed: names of options without which nothing can be trained.
-
     Raises:
-        UsageError: one of them is not there.
+        UsageError: an option that is needed is not there.
         ValueError: the command does not take the arguments that are kept.
     """
     path, starts, parser = Path(options.output, "run.json"), [options.arguments[1:]], options.parser

@@ -143,8 +143,7 @@ def finetune(
     if trainer.is_first:
         remove_states(folder, options.keep_states)
     best = task.load(Path(folder) / "best", train_rows)[0].to(model.device)
-    with torch.no_grad():
-        return task.scores(best, dev_rows, dev_examples)
+    return task.scores(best, dev_rows, dev_examples)
 
 
 @dataclass(frozen=True)
@@ -291,8 +290,7 @@ class AnswerTask(Task):
                 {
                     "input_ids": np.array(encoded["input_ids"][window]),
                     "token_type_ids": np.array(encoded["token_type_ids"][window]),
-                    "begins": offsets[:, 0],
-                    "ends": offsets[:, 1],
+                    "offsets": offsets,
                     "row": number,
                     "start_positions": start,
                     "end_positions": end,
@@ -328,10 +326,10 @@ class AnswerTask(Task):
         found = [(-np.inf, "")] * len(rows)
         nothing = [np.inf] * len(rows)
         for example, logits in zip(examples, outputs_of(model, examples, span_logits), strict=True):
-            row, begins = example["row"], example["begins"]
-            if span := best_span(logits, torch.from_numpy(begins >= 0), LONGEST_ANSWER):
+            row, offsets = example["row"], example["offsets"]
+            if span := best_span(logits, torch.from_numpy(offsets[:, 0] >= 0), LONGEST_ANSWER):
                 score, first, last = span
-                text = rows[row]["context"][begins[first] : example["ends"][last]]
+                text = rows[row]["context"][offsets[first, 0] : offsets[last, 1]]
                 found[row] = max(found[row], (score, text), key=lambda span: span[0])
             nothing[row] = min(nothing[row], logits[0].sum().item())
         scores = zip(found, nothing, strict=True)

@@ -22,14 +22,10 @@ Record = dict[str, Any]
 def journal(
     log: Path | None, steps: int, done: int, tensorboard: bool, callback: Callable[[Record], object] | None
 ) -> Iterator[Callable[[Record], None]]:
-    """Gives a function that passes on every record of a run.
+    """Gives a function that passes on every record of a run, of whose `steps` so many are `done` already.
 
-    Args:
-        log: the file to which records are added, a JSON object a line; None passes nothing on.
-        steps: of the whole run.
-        done: steps that were made before.
-        tensorboard: write the records for TensorBoard, too.
-        callback: called with each record; what it raises ends the run.
+    It goes to the file `log`, a JSON object a line, and to `callback`; what that raises ends the run. Without a file
+    nothing is passed on.
     """
     if log is None:
         yield lambda record: None

@@ -56,13 +56,9 @@ def train_vocabulary(
 def count_words_of_files(
     sources: Iterable[str], *, column: str = "text", lowercase: bool = True, max_bytes: int | None = None
 ) -> Counter[str]:
-    """Counts words in parallel, in a memory that does not grow with the text.
+    """Counts words of texts, as `read_texts` takes them, in parallel, in a memory that does not grow with the text.
 
-    Args:
-        sources: files, folders or URIs, as `minibert.corpus.inputs.read_texts` takes them.
-        column: of the texts, in tables.
-        lowercase: see `train_vocabulary`.
-        max_bytes: read about so much text only, from all over the files.
+    With `max_bytes` about so much text is read only, from all over the files.
     """
     parts = list(chain.from_iterable(parts_of(source, column, PART_BYTES).values() for source in sources))
     if max_bytes is not None and len(parts) > (wanted := max(1, max_bytes // PART_BYTES)):

@@ -151,7 +151,7 @@ def test_windows_hold_the_answer_where_it_is(checkpoint: str, tmp_path: Path) ->
         start, end = example["start_positions"], example["end_positions"]
         if start:
             context = rows[example["row"]]["context"]
-            text = context[example["begins"][start] : example["ends"][end]]
+            text = context[example["offsets"][start, 0] : example["offsets"][end, 1]]
             assert text == rows[example["row"]]["answers"][0]
             found.add(example["row"])
     assert found == set(range(len(rows)))
