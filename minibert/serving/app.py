@@ -30,7 +30,7 @@ from minibert.sentences.batched import BusyError
 from minibert.sentences.rows import Vectors
 from minibert.sentences.search import unit
 from minibert.serving.gate import Gate, Limits, Metrics, problem
-from minibert.serving.models import Input, InputError, Served
+from minibert.serving.models import Input, Served
 
 TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
 Texts = str | Annotated[list[str], Field(min_length=1)] | TokenIds | Annotated[list[TokenIds], Field(min_length=1)]
@@ -187,10 +187,6 @@ def create_app(
             return problem(request.url.path, 422, "the body is not JSON.")
         return problem(request.url.path, error.status_code, f"{error.detail}".rstrip(".") + ".", error.headers)
 
-    @app.exception_handler(InputError)
-    async def impossible(request: Request, error: InputError) -> Response:
-        return problem(request.url.path, 422, str(error))
-
     @app.exception_handler(BusyError)
     async def busy(request: Request, error: BusyError) -> Response:
         return problem(request.url.path, 429, str(error), {"Retry-After": "1"})
@@ -279,7 +275,8 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         text = {index: {"text": body.texts[index]} if body.return_text else {} for index, _ in ranked}
         return _reply([{"index": index, "score": score, **text[index]} for index, score in ranked], answer)
 
-    async def predictions(body: PredictRequest, request: Request, nested: bool) -> Response:
+    @app.post("/predict")
+    async def predict(body: PredictRequest, request: Request) -> Response:
         rows: list[Any] = body.inputs if isinstance(body.inputs, list) else [body.inputs]
         alone = isinstance(rows[0], str)
         inputs: list[Input] = [row[0] if len(row) == 1 else tuple(row) for row in ([rows] if alone else rows)]
@@ -289,17 +286,11 @@ def _add_tei(app: FastAPI, service: Service) -> None:
             [{"label": labels[index], "score": score} for index, score in _ranked(own)]
             for own in answer.scores(body.raw_scores)
         ]
+        nested = request.url.path == "/"  # where pipelines answer: a list for each text, of one text, too
         return _reply(found[0] if alone and not nested else found, answer)
 
-    @app.post("/predict")
-    async def predict(body: PredictRequest, request: Request) -> Response:
-        return await predictions(body, request, False)
-
-    async def pipeline(body: PredictRequest, request: Request) -> Response:  # a list for each text, of one text, too
-        return await predictions(body, request, True)
-
     first = next(iter(service.models.values()))
-    routes: dict[str, Any] = {"embedding": embed, "reranker": rerank, "classifier": pipeline}
+    routes: dict[str, Any] = {"embedding": embed, "reranker": rerank, "classifier": predict}
     app.post("/")(routes[first.kind])
 
     @app.get("/info")

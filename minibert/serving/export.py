@@ -75,17 +75,18 @@ def export(source: Source, folder: str | os.PathLike[str], precision: str = "fp3
         raise ValueError(f"{target} exists already: name a folder that does not.")
     if precision not in PRECISIONS:
         raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, not {precision!r}.")
-    for module in ("onnxscript", "onnxruntime.quantization"):
-        need(module, "onnx", "Exporting")
+    _, runtime = (need(module, "onnx", "Exporting") for module in ("onnxscript", "onnxruntime.quantization"))
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary, _quiet():
         made = Path(temporary, target.name)
-        graph, kind = _prepare(source, made, heads)
-        _write(graph, graph.batch((12, 5)), made / "model.onnx")
+        graph, path = _prepare(source, made, heads), made / "model.onnx"
+        _write(graph, graph.batch((12, 5)), path)
         if precision == "int8":
-            _quantise(made / "model.onnx")
-        sizes = (graph.longest, graph.longest // 2 + 1, 2), (3,)
-        compared = [_compare(graph, made / "model.onnx", graph.batch(lengths)) for lengths in sizes]
+            # 7 bits of the weights: with 8, processors without VNNI would overflow in the middle of a sum
+            runtime.quantize_dynamic(
+                path, path, weight_type=runtime.QuantType.QInt8, per_channel=True, reduce_range=True
+            )
+        compared = [_compare(graph, path, graph.batch(of)) for of in ((graph.longest, graph.longest // 2 + 1, 2), (3,))]
         difference, cosine = max(one[0] for one in compared), min(one[1] for one in compared)
         if cosine < MIN_COSINE or (precision == "fp32" and difference > MAX_DIFFERENCE):
             raise ValueError(
@@ -93,7 +94,7 @@ def export(source: Source, folder: str | os.PathLike[str], precision: str = "fp3
                 f"(smallest cosine {cosine:.4f})."
             )
         os.replace(made, target)
-    return Exported(kind, difference, cosine)
+    return Exported(type(graph.model).__name__, difference, cosine)
 
 
 class _Graph(nn.Module):
@@ -139,22 +140,20 @@ class _Steps(nn.Module):
         return {"sentence_embedding": self.steps(pooled)}
 
 
-def _prepare(source: Source, folder: Path, heads: bool) -> tuple[_Graph, str]:
-    """The graph to write, and the name of the model's class; writes what lies beside the graph."""
-    loaded = None if is_embedder(source) and not heads else load_with_heads(source, dtype=torch.float32)
-    if loaded is not None and not isinstance(loaded[0], BertModel):
-        model, tokenizer = loaded
-        model.config.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        return _HeadGraph(model, model, tokenizer.model_max_length), type(model).__name__
+def _prepare(source: Source, folder: Path, heads: bool) -> _Graph:
+    """The graph to write; writes what lies beside it."""
+    if heads or not is_embedder(source):
+        model, tokenizer = load_with_heads(source, dtype=torch.float32)
+        if not isinstance(model, BertModel):
+            model.config.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            return _HeadGraph(model, model, tokenizer.model_max_length)
     embedder = SentenceEmbedder.from_pretrained(source, precision=None)
     embedder.save_pretrained(folder)
     (folder / "model.safetensors").unlink()
     if len(embedder.steps):
         _write(_Steps(embedder.steps), {"pooled": torch.ones(2, embedder.width)}, folder / "steps.onnx")
-    return _EmbedderGraph(
-        embedder, embedder.model, embedder.max_length, not embedder.include_prompt
-    ), "SentenceEmbedder"
+    return _EmbedderGraph(embedder, embedder.model, embedder.max_length, not embedder.include_prompt)
 
 
 def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
@@ -175,13 +174,6 @@ def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
             external_data=False,
             verbose=False,
         )
-
-
-def _quantise(path: Path) -> None:
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    # 7 bits of the weights: with 8, processors without VNNI would overflow in the middle of a sum
-    quantize_dynamic(path, path, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
 def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:

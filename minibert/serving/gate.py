@@ -10,7 +10,7 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -70,15 +70,7 @@ def problem(path: str, status: int, message: str, headers: Mapping[str, str] | N
 
 
 class Gate:
-    """Middleware around all but `/health`.
-
-    Args:
-        app: answers.
-        limits: of bytes and seconds.
-        key: what clients send as `Authorization: Bearer KEY`; None: nothing.
-        metrics: what counts.
-        json_log: log lines are JSON.
-    """
+    """Middleware around all but `/health`; its options are those of `minibert.serving.app.create_app`."""
 
     def __init__(self, app: ASGIApp, limits: Limits, key: str | None, metrics: Metrics, json_log: bool) -> None:
         self.app, self.limits, self.metrics, self.json_log = app, limits, metrics, json_log
@@ -102,12 +94,15 @@ class Gate:
             if refusal is not None and not status:
                 await refusal(scope, receive, sending)
         finally:
-            seconds = time.perf_counter() - start
-            # of the paths those that exist, for any may be asked for; 499: the client has gone (nginx has it so)
+            status, seconds = status or 499, time.perf_counter() - start  # 499: the client has gone (nginx has it so)
+            # of the paths those that exist, for any may be asked for
             path = scope["path"] if any(route.path == scope["path"] for route in scope["app"].routes) else ""
-            line = {"status": status or 499, "method": scope["method"], "path": path}
-            self.metrics.seconds.labels(line["path"], line["status"]).observe(seconds)
-            self._log({**line, "ms": round(1000 * seconds, 1), **told})
+            self.metrics.seconds.labels(path, status).observe(seconds)
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            line = {"time": now, "status": status, "method": scope["method"], "path": path}
+            line |= {"ms": round(1000 * seconds, 1), **told}
+            text = json.dumps(line) if self.json_log else " ".join(f"{name}={value}" for name, value in line.items())
+            logger.info(text)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """Lets the app answer, or returns why not; None also when the client has gone."""
@@ -121,8 +116,15 @@ class Gate:
             return problem(path, 401, "send the key as Authorization: Bearer KEY.", {"WWW-Authenticate": "Bearer"})
         if size > self.limits.body:
             return problem(path, 413, f"a request has at most {self.limits.body} bytes.")
-        gone = asyncio.create_task(_disconnect(receive))
-        answering = asyncio.ensure_future(self.app(scope, _replay(body, gone), send))
+        gone, read = asyncio.create_task(_disconnect(receive)), [{"type": "http.request", "body": body}]
+
+        async def replay() -> Message:
+            if read:
+                return read.pop()
+            await asyncio.shield(gone)
+            return {"type": "http.disconnect"}
+
+        answering = asyncio.ensure_future(self.app(scope, replay, send))
         await asyncio.wait({gone, answering}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
         try:
             if answering.done():
@@ -148,24 +150,7 @@ class Gate:
                 break
         return size, b"".join(parts)
 
-    def _log(self, line: dict[str, Any]) -> None:
-        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **line}
-        logger.info(json.dumps(line) if self.json_log else " ".join(f"{name}={value}" for name, value in line.items()))
-
 
 async def _disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _replay(body: bytes, gone: asyncio.Task[None]) -> Receive:
-    """A `receive` that hands on what has been read."""
-    messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-    async def receive() -> Message:
-        if (message := next(messages, None)) is not None:
-            return message
-        await asyncio.shield(gone)
-        return {"type": "http.disconnect"}
-
-    return receive

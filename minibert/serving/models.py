@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, Literal
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
 from minibert.sentences.batched import Batched
 from minibert.sentences.folder import is_embedder
 from minibert.sentences.rows import Pair, Rows, Settings, Vectors, rows_of, truncate_row
-from minibert.tokenization.tokenizer import BertTokenizer
+
+if TYPE_CHECKING:
+    from minibert.sentences.encode import TextEncoder
+    from minibert.sentences.rerank import CrossEncoder
 
 Input = str | Pair | list[int]
 Request = tuple[Rows, Settings]  # the row of one text
@@ -22,21 +26,15 @@ Request = tuple[Rows, Settings]  # the row of one text
 MAX_CHARACTERS_AT_ONCE = 5000
 
 
-class InputError(ValueError):
-    """A request that cannot be answered; the sentence says why, and repeats nothing of it."""
-
-
 class Served:
     """A model with its queue.
 
     Args:
         name: by which requests ask for it.
         kind: "embedding", "reranker" or "classifier".
-        tokenizer: splits the texts.
-        max_length: tokens of the longest text.
+        encoder: makes vectors or logits (N, D) of rows, in one thread.
         settings_of: how texts with the prompt of a name (None: the default one) are encoded; ValueError for a name
             that the model does not have.
-        encode_rows: vectors or logits (N, D) of rows; called in one thread.
         about: what `GET /v1/models` says of it.
         activation: of a classifier: logits (N, labels) to scores.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
@@ -46,18 +44,16 @@ class Served:
         self,
         name: str,
         kind: str,
-        tokenizer: BertTokenizer,
-        max_length: int,
+        encoder: TextEncoder | CrossEncoder,
         settings_of: Callable[[str | None], Settings],
-        encode_rows: Callable[[Rows, Settings], Vectors],
         about: dict[str, Any],
         activation: Callable[[Vectors], Vectors] = lambda logits: logits,
         **queue: Any,
     ) -> None:
         self.name, self.kind, self.about, self.activation = name, kind, about, activation
-        self.max_length, self._tokenizer, self._settings_of = max_length, tokenizer, cache(settings_of)
+        self.max_length, self._tokenizer, self._encoder = encoder.max_length, encoder.tokenizer, encoder
+        self._settings_of = cache(settings_of)
         self.observe_batch: Callable[[float], object] = lambda texts: None
-        self._encode_rows = encode_rows
         self.batched = Batched(self._read, self._encode, **queue)
 
     async def read(
@@ -66,7 +62,7 @@ class Served:
         """Rows of texts, pairs of texts, or token ids; long ones are cut on this side, None: the one of the model.
 
         Raises:
-            InputError: a text that is none, or a prompt or token id that the model does not have.
+            HTTPException: a text that is none, or a prompt or token id that the model does not have.
         """
 
         def read() -> list[Request]:
@@ -82,32 +78,28 @@ class Served:
             BusyError: too many texts are waiting.
             RuntimeError: it has been closed.
         """
-        futures = self.batched.submit_rows(requests)
-        try:  # once the first has come, most of the others have, too
-            values = [one.result() if one.done() else await asyncio.wrap_future(one) for one in futures]
-            return np.stack(values)
-        except BaseException:  # also when whoever asked has gone
-            for future in futures:
-                future.cancel()
-            raise
+        futures = [asyncio.wrap_future(one) for one in self.batched.submit_rows(requests)]
+        return np.stack(await asyncio.gather(*futures))  # when whoever asked has gone, they leave the queue with it
 
     def _encode(self, rows: Rows, settings: Settings) -> Vectors:
         self.observe_batch(len(rows.ids))
-        return self._encode_rows(rows, settings)
+        return self._encoder.encode_rows(rows, settings)
 
     def _read(self, given: Input, prompt: str | None, prompt_name: str | None, side: str | None = None) -> Request:
         """The row of a text; token ids get [CLS] and [SEP], unless they have them."""
         try:
             settings = self._settings_of(prompt_name)
         except ValueError:
-            raise InputError("this model has no such prompt; GET /v1/models lists those that it has.") from None
+            raise HTTPException(422, "this model has no such prompt; GET /v1/models lists those that it has.") from None
         if not isinstance(given, list):
             try:
                 return rows_of(self._tokenizer, [given], self.max_length, settings, side), settings
             except ValueError:
-                raise InputError("a text holds a lone surrogate (half a character, left by wrong decoding).") from None
+                raise HTTPException(
+                    422, "a text holds a lone surrogate (half a character, left by wrong decoding)."
+                ) from None
         if not all(0 <= token < len(self._tokenizer) for token in given):
-            raise InputError(f"token ids of this model lie between 0 and {len(self._tokenizer) - 1}.")
+            raise HTTPException(422, f"token ids of this model lie between 0 and {len(self._tokenizer) - 1}.")
         begin, end = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
         ids = given if given[:1] == [begin] else [begin, *given, end]
         side = side or self._tokenizer.truncation_side
@@ -141,11 +133,14 @@ def load(
     from minibert.sentences.embedder import SentenceEmbedder
 
     embedder = SentenceEmbedder.from_pretrained(source, backend=backend, precision=precision, mmap=False)
-    pooling = ",".join(embedder.pooling)
     prompts = {"prompts": list(embedder.prompts), "default_prompt_name": embedder.default_prompt_name}
+    pooling = ",".join(embedder.pooling)
     about = {"dimension": embedder.dimension, "pooling": pooling, "precision": precision, **prompts}
-    own = embedder.tokenizer, embedder.max_length, lambda name: embedder.chunk_settings({"prompt_name": name})
-    return Served(name, "embedding", *own, embedder.encode_rows, about, **queue)
+
+    def settings_of(name: str | None) -> Settings:
+        return embedder.chunk_settings({"prompt_name": name})
+
+    return Served(name, "embedding", embedder, settings_of, about, **queue)
 
 
 def _load_classifier(name: str, source: Source, precision: str | None, queue: dict[str, Any]) -> Served | None:
@@ -172,5 +167,5 @@ def _load_classifier(name: str, source: Source, precision: str | None, queue: di
         return scores
 
     about = {"labels": [config.id2label[number] for number in range(config.num_labels)], "precision": precision}
-    own = encoder.tokenizer, encoder.max_length, lambda name: encoder.settings(None, name), encoder.encode_rows
-    return Served(name, "reranker" if is_reranker else "classifier", *own, about, activation, **queue)
+    own = "reranker" if is_reranker else "classifier"
+    return Served(name, own, encoder, partial(encoder.settings, None), about, activation, **queue)

@@ -316,15 +316,13 @@ class Stopped:
 
     def __init__(self, folder: Path, **queue: Any) -> None:
         self.go, self.began = threading.Event(), threading.Event()
-        tokenizer = BertTokenizer.from_pretrained(folder)
+        self.tokenizer, self.max_length = BertTokenizer.from_pretrained(folder), 64
         settings = Settings("", "truncate", 512)
         about = {"dimension": 1, "pooling": "", "precision": None}
-        options = {**QUEUE, **queue}
-        self.model = Served(
-            "stopped", "embedding", tokenizer, 64, lambda name: settings, self._encode, about, **options
-        )
+        encoder: Any = self
+        self.model = Served("stopped", "embedding", encoder, lambda name: settings, about, **{**QUEUE, **queue})
 
-    def _encode(self, rows: Rows, settings: Settings) -> Vectors:
+    def encode_rows(self, rows: Rows, settings: Settings) -> Vectors:
         self.began.set()
         assert self.go.wait(30)
         return np.array([[len(row)] for row in rows.ids], dtype=np.float32)
