@@ -165,17 +165,15 @@ class BertConfig(ConfigProtocol):
 
         Args:
             pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`.
-            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `Source`; anything else
+            options: `revision`, `cache_dir`, `local_files_only`, `token`, `subfolder` as for `Source.of`; anything else
                 overrides a field of the file.
 
         Raises:
             FileNotFoundError: no such checkpoint, or it holds no config.json.
             ValueError: config.json is not that of a BERT minibert covers.
         """
-        options = drop_ignored_keywords(options)
-        subfolder = options.pop("subfolder", "")
-        source, overrides = split_source(pretrained_model_name_or_path, options)
-        content = read_json(path := source.inside(subfolder).require("config.json"))
+        source, overrides = split_source(pretrained_model_name_or_path, drop_ignored_keywords(options))
+        content = read_json(path := source.require("config.json"))
         with prefix_errors(str(path)):
             config = cls.from_dict(content, **overrides)
         config._name_or_path = str(source)

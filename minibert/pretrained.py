@@ -139,7 +139,6 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         ignore_mismatched_sizes: bool = False,
         mmap: bool = True,
         output_loading_info: bool = False,
-        subfolder: str = "",
         **options: Any,
     ) -> Model:
         """Loads a checkpoint; the model is in eval mode and its `load_report` says what was done.
@@ -158,10 +157,9 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             mmap: False reads the file into memory, so that the model does not depend on what becomes of the file: for
                 servers that run for long; see `minibert.checkpoints.tensors.read_tensors`.
             output_loading_info: return the model and a dict of what was missing, unexpected and mismatched.
-            subfolder: the folder of the checkpoint inside its folder or repository.
-            options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`; `add_pooling_layer` where the
-                class has it; anything else is a config field, such as `num_labels=3` or `attn_implementation="eager"`.
-                The reference's other keywords are in `compatibility.keywords`.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`;
+                `add_pooling_layer` where the class has it; anything else is a config field, such as `num_labels=3` or
+                `attn_implementation="eager"`. The reference's other keywords are in `compatibility.keywords`.
 
         Raises:
             FileNotFoundError: no such checkpoint, or a file of it is missing and cannot be had.
@@ -174,7 +172,6 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         source: Source | None = None
         if pretrained_model_name_or_path is not None:
             source, options = split_source(pretrained_model_name_or_path, options)
-            source = source.inside(subfolder)
         if isinstance(config, str | os.PathLike):
             config = BertConfig.from_pretrained(config)
         model_options = {k: options.pop(k) for k in list(options) if k in inspect.signature(cls).parameters}

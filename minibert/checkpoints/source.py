@@ -44,7 +44,7 @@ def _unpacked(name: str) -> Path:
 
 BUNDLED_MODELS = packaged("models")
 _HUB_NAME = re.compile(r"(?=.{1,96}$)[\w.-]+(/[\w.-]+)?")  # of at most 96 characters
-SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token")
+SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token", "subfolder")
 
 # optional files without which the numbers are others, and what they are then
 DEFAULTS = {
@@ -101,18 +101,18 @@ class Source:
             raise FileNotFoundError(f"Checkpoint {self.name!r:.100} is {kind}, and it cannot be a Hub id.")
 
     @classmethod
-    def of(cls, name: str | os.PathLike[str] | Source, **options: Any) -> Source:
-        """The source itself if it already is one, else the source of this name.
+    def of(cls, name: str | os.PathLike[str] | Source, subfolder: str | None = None, **options: Any) -> Source:
+        """The source itself if it already is one, else the source of this name, seen from `subfolder` of it.
 
         Raises:
             FileNotFoundError: as for making a source.
             ValueError: a source together with options, which it has already.
         """
         if not isinstance(name, Source):
-            return cls(name, **options)
+            return cls(name, **options).inside(subfolder or "")
         if given := [option for option, value in options.items() if value]:
             raise ValueError(f"{given[0]} belongs to the Source: pass it where the Source of {name} is made.")
-        return name
+        return name.inside(subfolder or "")
 
     def inside(self, subfolder: str) -> Source:
         """The same source seen from one of its folders, such as "0_Transformer"; "" is the source itself."""

@@ -108,8 +108,7 @@ class TokenizerProtocol(Vocabulary):
     @property
     def init_kwargs(self) -> dict[str, Any]:
         """The arguments that make this tokenizer again from its vocabulary."""
-        kept = ("extra_special_tokens", "name_or_path", "model_input_names")
-        own = {name: getattr(self, name) for name in kept} | {"added_tokens": self.added_tokens_decoder}
+        own = {name: getattr(self, name) for name in ("extra_special_tokens", "name_or_path", "added_tokens_decoder")}
         return {**self._options(), **self.special_tokens_map, **own}
 
     def get_added_vocab(self) -> dict[str, int]:

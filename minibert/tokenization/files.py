@@ -27,7 +27,8 @@ SPLITTING = {
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
-OPTIONS = (*SPLITTING, "model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces")
+_SIDES = ("padding_side", "truncation_side")
+OPTIONS = (*SPLITTING, *_SIDES, "model_max_length", "clean_up_tokenization_spaces", "model_input_names")
 # tokenizer classes that read their vocabulary exactly as BERT's does
 _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "PreTrainedTokenizer", "TokenizersBackend")
 
@@ -45,13 +46,13 @@ def read_source(source: Source) -> dict[str, Any]:
         raise ValueError(f"{source} is for the tokenizer {kind:.80}; minibert has BERT's WordPiece only.")
     settings = read_file(source.require("tokenizer.json", "vocab.txt"))
     with prefix_errors(f"{source}, tokenizer_config.json"):
-        settings |= {key: config[key] for key in (*OPTIONS, "model_input_names") if config.get(key) is not None}
+        settings |= {key: config[key] for key in OPTIONS if config.get(key) is not None}
         check_options(settings)
         settings |= _named(config)
         extra = _extra(config)
         if (decoder := config.get("added_tokens_decoder")) is not None:
             added = _by_number(decoder)
-            return {**settings, "added_tokens": added, "extra_special_tokens": extra}
+            return {**settings, "added_tokens_decoder": added, "extra_special_tokens": extra}
     # before added_tokens_decoder there were two more files
     with prefix_errors(f"{source}, special_tokens_map.json"):
         legacy = _json(source, "special_tokens_map.json")
@@ -62,7 +63,8 @@ def read_source(source: Source) -> dict[str, Any]:
         older = _json(source, "added_tokens.json")
         _check_ids(older.values())
         added = {number: AddedToken(token, special=token in special) for token, number in older.items()}
-    return {**settings, "added_tokens": added | settings.get("added_tokens", {}), "extra_special_tokens": extra}
+    added |= settings.get("added_tokens_decoder", {})
+    return {**settings, "added_tokens_decoder": added, "extra_special_tokens": extra}
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -95,7 +97,7 @@ def _settings(content: dict[str, Any]) -> dict[str, Any]:
         "vocab": model["vocab"],
         "unk_token": AddedToken.of(model.get("unk_token", "[UNK]")),
         **{ours: normalizer[theirs] for ours, theirs in SPLITTING.items() if theirs in normalizer},
-        "added_tokens": {token["id"]: AddedToken.of(token) for token in added},
+        "added_tokens_decoder": {token["id"]: AddedToken.of(token) for token in added},
     }
 
 
@@ -107,7 +109,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     length = options.get("model_max_length", 0)
     if not isinstance(length, int | float) or not length >= 0:
         raise ValueError(f"model_max_length should be a number of tokens, not {length!r:.80}.")
-    for side in ("padding_side", "truncation_side"):
+    for side in _SIDES:
         option(side, options.get(side, "right"), SIDES)
     listed("model_input_names", options.get("model_input_names", ()))
 

@@ -63,7 +63,7 @@ class BertTokenizer(TokenizerProtocol):
         strip_accents: drop accents, which takes Hangul apart; None does so when lower-casing.
         tokenize_chinese_chars: make every ideograph a word.
         extra_special_tokens: further special tokens; those that the vocabulary lacks get the next ids.
-        added_tokens: id -> token for added tokens that are known from files; also called `added_tokens_decoder`.
+        added_tokens_decoder: id -> token for added tokens that are known from files.
         model_max_length: tokens that the model takes.
         padding_side: "right" or "left".
         truncation_side: "right" or "left", the side that is cut off.
@@ -89,7 +89,7 @@ class BertTokenizer(TokenizerProtocol):
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
         extra_special_tokens: Iterable[Any] = (),
-        added_tokens: Mapping[int, AddedToken] | None = None,
+        added_tokens_decoder: Mapping[int, AddedToken] | None = None,
         model_max_length: int | None = None,
         padding_side: str = "right",
         truncation_side: str = "right",
@@ -99,14 +99,13 @@ class BertTokenizer(TokenizerProtocol):
         **options: Any,
     ) -> None:
         options = drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
-        added_tokens = options.pop("added_tokens_decoder", None) or added_tokens
         for name in sorted(options.keys() - set(ALL_NAMED)):
             if callable(getattr(self, name, None)):
                 raise AttributeError(f"{name} is a method of BertTokenizer, not an argument.")
             raise ValueError(f"BertTokenizer has no argument {name}.")
         named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | options
         vocab = vocab_file if vocab is None else vocab
-        super().__init__(vocab, named, extra_special_tokens, added_tokens, name_or_path)
+        super().__init__(vocab, named, extra_special_tokens, added_tokens_decoder, name_or_path)
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
@@ -131,9 +130,8 @@ class BertTokenizer(TokenizerProtocol):
         Args:
             pretrained_model_name_or_path: a folder, a bundled model, a Hub id, a `Source`, or one vocab.txt or
                 tokenizer.json file.
-            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `Source`; `subfolder`, in which the
-                files lie; anything else is an argument of the constructor that goes before what the files say
-                (`do_lower_case=False`).
+            options: `revision`, `cache_dir`, `local_files_only`, `token`, `subfolder` as for `Source.of`; anything else
+                is an argument of the constructor that goes before what the files say (`do_lower_case=False`).
 
         Raises:
             FileNotFoundError: nothing of that name, or no vocabulary in it.
@@ -141,12 +139,12 @@ class BertTokenizer(TokenizerProtocol):
         """
         name = pretrained_model_name_or_path
         overrides = drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
-        subfolder = overrides.pop("subfolder", None) or ""
         if not isinstance(name, Source) and Path(name).is_file():
+            overrides.pop("subfolder", None)
             settings = files.read_file(Path(name))
         else:
             source, overrides = split_source(name, overrides)
-            settings = files.read_source(source.inside(subfolder))
+            settings = files.read_source(source)
         if tokenizer_file := overrides.pop("tokenizer_file", None):
             settings |= files.read_file(Path(tokenizer_file))
         if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
@@ -163,9 +161,8 @@ class BertTokenizer(TokenizerProtocol):
         return files.write(self, self._options(), Path(folder))
 
     def _options(self) -> dict[str, Any]:
-        """The choices beside the vocabulary; `model_input_names` only where they were given."""
-        chosen = [name for name in ("model_input_names",) if name in vars(self)]
-        return {name: getattr(self, name) for name in (*files.OPTIONS, *chosen)}
+        """The choices beside the vocabulary."""
+        return {name: getattr(self, name) for name in files.OPTIONS}
 
     def _prepare(self) -> None:
         """Puts together what follows from the rest and is not pickled."""

@@ -71,7 +71,7 @@ class Vocabulary:
         vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None,
         special_tokens: Mapping[str, Any],
         extra_special_tokens: Iterable[Any] = (),
-        added_tokens: Mapping[int, AddedToken] | None = None,
+        added_tokens_decoder: Mapping[int, AddedToken] | None = None,
         name: str = "",
     ) -> None:
         self.base_vocab = _read(vocab)
@@ -82,9 +82,10 @@ class Vocabulary:
         self.clean_up_tokenization_spaces = False
 
         further = listed("extra_special_tokens", extra_special_tokens)
-        if (count := len(added_tokens or ()) + len(further)) > MAX_ADDED_TOKENS:
+        known = added_tokens_decoder or {}
+        if (count := len(known) + len(further)) > MAX_ADDED_TOKENS:
             raise ValueError(f"There are {count:,} added tokens, more than {MAX_ADDED_TOKENS:,}: make them pieces.")
-        for number, token in sorted((added_tokens or {}).items()):
+        for number, token in sorted(known.items()):
             holder = self._by_id.get(number)
             if holder in (None, token.content) or token.content in self.base_vocab:
                 self._add(token, number)
@@ -101,8 +102,8 @@ class Vocabulary:
         if empty := [key for key, token in named.items() if not token.content]:
             raise ValueError(f"{empty[0]} is empty; it should be a token of the vocabulary.")
         extra = [AddedToken.of(value, special=True) for value in further]
-        known = self.get_vocab()
-        missing = [named[key].content for key in NAMED if key in named and named[key].content not in known]
+        vocabulary = self.get_vocab()
+        missing = [named[key].content for key in NAMED if key in named and named[key].content not in vocabulary]
         for token in (*named.values(), *extra):  # the flags that files gave a token stay
             self._add(self._added.get(token.content, token).as_special())
         vars(self).update({key: token.content for key, token in named.items()})
