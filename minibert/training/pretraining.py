@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.files import only_run_in
+from minibert.inference.fused import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
 from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -250,10 +251,14 @@ def pretraining_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
 
 def _predictions(model: nn.Module, batch: Batch) -> list[tuple[Tensor, Tensor]]:
-    """Logits and labels of words, only where they are asked for, and of pairs."""
+    """Logits and labels of words, only where they are asked for and at a few more if packed, and of pairs."""
     inputs = {name: value for name, value in batch.items() if name not in _LABELS}
     words, *pairs = (batch[name] for name in _LABELS if name in batch)
-    logits = model(**inputs, positions=(asked := words != IGNORED), return_dict=False)
+    asked = words != IGNORED
+    if asked.dim() == 1:  # see minibert.training.speedups
+        count = int(asked.sum())
+        asked[(~asked).nonzero()[: rounded_rows(count) - count]] = True
+    logits = model(**inputs, positions=asked, return_dict=False)
     return list(zip(logits, [words[asked], *pairs], strict=False))
 
 

@@ -5,6 +5,8 @@
     attention      by two products and a softmax, unless it is long, in float32 and without dropout: the shorter the
                    sequences, the slower is torch's kernel beside it, forward and backward (AMD: up to 10 times);
                    in blocks of lengths rounded up, and not in a block for each length
+    rows           of a packed batch, its blocks and its hidden words are filled up to `rounded_rows`: oneDNN keeps
+                   what it compiles for each size, which would grow to two gigabytes
     loss of words  its gradient is written over the logits, the largest tensor of a step: a fifth off the MLM head
 
 The model and its modules stay as they are; nothing changes outside of a step. Dropout draws other numbers, products
@@ -26,8 +28,11 @@ from torch.overrides import TorchFunctionMode
 
 from minibert.attention import AttentionOutput, sdpa_attention
 from minibert.encoder import BertEncoder
+from minibert.inference.fused import rounded_rows
 from minibert.inference.kernels import processor_features
 from minibert.layouts import Layout, PackedLayout
+from minibert.losses import IGNORED
+from minibert.outputs import BertModelOutput
 
 # logits of which the loss is taken at a time: few enough to stay in the processor's cache
 LOGITS_AT_ONCE = 2**21
@@ -49,7 +54,8 @@ def faster_operators(device: torch.device, model: nn.Module | None = None) -> It
         yield
         return
     encoders = [] if model is None else [module for module in model.modules() if isinstance(module, BertEncoder)]
-    hooks = [encoder.register_forward_pre_hook(_attend_in_blocks) for encoder in encoders]
+    hooks = [encoder.register_forward_pre_hook(_in_blocks) for encoder in encoders]
+    hooks += [encoder.register_forward_hook(_without_tail) for encoder in encoders]
     try:
         with _onednn_products() if onednn_is_faster() else nullcontext(), _FasterDropout():
             yield
@@ -107,12 +113,23 @@ def _noise(x: Tensor, p: float) -> Tensor:
     return noise.mul_(65536 / max(1, kept))
 
 
-def _attend_in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Hook of an encoder: one `BlockAttention` for all layers of a pass over packed sequences."""
+def _in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Hook of an encoder: rounded rows, and one `BlockAttention` for all layers of a pass over packed sequences."""
     hidden_states, layout, attend, *others = inputs
     if attend is not sdpa_attention or not isinstance(layout, PackedLayout) or not torch.is_grad_enabled():
         return inputs
-    return hidden_states, layout, BlockAttention(layout), *others
+    tokens = len(hidden_states)
+    more = rounded_rows(tokens) - tokens
+    attend = BlockAttention(PackedLayout(layout.lengths, tail=layout.tail + more), tokens)
+    return F.pad(hidden_states, (0, 0, 0, more)), attend.layout, attend, *others
+
+
+def _without_tail(_: nn.Module, inputs: tuple[Any, ...], output: BertModelOutput) -> None:
+    """Hook of an encoder: takes away the rows that `_in_blocks` has added."""
+    if isinstance(attend := inputs[2], BlockAttention):
+        output.last_hidden_state = output.last_hidden_state[: attend.tokens]
+        if output.hidden_states is not None:
+            output.hidden_states = tuple(states[: attend.tokens] for states in output.hidden_states)
 
 
 class BlockAttention:
@@ -123,17 +140,18 @@ class BlockAttention:
 
     Args:
         layout: where the sequences begin and end, in any order of lengths.
+        tokens: rows that the batch had before it was filled up; None: as many as now.
     """
 
-    def __init__(self, layout: PackedLayout) -> None:
-        self.lengths, self.tail = layout.lengths, layout.tail
+    def __init__(self, layout: PackedLayout, tokens: int | None = None) -> None:
+        self.layout, self.tokens = layout, tokens
         self.heads = 0
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
         """(tokens, heads, head_size) each to the context, (tokens, hidden)."""
-        longest = max(self.lengths, default=0)
+        longest = max(self.layout.lengths, default=0)
         torch_is_faster = dropout == 0 and query.dtype != torch.bfloat16 and longest > MAX_LENGTH_FOR_PRODUCTS
-        if torch_is_faster or longest == 0 or self.tail > 0:
+        if torch_is_faster or longest == 0:
             return sdpa_attention(query, key, value, layout, dropout)
         self.heads = query.shape[1]
         context: Tensor = _BlockAttention.apply(query, key, value, self, dropout)  # type: ignore[no-untyped-call]
@@ -142,11 +160,13 @@ class BlockAttention:
     @cached_property
     def blocks(self) -> list[tuple[Tensor, Tensor]]:
         """Of each block the tokens, (sequences, longest), and which of these places have none."""
-        lengths = torch.tensor(self.lengths)
-        starts, steps = lengths.cumsum(0) - lengths, (lengths - 1) // LENGTH_STEP
+        lengths = torch.tensor([*self.layout.lengths, 0])  # the last one fills blocks up
+        starts, steps = lengths.cumsum(0) - lengths, (lengths[:-1] - 1) // LENGTH_STEP
         found = []
-        for numbers in ((steps == step).nonzero() for step in sorted(set(steps.tolist()))):  # (sequences, 1)
-            places = torch.arange(int(lengths[numbers].max()))
+        for step in sorted(set(steps.tolist())):
+            numbers = (steps == step).nonzero()  # (sequences, 1)
+            numbers = F.pad(numbers, (0, 0, 0, rounded_rows(len(numbers)) - len(numbers)), value=len(steps))
+            places = torch.arange((step + 1) * LENGTH_STEP)
             found.append((starts[numbers] + places, places >= lengths[numbers]))
         return found
 
@@ -164,13 +184,21 @@ class BlockAttention:
         parts = torch.split(gathered, [count * longest for count, longest in shapes])
         return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
 
+    def in_rows(self, gathered: Tensor, rows: int) -> Tensor:
+        """Rows of the blocks in their old order, (rows, heads, head_size); those of no sequence are 0."""
+        back = self.rows[2]
+        found = gathered.new_empty(rows * self.heads, gathered.shape[-1])
+        torch.index_select(gathered, 0, back, out=found[: len(back)])
+        found[len(back) :] = 0
+        return found.view(rows, self.heads, -1)
+
 
 class _BlockAttention(torch.autograd.Function):
     """With P = softmax(scale Q K^T), of which dropout leaves D = N P, the context is D V."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, plan: BlockAttention, p: float) -> Tensor:
-        gather, _, back = plan.rows
+        gather, _, _ = plan.rows
         size = query.shape[-1]
         ctx.plan, ctx.scale, ctx.blocks = plan, size**-0.5, []
         with torch.autocast(query.device.type, enabled=False):
@@ -186,11 +214,11 @@ class _BlockAttention(torch.autograd.Function):
                 noise = _noise(probabilities, p) if p > 0 else None
                 torch.bmm(probabilities if noise is None else probabilities * noise, v, out=context)
                 ctx.blocks.append((q, k, v, probabilities, noise))
-            return contexts.index_select(0, back).view(len(query), -1)
+            return plan.in_rows(contexts, len(query)).flatten(1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,), (gather, nothing, back) = gradients, ctx.plan.rows
+        (gradient,), (gather, nothing, _) = gradients, ctx.plan.rows
         size = ctx.blocks[0][0].shape[-1]
         of_context = gradient.reshape(-1, size).index_select(0, gather).index_fill_(0, nothing, 0)
         found = [torch.empty_like(of_context) for _ in range(3)]
@@ -205,8 +233,7 @@ class _BlockAttention(torch.autograd.Function):
             torch.baddbmm(of_q.new_empty(1), of_scores, k, beta=0, alpha=ctx.scale, out=of_q)
             torch.baddbmm(of_k.new_empty(1), of_scores.transpose(1, 2), q, beta=0, alpha=ctx.scale, out=of_k)
         ctx.blocks = []
-        shape = (len(gradient), ctx.plan.heads, size)
-        return (*(x.index_select(0, back).view(shape) for x in found), None, None)
+        return (*(ctx.plan.in_rows(x, len(gradient)) for x in found), None, None)
 
 
 def word_loss(logits: Tensor, labels: Tensor) -> Tensor:
@@ -214,7 +241,7 @@ def word_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
     Args:
         logits: (words, vocab), not used for anything else.
-        labels: (words,), none of them ignored.
+        labels: (words,).
     """
     loss: Tensor = _WordLoss.apply(logits, labels)  # type: ignore[no-untyped-call]
     return loss
@@ -230,8 +257,11 @@ class _WordLoss(torch.autograd.Function):
         for start in range(0, len(logits), rows):
             part, wanted = slice(start, start + rows), labels[start : start + rows, None]
             log_p = logits[part].float().log_softmax(-1)
-            loss -= log_p.gather(1, wanted).sum()
+            ignored = wanted[:, 0] == IGNORED
+            wanted = wanted.clamp_min(0)
+            loss -= log_p.gather(1, wanted)[~ignored].sum()
             logits[part] = log_p.exp_().scatter_add_(1, wanted, torch.full_like(wanted, -1, dtype=torch.float32))
+            logits[part][ignored] = 0
         ctx.gradient = logits
         return loss
 

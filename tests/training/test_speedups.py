@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from torch import Tensor, nn
 
 from minibert import BertForSequenceClassification, BertModel
 from minibert.attention import sdpa_attention
+from minibert.inference.fused import rounded_rows
 from minibert.layouts import PackedLayout, PaddedLayout
+from minibert.losses import IGNORED
 from minibert.training import speedups
 from minibert.training.loop import Trainer
 from minibert.training.speedups import BlockAttention, dropout, faster_operators, onednn_is_faster, word_loss
@@ -55,14 +58,14 @@ RAGGED = [5, 1, 17, 16, 8, 5, 33, 2]
 
 
 @pytest.mark.parametrize("lengths", [RAGGED, sorted(RAGGED), [6, 6, 6], [1]])
-@pytest.mark.parametrize("p", [0.0, 0.1])
+@pytest.mark.parametrize(("p", "tail"), [(0.0, 0), (0.1, 0), (0.0, 3)])
 def test_attention_in_blocks_and_its_gradients_are_those_of_torch(
-    lengths: list[int], p: float, monkeypatch: pytest.MonkeyPatch
+    lengths: list[int], p: float, tail: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dropout that doubles everything doubles the context."""
     monkeypatch.setattr(speedups, "_noise", lambda x, p: torch.full_like(x, 2.0))
-    layout = PackedLayout(lengths)
-    inputs = [torch.randn(sum(lengths), 2, 8, requires_grad=True) for _ in range(3)]
+    layout = PackedLayout(lengths, tail)
+    inputs = [torch.randn(sum(lengths) + tail, 2, 8, requires_grad=True) for _ in range(3)]
     received, _ = BlockAttention(layout)(*inputs, layout, p)
     expected, _ = sdpa_attention(*inputs, layout, 0.0)
     expected = expected * (2 if p > 0 else 1)
@@ -87,10 +90,8 @@ def test_attention_in_blocks_in_bfloat16() -> None:
         torch.testing.assert_close(found.float(), right, atol=0.05, rtol=0.05)
 
 
-@pytest.mark.parametrize("layout", [PackedLayout([17, 3]), PackedLayout([5, 3], tail=12), PackedLayout([], tail=20)])
-def test_blocks_leave_long_sequences_and_rows_of_no_sequence_to_torch(
-    layout: PackedLayout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("layout", [PackedLayout([17, 3]), PackedLayout([17], tail=3), PackedLayout([], tail=20)])
+def test_blocks_leave_long_sequences_to_torch(layout: PackedLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speedups, "MAX_LENGTH_FOR_PRODUCTS", 16)
     inputs = [torch.randn(20, 2, 8) for _ in range(3)]
     assert torch.equal(BlockAttention(layout)(*inputs, layout, 0.0)[0], sdpa_attention(*inputs, layout, 0.0)[0])
@@ -100,8 +101,8 @@ def test_a_model_attends_in_blocks_while_it_trains_on_packed_batches(monkeypatch
     made: list[list[int]] = []
 
     class Watched(BlockAttention):
-        def __init__(self, layout: PackedLayout) -> None:
-            super().__init__(layout)
+        def __init__(self, layout: PackedLayout, tokens: int | None = None) -> None:
+            super().__init__(layout, tokens)
             made.append(layout.lengths)
 
     monkeypatch.setattr(speedups, "BlockAttention", Watched)
@@ -117,9 +118,28 @@ def test_a_model_attends_in_blocks_while_it_trains_on_packed_batches(monkeypatch
     assert made == [[4, 5]]
 
 
+@pytest.mark.parametrize("lengths", [[4, 5], [20, 3, 30]])
+def test_rows_filled_up_change_no_result_and_no_gradient(lengths: list[int]) -> None:
+    """Products see few sizes, 53 rows as 56; the states are those of 53."""
+    seen: list[int] = []
+    model = BertModel(tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+    model.encoder.layer[0].register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    packed = {"input_ids": torch.arange(sum(lengths)), "layout": PackedLayout(lengths), "output_hidden_states": True}
+    found = []
+    for operators in (nullcontext(), faster_operators(CPU, model)):
+        model.zero_grad()
+        with operators:
+            states = model(**packed).hidden_states
+            torch.stack(states).square().sum().backward()
+        found.append([*states, *(weight.grad for weight in model.encoder.parameters())])
+    assert seen == [sum(lengths), rounded_rows(sum(lengths))]
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+
+
 def test_word_loss_and_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speedups, "LOGITS_AT_ONCE", 4 * 50)  # three parts, the last one shorter
     states, labels = torch.randn(10, 8), torch.randint(50, (10,))
+    labels[[2, 5]] = IGNORED
     plain, ours = nn.Linear(8, 50), nn.Linear(8, 50)
     ours.load_state_dict(plain.state_dict())
 
