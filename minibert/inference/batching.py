@@ -1,24 +1,19 @@
 """Many rows through a model: sorted by length, packed into passes without padding, and put back in their order."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from minibert.inference import BATCH_TOKENS, Report, batches
-from minibert.inference.fused import FusedEncoder, rounded_rows, without_autocast
-from minibert.inference.threads import MIN_BATCHES_PER_THREAD, MIN_TOKENS_PER_THREAD, usable_threads, workers
+from minibert.inference.fused import FusedEncoder, without_autocast
+from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
 from minibert.layouts import PackedLayout
 from minibert.pretrained import PreTrainedModel
 
-Batch = TypeVar("Batch")
-Result = TypeVar("Result")
 IdRows = Sequence[Sequence[int]]  # token ids or token types, a list or an array for each row
 
 
@@ -36,6 +31,9 @@ def run_packed(
 
     Without dropout and gradients, and in the model's own precision, whatever `torch.autocast` around the call says.
 
+    An optimised model on the CPU runs many batches side by side, each in a thread of its own, which waits for the
+    others only at the end; a few run one after the other, each shared among all threads.
+
     Args:
         model: which is in eval mode meanwhile.
         forward: runs it on ids (tokens,) with their layout and token types (tokens,); gives (sum of sizes, ...).
@@ -50,7 +48,8 @@ def run_packed(
     """
     lengths = [len(row) for row in rows]
     sizes = lengths if sizes is None else sizes
-    device = model.device
+    encoder, device, training = model.base_model.encoder, model.device, model.training
+    fused = isinstance(encoder, FusedEncoder) and device.type == "cpu"
 
     def tensor(lists: IdRows, batch: list[int]) -> Tensor:
         return torch.from_numpy(np.fromiter(chain.from_iterable(lists[n] for n in batch), np.int64)).to(device)
@@ -62,21 +61,18 @@ def run_packed(
             with torch.inference_mode(), without_autocast(device.type):
                 return forward(tensor(rows, batch), layout, None if types is None else tensor(types, batch))
 
-        encoder, tokens, threads = model.base_model.encoder, sum(layout.lengths), usable_threads()
-        small = 1 < threads and tokens < 2 * MIN_TOKENS_PER_THREAD and device.type == "cpu"
-        if small and isinstance(encoder, FusedEncoder) and not any(encoder.hooks):
-            found = encoder.meetings.run(compute, rounded_rows(tokens), threads)
-        else:
-            found = compute()
+        alone = fused and not any(encoder.hooks)  # hooks are called once, and in the thread of the caller
+        found = encoder.meetings.run(compute, sum(layout.lengths)) if alone else compute()
         return found.split_with_sizes([sizes[n] for n in batch])
 
-    results: list[Tensor] = [torch.empty(0)] * len(rows)
-    training = model.training
+    todo, results = batches(lengths, batch_tokens), [torch.empty(0)] * len(rows)
+    threads = usable_threads() if fused and len(todo) > 1 else 1
+    side_by_side = 1 < threads and MIN_BATCHES_PER_THREAD * threads <= len(todo)
     if training:
         model.eval()
     try:
-        todo = batches(lengths, batch_tokens)
-        for batch, parts in zip(todo, map_batches(model, run, todo), strict=True):
+        done = workers(threads, threads, os.getpid()).map(run, todo) if side_by_side else map(run, todo)
+        for batch, parts in zip(todo, done, strict=True):
             for n, part in zip(batch, parts, strict=True):
                 results[n] = part
             if report is not None:
@@ -85,21 +81,3 @@ def run_packed(
         if training:
             model.train()
     return results
-
-
-def map_batches(model: PreTrainedModel, run: Callable[[Batch], Result], batches: Sequence[Batch]) -> Iterator[Result]:
-    """Runs a model on each batch, and yields the results in order.
-
-    An optimised model on the CPU runs many batches side by side, each in a thread of its own, which waits for the
-    others only at the end; a few run one after the other, each shared among all threads.
-
-    Args:
-        model: what `run` calls.
-        run: called in other threads, which have modes (`torch.inference_mode`) of their own.
-        batches: about equally large.
-    """
-    if len(batches) == 1 or len(batches) < MIN_BATCHES_PER_THREAD * (threads := usable_threads()) or threads == 1:
-        return map(run, batches)
-    if not isinstance(model.base_model.encoder, FusedEncoder) or model.device.type != "cpu":
-        return map(run, batches)
-    return workers(threads, threads, os.getpid()).map(run, batches)

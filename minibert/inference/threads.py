@@ -1,7 +1,5 @@
 """Threads: how the sequences of a batch, or many batches, are shared out among them."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -73,18 +71,21 @@ class Meetings:
 
     def __init__(self) -> None:
         self._alone, self._next = 0, 1
-        self._same: dict[int, bool] = {}  # whether one thread gives the same bits, by rows
+        self._same: dict[int, bool] = {}  # whether one thread gives the same bits, by tokens
 
-    def run(self, batch: Callable[[], Tensor], rows: int, threads: int) -> Tensor:
-        """What the batch gives, by one thread or by all: the same bits either way."""
-        if self._alone and self._same.get(rows, True):
+    def run(self, batch: Callable[[], Tensor], tokens: int) -> Tensor:
+        """What a batch of so many tokens gives, by one thread or by all: the same bits either way."""
+        threads = usable_threads()
+        if threads == 1 or tokens >= 2 * MIN_TOKENS_PER_THREAD:
+            return batch()
+        if self._alone and self._same.get(tokens, True):
             self._alone -= 1
             # in no queue with the batches of a corpus
             found = workers(threads, threads, os.getpid(), "small").submit(batch).result()
-            if rows in self._same:
+            if tokens in self._same:
                 return found
             together = batch()
-            self._same[rows] = torch.equal(found, together)
+            self._same[tokens] = torch.equal(found, together)
             return together
         start, worked = time.perf_counter(), time.thread_time()
         found = batch()

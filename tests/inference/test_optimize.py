@@ -33,7 +33,7 @@ from minibert import (
 from minibert.attention import sdpa_attention
 from minibert.inference import fused, kernels, threads as inference_threads
 from minibert.inference.attention import packed_attention
-from minibert.inference.batching import map_batches
+from minibert.inference.batching import run_packed
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, PlainKernel, runs_here
 
@@ -556,46 +556,54 @@ def test_an_error_in_a_shared_batch_is_raised(shared: None) -> None:
     assert fast(**batch).last_hidden_state.isfinite().all()
 
 
+ROWS = [list(range(1, 1 + length)) for length in range(8, 0, -1)]  # each a batch of its own, where that has one token
+
+
 def test_many_batches_run_side_by_side(shared: None) -> None:
     """Each in a thread of its own that is not shared further; a few are shared, one after the other."""
     fast = optimize(model_of())
-    batches = [ragged_batch(fast.config, (length, length)) for length in range(1, 9)]
-    expected = [fast(**batch).last_hidden_state for batch in batches]
+    expected = [fast(torch.tensor([row])).last_hidden_state[0] for row in ROWS]
     inside: list[tuple[bool, int]] = []
     caller = threading.current_thread()
 
-    def run(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    def forward(ids: torch.Tensor, layout: PackedLayout, types: torch.Tensor | None) -> torch.Tensor:
         inside.append((threading.current_thread() is caller, torch.get_num_threads()))
-        return fast(**batch).last_hidden_state
+        return fast(ids, layout=layout).last_hidden_state
 
     own = threads_of(fast)
-    for ours, theirs in zip(map_batches(fast, run, batches), expected, strict=True):
+    for ours, theirs in zip(run_packed(fast, forward, ROWS, batch_tokens=1), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
     assert inside == [(False, 1)] * 8
     assert own == [False] * 8  # and not [False] * 16
     inside.clear()
-    assert len(list(map_batches(fast, run, batches[:7]))) == 7
+    assert len(run_packed(fast, forward, ROWS[1:], batch_tokens=1)) == 7
     assert inside == [(True, 2)] * 7
 
 
 def test_batches_of_a_plain_model_run_one_by_one(shared: None) -> None:
+    here: list[bool] = []
     caller = threading.current_thread()
-    assert list(map_batches(model_of(), lambda x: (x, threading.current_thread() is caller), range(8))) == [
-        (x, True) for x in range(8)
-    ]
+
+    def forward(ids: torch.Tensor, *_: object) -> torch.Tensor:
+        here.append(threading.current_thread() is caller)
+        return ids
+
+    assert [ids.tolist() for ids in run_packed(model_of(), forward, ROWS, batch_tokens=1)] == ROWS
+    assert here == [True] * 8
 
 
 def test_an_error_in_one_of_many_batches_is_raised(shared: None) -> None:
     begun: list[int] = []
 
-    def run(number: int) -> None:
-        begun.append(number)
-        if number == 2:
+    def forward(ids: torch.Tensor, *_: object) -> torch.Tensor:
+        begun.append(len(ids))
+        if len(begun) == 3:
             raise ValueError("no")
         time.sleep(0.001)
+        return ids
 
     with pytest.raises(ValueError, match="no"):
-        list(map_batches(optimize(model_of()), run, range(1000)))
+        run_packed(optimize(model_of()), forward, [[1]] * 1000, batch_tokens=1)
     assert len(begun) < 1000  # those that had not begun never do
 
 

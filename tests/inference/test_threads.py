@@ -43,7 +43,7 @@ def is_alone() -> bool:
     return threading.current_thread() is not threading.main_thread()
 
 
-def test_small_batches_are_left_to_one_thread_where_threads_wait() -> None:
+def test_small_batches_are_left_to_one_thread_where_threads_wait(two_threads: None) -> None:
     meetings, waits, alone = Meetings(), True, []
 
     def batch() -> torch.Tensor:
@@ -53,19 +53,19 @@ def test_small_batches_are_left_to_one_thread_where_threads_wait() -> None:
         return torch.ones(2, 2)
 
     for _ in range(14):
-        meetings.run(batch, rows=2, threads=2)
+        meetings.run(batch, tokens=2)
     # in vain; once alone, and by all to compare; in vain; two, four alone between the next ones
     assert alone == [False, True, False, False, True, True, False, *[True] * 4, False, *[True] * 3]
 
     waits = False  # but for what the machine does beside
     for _ in range(5000):
-        meetings.run(batch, rows=2, threads=2)
+        meetings.run(batch, tokens=2)
         if not any(alone[-15:]):
             return
     pytest.fail("threads are not tried again")
 
 
-def test_a_number_of_rows_whose_bits_depend_on_threads_is_not_left_to_one() -> None:
+def test_a_number_of_tokens_whose_bits_depend_on_threads_is_not_left_to_one(two_threads: None) -> None:
     meetings, alone = Meetings(), []
 
     def batch() -> torch.Tensor:
@@ -73,28 +73,23 @@ def test_a_number_of_rows_whose_bits_depend_on_threads_is_not_left_to_one() -> N
         time.sleep(0 if is_alone() else 3 * MAX_WAIT)
         return torch.full((2, 2), float(is_alone()))
 
-    results = [meetings.run(batch, rows=2, threads=2) for _ in range(5)]
+    results = [meetings.run(batch, tokens=2) for _ in range(5)]
 
     assert all(torch.equal(result, torch.zeros(2, 2)) for result in results)
     assert alone.count(True) == 1
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-def test_one_thread_and_several_give_the_same_bits(precision: str) -> None:
+def test_one_thread_and_several_give_the_same_bits(two_threads: None, precision: str) -> None:
     def states(ids: torch.Tensor, layout: PackedLayout, types: torch.Tensor | None) -> torch.Tensor:
         return model(ids, layout=layout, token_type_ids=types).last_hidden_state
 
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        config = BertConfig.from_preset("tiny", vocab_size=100, hidden_size=128, num_attention_heads=4)
-        model = optimize(BertModel(config, add_pooling_layer=False), precision=precision)
-        ids = [number % 100 for number in range(128)]
-        for rows in (1, 5, 6, 11, 14, 37, 38, 64, 127):
-            results = []
-            for turn in (0, 1, 1):
-                model.encoder.meetings._alone = turn
-                results += run_packed(model, states, [ids[:rows]])
-            assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
-    finally:
-        torch.set_num_threads(before)
+    config = BertConfig.from_preset("tiny", vocab_size=100, hidden_size=128, num_attention_heads=4)
+    model = optimize(BertModel(config, add_pooling_layer=False), precision=precision)
+    ids = [number % 100 for number in range(128)]
+    for tokens in (1, 5, 6, 11, 14, 37, 38, 64, 127):
+        results = []
+        for turn in (0, 1, 1):
+            model.encoder.meetings._alone = turn
+            results += run_packed(model, states, [ids[:tokens]])
+        assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
