@@ -9,13 +9,11 @@ A single text leaves a processor half idle, and 16 threads with a text each get 
 tokenise, and one thread runs the model on all texts that have arrived while it was busy with the batch before.
 """
 
-from __future__ import annotations
-
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from minibert.sentences.rows import Rows, Settings, Vector, Vectors, joined
@@ -31,7 +29,7 @@ class _Request(NamedTuple):
     future: Future[Vector]
 
 
-class Batched:
+class Batched(AbstractContextManager["Batched"]):
     """Encodes single texts of many callers together; made by `SentenceEmbedder.batched`.
 
     Args:
@@ -104,49 +102,41 @@ class Batched:
             self._changed.notify()
         self._thread.join()
 
-    def __enter__(self) -> Batched:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def _work(self) -> None:
         while batch := self._next_batch():
-            running = [request for request in batch if request.future.set_running_or_notify_cancel()]
-            try:
-                self._answer(running)
-            except BaseException:  # because of one text: each alone, so that the others have their vectors
-                for request in running:
-                    try:
-                        self._answer([request])
-                    except BaseException as error:
-                        request.future.set_exception(error)
+            self._answer([request for request in batch if request.future.set_running_or_notify_cancel()])
 
     def _next_batch(self) -> list[_Request]:
         """The next texts to encode together: in the order of arrival, with one prompt; none once it is closed."""
         with self._changed:
-            while not self._waiting:
-                if self._closed:
-                    return []
-                self._changed.wait()
-                until = time.monotonic() + self._max_wait  # the model had nothing to do
-                while (
-                    not self._closed
-                    and sum(own.rows.tokens for own in self._waiting) < self._max_tokens
-                    and (left := until - time.monotonic()) > 0
-                ):
-                    self._changed.wait(left)
-            batch = [self._waiting.popleft()]
-            tokens = batch[0].rows.tokens
-            while self._waiting and self._waiting[0].settings.skip == batch[0].settings.skip:
+            if not self._waiting:  # the model has nothing to do
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                self._changed.wait_for(
+                    lambda: self._closed or sum(own.rows.tokens for own in self._waiting) >= self._max_tokens,
+                    self._max_wait,
+                )
+            batch: list[_Request] = []
+            tokens = 0
+            while self._waiting and self._waiting[0].settings.skip == (batch or self._waiting)[0].settings.skip:
                 tokens += self._waiting[0].rows.tokens
-                if tokens > self._max_tokens:
+                if batch and tokens > self._max_tokens:
                     break
                 batch.append(self._waiting.popleft())
             return batch
 
     def _answer(self, requests: list[_Request]) -> None:
-        if requests:
+        if not requests:
+            return
+        try:
             vectors = self._encode_rows(joined([request.rows for request in requests]), requests[0].settings)
+        except BaseException as error:  # because of one text: each alone, so that the others have their vectors
+            if len(requests) == 1:
+                return requests[0].future.set_exception(error)
+            for request in requests:
+                self._answer([request])
+        else:
             for request, vector in zip(requests, vectors, strict=True):
                 request.future.set_result(vector.copy())  # on its own, so that one does not keep all of the batch
