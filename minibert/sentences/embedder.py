@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,6 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.compatibility.keywords import check_count, refuse_unknown
 from minibert.extras import need
 from minibert.inference import BATCH_TOKENS
-from minibert.sentences.encode import completed
 from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.onnx import OnnxGraph, OnnxModel
@@ -57,13 +57,15 @@ class SentenceEmbedder(FamiliarNames, Engine):
         ValueError: a pooling, layer or prompt that is not there, or vectors that do not fit the first `Dense`.
     """
 
-    def __new__(cls, model: Any = None, *_: Any, **__: Any) -> Any:
+    def __new__(cls: Any, model: Any = None, *_: Any, **__: Any) -> Any:
         """An embedder that is a `SentenceModel`, too, and so an `nn.Module`; of an exported graph, an `OnnxModel`."""
         if isinstance(model, OnnxGraph):
-            return _empty(cls, OnnxModel)
-        from minibert.sentences.model import SentenceModel  # here: a graph needs no torch
+            engine: Any = OnnxModel
+        else:
+            from minibert.sentences.model import SentenceModel  # here: a graph needs no torch
 
-        return _empty(cls, SentenceModel)
+            engine = SentenceModel
+        return object.__new__(cls if issubclass(cls, engine) else _run_by(cls, engine))
 
     def __init__(
         self,
@@ -81,10 +83,8 @@ class SentenceEmbedder(FamiliarNames, Engine):
     ) -> None:
         if isinstance(model, str | os.PathLike) or tokenizer is None:
             name = repr(model) if isinstance(model, str | os.PathLike) else "name"
-            raise TypeError(
-                "SentenceEmbedder takes a BertModel and its tokenizer; "
-                f"SentenceEmbedder.from_pretrained({name}) loads both."
-            )
+            both = f"SentenceEmbedder.from_pretrained({name}) loads both"
+            raise TypeError(f"SentenceEmbedder takes a BertModel and its tokenizer; {both}.")
         super().__init__(model, pooling, layers, layer_weights, steps)
         self.tokenizer = tokenizer
         positions = model.config.max_position_embeddings
@@ -123,8 +123,8 @@ class SentenceEmbedder(FamiliarNames, Engine):
             backend: "onnx" runs what `minibert export` has written by ONNX Runtime, on the CPU, and imports no torch.
                 What the graph settles, which is all from pooling to precision below, is left out then.
             pooling: None follows the folder's modules.json; a plain BERT has none and gets `"mean"`.
-            layers: one of `minibert.sentences.pooling.LAYER_CHOICES` or layer numbers; None: `"last"`. Layers above
-                the highest one that is needed are not kept.
+            layers: as in `minibert.sentences.pooling.resolve_layers`; None: `"last"`. Layers above the highest one that
+                is needed are not kept.
             layer_weights: as in `minibert.sentences.pooling.combine_layers`.
             normalize: make vectors of length 1 at the end, or leave them as they are; None follows the folder, and
                 leaves a plain BERT's as they are.
@@ -147,32 +147,30 @@ class SentenceEmbedder(FamiliarNames, Engine):
         if unknown:
             known = [name for name in inspect.signature(cls.from_pretrained).parameters if name != "options"]
             refuse_unknown("SentenceEmbedder.from_pretrained", unknown, known)
-        folder = read_sentence_folder(source)
-        made: dict[str, Any] = {"pooling": folder.pooling if pooling is None else pooling}
+        own = dict[str, Any](pooling=pooling, truncate_dim=truncate_dim, max_length=max_length, prompts=prompts)
+        own["default_prompt_name"] = default_prompt_name
+        folder = replace(read_sentence_folder(source), **{name: one for name, one in own.items() if one is not None})
         if backend == "onnx":
             settled = dict[str, Any](pooling=pooling, layers=layers, layer_weights=layer_weights, normalize=normalize)
             settled |= {"truncate_dim": truncate_dim, "device": device, "precision": precision}
             if given := [name for name, value in settled.items() if value is not None and value != "fp32"]:
                 raise ValueError(f'leave {given[0]} out with backend="onnx": the export of the graph has settled it.')
-            model: Any = OnnxGraph(folder.transformer)
+            parts: dict[str, Any] = {"model": OnnxGraph(folder.transformer)}
         elif backend == "torch":
-            from minibert.sentences.model import load_bert
+            from minibert.sentences.model import load_parts
 
-            made["steps"] = folder.final_steps(normalize, truncate_dim)
-            chosen = made["pooling"], "last" if layers is None else layers, layer_weights, precision
-            model, made["layers"], made["layer_weights"] = load_bert(
-                folder.transformer, *chosen, device=device, mmap=mmap
-            )
+            layers = "last" if layers is None else layers
+            parts = load_parts(folder, layers, layer_weights, normalize, precision, device=device, mmap=mmap)
         else:
             raise ValueError(f'backend should be "torch" or "onnx", not {backend!r}.')
         embedder: SentenceEmbedder = cls(
-            model,
-            folder.load_tokenizer(),
-            **made,
-            max_length=folder.max_length if max_length is None else max_length,
-            prompts=folder.prompts if prompts is None else prompts,
-            default_prompt_name=default_prompt_name or folder.default_prompt_name,
+            tokenizer=folder.load_tokenizer(),
+            pooling=folder.pooling,
+            max_length=folder.max_length,
+            prompts=folder.prompts,
+            default_prompt_name=folder.default_prompt_name,
             include_prompt=folder.include_prompt,
+            **parts,
         )
         embedder.precision = precision if backend == "torch" else None
         embedder.similarity_fn_name = folder.similarity_fn_name
@@ -247,7 +245,7 @@ class SentenceEmbedder(FamiliarNames, Engine):
         every = check_texts([texts] if isinstance(texts, str) else list(texts))
         if not every:
             return []
-        settings = self.settings(completed("words", {"prompt": "", "batch_tokens": batch_tokens}))
+        settings = self.chunk_settings({"prompt": "", "batch_tokens": batch_tokens})
         rows = rows_of(self.tokenizer, every, self.max_length, settings)
         self._report_cut(rows.overlong, len(every), "truncate", advice="words past it have no vector.")
         encodings = self.tokenizer(list(rows.texts), truncation=True, max_length=self.max_length).encodings
@@ -256,17 +254,12 @@ class SentenceEmbedder(FamiliarNames, Engine):
         return found[0] if isinstance(texts, str) else [found[place] for place in rows.places]
 
 
-def _empty(cls: Any, engine: Any) -> Any:
-    """A new object of a class, run by an engine; without attributes."""
-    return object.__new__(cls if issubclass(cls, engine) else _run_by(cls, engine))
-
-
 @cache
 def _run_by(cls: Any, engine: Any) -> type:
     """The class with an engine: the same to all who see it, pickle too."""
 
     def reduce(self: Any) -> Any:
-        return _empty, (cls, engine), vars(self)
+        return cls.__new__, (cls, self.model), vars(self)
 
     about = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__reduce__": reduce}
     return type(cls.__name__, (cls, engine), about)

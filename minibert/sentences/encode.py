@@ -86,12 +86,7 @@ _DEFAULTS = {
 
 
 def completed(function: str, options: Mapping[str, Any], kind: type = ResultOptions) -> ResultOptions:
-    """The options and the defaults of all others.
-
-    Args:
-        function: its name, for errors.
-        options: what it was called with.
-        kind: the options that it has.
+    """The options of a call of `function`, which has those of `kind`, and the defaults of all others.
 
     Raises:
         TypeError: an option that does not exist.
@@ -210,17 +205,17 @@ class TextEncoder:
         """
         chosen = completed("encode", options)
         given = _texts(texts, chosen)
-        if isinstance(given, np.ndarray):
-            given = given.tolist()
         if given is None:
             raise TypeError("encode needs texts.")
+        if isinstance(given, np.ndarray):
+            given = given.tolist()
         if chosen["device"] is not None:
             self.to(chosen["device"])  # type: ignore[attr-defined]
         single = isinstance(given, str)
         every: list[Any] = [given] if single else list(given)
         settings = self.settings(chosen)
-        vectors = chosen["output_value"] == "sentence_embedding"
-        found, overlong = self._vectors(every, settings, chosen) if vectors else self._states(every, settings, chosen)
+        find = self._vectors if chosen["output_value"] == "sentence_embedding" else self._states
+        found, overlong = find(every, settings, chosen)
         self._report_cut(overlong, len(every), settings.overflow)
         return found[0] if single else found
 
@@ -287,9 +282,9 @@ class TextEncoder:
         Raises:
             ValueError: a prompt that is unknown or leaves no room for a text.
         """
-        prompt = options["prompt"]
+        prompt, name = options["prompt"], options["prompt_name"] or self.default_prompt_name
         if prompt is None:
-            prompt = named_prompt(self.prompts, options["prompt_name"] or self.default_prompt_name)
+            prompt = "" if name is None else named_prompt(self.prompts, name)
         head = len(self.tokenizer.rows([prompt])[0]) - 1 if prompt else 1
         if head + 2 > self.max_length:
             raise ValueError(f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take {head + 1}.")
@@ -349,7 +344,10 @@ class TextEncoder:
             )
 
     def _for_task(self, task: str, texts: Any, options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-        """Arguments for `encode`, with the first of these prompts that the model has if the options ask for none."""
+        """Arguments for `encode`, with the first of these prompts that the model has if the options ask for none.
+
+        They have the names by which sentence-transformers passes them on, as its tests ask.
+        """
         asked = {"prompt": None, "prompt_name": None, **options}
         if asked["prompt"] is None and asked["prompt_name"] is None:
             asked["prompt_name"] = next((name for name in names if name in self.prompts), None)

@@ -10,22 +10,15 @@ A folder without modules.json is a plain BERT: mean pooling, nothing after it. T
 documentation of sentence-transformers ("Creating Custom Models"); nothing named in a file is ever imported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minibert.checkpoints.source import Source
 from minibert.files import parse_json, prefix_errors, read_json, read_text
 from minibert.sentences.rows import named_prompt
 from minibert.tokenization.tokenizer import BertTokenizer
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from minibert.sentences.pooling import Dense
 
 # in the order in which sentence-transformers puts them side by side
 POOLING_FLAGS = {
@@ -47,15 +40,12 @@ class SentenceFolder:
 
     Attributes:
         transformer: the folder of the BERT itself, which may be one inside it.
-        pooling: one or several poolings, side by side.
-        include_prompt: whether the tokens of a prompt are pooled, too.
-        modules: those after the pooling, each "Dense" or "Normalize" and its folder; `final_steps` makes them.
+        pooling: as in `SentenceEmbedder`, like `max_length`, the prompts and `include_prompt`.
+        modules: those after the pooling, each "Dense" or "Normalize" and its folder.
         truncate_dim: numbers of a vector that are kept in the end; None: all.
-        max_length: the most tokens of a text; None where the folder does not say.
         lower_case: lower-case texts, whatever the tokenizer does.
-        prompts: text to put before every text, by name.
-        default_prompt_name: the prompt of calls that name none.
         similarity_fn_name: one of `minibert.sentences.search.METRICS`.
+        activation_fn: the activation of a cross-encoder, by the dotted path of its class; None: the folder names none.
     """
 
     transformer: Source
@@ -68,6 +58,7 @@ class SentenceFolder:
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt_name: str | None = None
     similarity_fn_name: str = "cosine"
+    activation_fn: Any = None
 
     def load_tokenizer(self) -> BertTokenizer:
         """The tokenizer; a cased one lower-cases if the folder asks for it, and keeps accents."""
@@ -77,40 +68,23 @@ class SentenceFolder:
             tokenizer = BertTokenizer.from_pretrained(self.transformer, **lower)
         return tokenizer
 
-    def final_steps(self, normalize: bool | None = None, truncate_dim: int | None = None) -> list[nn.Module]:
-        """The modules after the pooling; arguments as in `SentenceEmbedder.from_pretrained`.
 
-        Raises:
-            ValueError: a module or activation that minibert does not have, named; or a damaged file.
-        """
-        from minibert.sentences.pooling import Normalize, Truncate
-
-        modules = list(self.modules)
-        while normalize is not None and modules and modules[-1][0] == "Normalize":  # one before a Dense stays
-            modules.pop()
-        steps: list[nn.Module] = [_read_dense(where) if kind == "Dense" else Normalize() for kind, where in modules]
-        truncate_dim = self.truncate_dim if truncate_dim is None else truncate_dim
-        if truncate_dim is not None:
-            steps.append(Truncate(truncate_dim))
-        if normalize:
-            steps.append(Normalize())
-        return steps
-
-
-def read_sentence_folder(source: Source) -> SentenceFolder:
-    """Reads a sentence-transformers folder; a plain BERT's gives the defaults.
+def read_sentence_folder(source: Source, cross_encoder: bool = False) -> SentenceFolder:
+    """Reads a sentence-transformers folder, of an embedder or a cross-encoder; a plain BERT's gives the defaults.
 
     Raises:
-        ValueError: a module, pooling or activation that minibert does not have, named; or a damaged file.
+        ValueError: a module or pooling that minibert does not have, named; or a damaged file.
         FileNotFoundError: a file that modules.json promises is not there.
     """
     found = SentenceFolder(transformer=source)
     path = source.file("modules.json")
-    if path is None:
+    if path is None and not cross_encoder:
         return found
-    modules = read_modules(path)
+    modules = [("Transformer", "")] if path is None else read_modules(path)
     kinds = [kind for kind, _ in modules]
-    if kinds[:2] != ["Transformer", "Pooling"] or {"Transformer", "Pooling"}.intersection(kinds[2:]):
+    if cross_encoder and kinds != ["Transformer"]:
+        raise ValueError(f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}.")
+    if not cross_encoder and (kinds[:2] != ["Transformer", "Pooling"] or {*kinds[:2]} & {*kinds[2:]}):
         order = ", ".join(kinds)
         raise ValueError(f"{path} should list a Transformer, a Pooling, then Dense or Normalize, not {order}.")
     for kind, folder in modules:
@@ -119,18 +93,18 @@ def read_sentence_folder(source: Source) -> SentenceFolder:
         elif kind == "Pooling":
             _read_pooling(source.require(f"{folder}config.json"), found)
         else:
-            if config := source.file(f"{folder}config.json") if folder else None:
-                content = read_json(config)
-                for name in ("module_input_name", "module_output_name"):
-                    if content.get(name) not in (None, "sentence_embedding"):
-                        what = f"{config} works on {content[name]!r:.80}"
-                        raise ValueError(f"{what}; minibert has it on sentence vectors only.")
+            _check_input(source, folder)
             found.modules.append((kind, source.inside(folder)))
     if config := source.file("config_sentence_transformers.json"):
         content = read_json(config)
-        found.prompts, found.default_prompt_name = read_prompts(config, content)
-        found.truncate_dim = _get(config, content, "truncate_dim", int, None)
-        found.similarity_fn_name = _get(config, content, "similarity_fn_name", str, "cosine")
+        given = {name: text or "" for name, text in value_of(config, content, "prompts", dict, {}).items()}
+        found.prompts = {name: value_of(config, given, name, str, "") for name in given}
+        found.default_prompt_name = value_of(config, content, "default_prompt_name", str, None)
+        with prefix_errors(str(config)):
+            named_prompt(found.prompts, found.default_prompt_name)  # it must exist
+        found.truncate_dim = value_of(config, content, "truncate_dim", int, None)
+        found.similarity_fn_name = value_of(config, content, "similarity_fn_name", str, "cosine")
+        found.activation_fn = content.get("activation_fn")
     return found
 
 
@@ -140,7 +114,7 @@ def is_embedder(source: Source) -> bool:
     return path is not None and "Pooling" in dict(read_modules(path))
 
 
-def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+def value_of(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
     """A value of a file, or the default if it is absent or null; ValueError if it is of another type."""
     value = config.get(name)
     if value is None:
@@ -151,16 +125,6 @@ def _get(path: Path, config: Mapping[str, Any], name: str, kind: type, default: 
     return value
 
 
-def read_prompts(path: Path, content: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
-    """The prompts by name, and the name of the default one, which must be among them."""
-    given = {name: text or "" for name, text in _get(path, content, "prompts", dict, {}).items()}
-    prompts = {n: _get(path, given, n, str, "") for n in given}
-    default: str | None = _get(path, content, "default_prompt_name", str, None)
-    with prefix_errors(str(path)):
-        named_prompt(prompts, default)
-    return prompts, default
-
-
 def read_modules(path: Path) -> list[tuple[str, str]]:
     """The class name of each module, and its folder with a trailing slash ("" for the model's own folder)."""
     content = parse_json(read_text(path), path, list)
@@ -169,11 +133,11 @@ def read_modules(path: Path) -> list[tuple[str, str]]:
     modules = []
     for module in content:
         # the packages between the first name and the class differ between versions of sentence-transformers
-        name = _get(path, module, "type", str, "")
+        name = value_of(path, module, "type", str, "")
         package, _, kind = name.rpartition(".")
         if kind not in _KINDS or package.split(".")[0] != "sentence_transformers":
             raise ValueError(f"{path} asks for the module {name!r:.80}; minibert has {', '.join(_KINDS)}.")
-        folder = _get(path, module, "path", str, "")
+        folder = value_of(path, module, "path", str, "")
         if folder.startswith(("/", "\\")) or ":" in folder or ".." in folder:
             raise ValueError(f"{path} names {folder!r:.80}, which is outside the model's folder.")
         modules.append((kind, f"{folder.rstrip('/')}/" if folder else ""))
@@ -184,10 +148,10 @@ def _read_transformer(source: Source, folder: str, found: SentenceFolder) -> Non
     found.transformer = source.inside(folder)
     if path := source.file(f"{folder}sentence_bert_config.json"):
         config = read_json(path)
-        found.max_length = _get(path, config, "max_seq_length", int, None)
+        found.max_length = value_of(path, config, "max_seq_length", int, None)
         if found.max_length in (1, 2):
             raise ValueError(f"{path}: max_seq_length {found.max_length} holds [CLS] and [SEP], but no word.")
-        found.lower_case = _get(path, config, "do_lower_case", bool, False)
+        found.lower_case = value_of(path, config, "do_lower_case", bool, False)
 
 
 def _read_pooling(path: Path, found: SentenceFolder) -> None:
@@ -198,28 +162,14 @@ def _read_pooling(path: Path, found: SentenceFolder) -> None:
         if not isinstance(mode, str) or mode not in POOLINGS:
             raise ValueError(f"{path} asks for pooling {mode!r:.80}; minibert has {', '.join(POOLINGS)}.")
     found.pooling = [POOLINGS[mode] for mode in modes]
-    found.include_prompt = _get(path, config, "include_prompt", bool, True)
+    found.include_prompt = value_of(path, config, "include_prompt", bool, True)
 
 
-def _read_dense(source: Source) -> Dense:
-    import torch
-
-    from minibert.checkpoints.tensors import read_tensors
-    from minibert.sentences.pooling import Dense, activation_name
-
-    path = source.require("config.json")
-    config = read_json(path)
-    if config.get("use_residual"):
-        raise ValueError(f"{path} asks for a Dense with use_residual, which minibert does not have.")
-    activation = activation_name(path, _get(path, config, "activation_function", str, "torch.nn.Tanh"))
-    inputs, outputs = (_get(path, config, size, int, 0) for size in ("in_features", "out_features"))
-    bias: bool = _get(path, config, "bias", bool, True)
-    weights = read_tensors(source)
-    expected = {"linear.weight": (outputs, inputs), **({"linear.bias": (outputs,)} if bias else {})}
-    received = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    if received != expected:
-        raise ValueError(f"{path.parent} should hold the tensors {expected}, not {received!s:.80}.")
-    with torch.device("meta"):  # the numbers come from the file
-        dense = Dense(inputs, outputs, bias, activation)
-    dense.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
-    return dense
+def _check_input(source: Source, folder: str) -> None:
+    """ValueError for a module that works on something else than sentence vectors."""
+    if config := source.file(f"{folder}config.json") if folder else None:
+        content = read_json(config)
+        for name in ("module_input_name", "module_output_name"):
+            if content.get(name) not in (None, "sentence_embedding"):
+                what = f"{config} works on {content[name]!r:.80}"
+                raise ValueError(f"{what}; minibert has it on sentence vectors only.")

@@ -1,9 +1,6 @@
 """SentenceModel: token ids to one vector for each sequence. `SentenceEmbedder` adds the texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -12,21 +9,24 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
+from minibert.checkpoints.tensors import read_tensors
+from minibert.files import read_json
 from minibert.inference import Report
 from minibert.inference.batching import run_packed
 from minibert.inference.optimize import optimize
 from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
+from minibert.sentences.folder import SentenceFolder, value_of
 from minibert.sentences.pooling import (
     POOLINGS,
     Dense,
     Layers,
+    Normalize,
     Truncate,
-    at_least_float32,
+    activation_name,
     combine_layers,
     merge_windows,
     pool,
-    pool_padded,
     resolve_layers,
 )
 from minibert.sentences.rows import Rows, Settings, Vectors
@@ -65,24 +65,25 @@ class SentenceModel(nn.Module):
         depth = model.config.num_hidden_layers
         self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
         self._several = self.layers != [depth] or self.layer_weights is not None
-        self.steps = nn.Sequential(*steps).to(model.device)
         hidden = model.config.hidden_size
         features = hidden * (len(self.layers) if self.layer_weights is None else 1)
         self.width = sum(hidden if name == "pooler" else features for name in self.pooling)
-        width = self.width
-        for step in self.steps:
-            if isinstance(step, Dense) and step.linear.in_features != width:
-                raise ValueError(
-                    f"layers and pooling give vectors of {width} numbers, but the Dense layer of this "
-                    f"model takes {step.linear.in_features}."
-                )
-            width = _width_after(width, step)
+        self._set_steps(steps)
         self.eval()
 
-    @property
-    def dimension(self) -> int:
-        """Numbers of a vector."""
-        return reduce(_width_after, self.steps, self.width)
+    def _set_steps(self, steps: Iterable[nn.Module]) -> None:
+        self.steps = nn.Sequential(*steps).to(self.device)
+        self.dimension = self.width  # of a vector behind the steps so far
+        for step in self.steps:
+            if isinstance(step, Truncate):
+                self.dimension = min(self.dimension, step.dimension)
+            elif isinstance(step, Dense):
+                if step.linear.in_features != self.dimension:
+                    raise ValueError(
+                        f"layers and pooling give vectors of {self.dimension} numbers, but the Dense layer of this "
+                        f"model takes {step.linear.in_features}."
+                    )
+                self.dimension = step.linear.out_features
 
     @property
     def truncate_dim(self) -> int | None:
@@ -92,8 +93,8 @@ class SentenceModel(nn.Module):
 
     @truncate_dim.setter
     def truncate_dim(self, size: int | None) -> None:
-        others = list(self.steps) if self.truncate_dim is None else list(self.steps)[:-1]
-        self.steps = nn.Sequential(*others, *([] if size is None else [Truncate(size)]))
+        others = list(self.steps)[: None if self.truncate_dim is None else -1]
+        self._set_steps(others if size is None else [*others, Truncate(size)])
 
     @property
     def device(self) -> torch.device:
@@ -140,10 +141,10 @@ class SentenceModel(nn.Module):
     ) -> Tensor:
         """Vectors as `forward` gives them, but before the steps: (batch, width)."""
         features, pooler_output = self.features(ids, mask, types, layout)
-        if layout is None:
-            mask = torch.ones_like(ids) if mask is None else mask
-            return pool_padded(features, mask, self.pooling, skip=skip, pooler_output=pooler_output)
-        return pool(features, layout.lengths, self.pooling, skip=skip, pooler_output=pooler_output)
+        if layout is None and mask is None:
+            mask = torch.ones_like(ids)
+        lengths: Any = mask if layout is None else layout.lengths
+        return pool(features, lengths, self.pooling, skip=skip, pooler_output=pooler_output)
 
     def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
         """See `TextEncoder.encode_rows`; without gradients."""
@@ -153,15 +154,15 @@ class SentenceModel(nn.Module):
         def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
             return vectors_of(ids, None, types, layout, settings.skip).float()
 
-        batch_tokens, sizes = settings.batch_tokens, [1] * len(rows.ids)
+        sizes, batch_tokens = [1] * len(rows.ids), settings.batch_tokens
         found = run_packed(self.model, forward, rows.ids, rows.types, sizes, batch_tokens=batch_tokens, report=report)
-        vectors = found[0] if len(found) == 1 else torch.cat(found)
+        vectors = torch.cat(found)
         if in_windows:
             with torch.inference_mode(), torch.autocast(vectors.device.type, enabled=False):
                 vectors = self.steps(merge_windows(vectors, [len(row) for row in rows.ids], rows.windows))
-        if settings.truncate_dim or settings.normalize:
-            vectors = vectors[:, : settings.truncate_dim]
-            vectors = F.normalize(vectors, dim=-1) if settings.normalize else vectors
+        vectors = vectors[:, : settings.truncate_dim]
+        if settings.normalize:
+            vectors = F.normalize(vectors, dim=-1)
         array: Vectors = vectors.cpu().numpy()
         return rows.as_given(array)
 
@@ -169,7 +170,7 @@ class SentenceModel(nn.Module):
         """See `TextEncoder.token_states`."""
 
         def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
-            return self.features(ids, None, types, layout)[0]
+            return self.features(ids, None, types, layout)[0].float()
 
         return run_packed(self.model, forward, rows.ids, rows.types, batch_tokens=batch_tokens)
 
@@ -180,35 +181,58 @@ class SentenceModel(nn.Module):
         output = self.model(ids, mask, types, layout=layout, output_hidden_states=self._several, return_dict=True)
         if output.hidden_states is not None:
             return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
-        return at_least_float32(output.last_hidden_state), output.pooler_output
+        return output.last_hidden_state, output.pooler_output
 
 
-def _width_after(width: int, step: nn.Module) -> int:
-    if isinstance(step, Truncate):
-        return min(width, step.dimension)
-    return step.linear.out_features if isinstance(step, Dense) else width
-
-
-def load_bert(
-    source: Source,
-    pooling: str | Sequence[str],
+def load_parts(
+    folder: SentenceFolder,
     layers: Layers,
     layer_weights: Sequence[float] | None,
+    normalize: bool | None,
     precision: str | None,
     **options: Any,
-) -> tuple[BertModel, list[int], list[float] | None]:
-    """The BERT of a folder, as far as the chosen layers reach, their numbers and weights.
+) -> dict[str, Any]:
+    """Arguments of a `SentenceModel`: the BERT of a folder, as far as the chosen layers reach, and what follows it.
 
-    The options are those of `SentenceEmbedder.from_pretrained`.
+    Arguments and errors are those of `SentenceEmbedder.from_pretrained`; others are the folder's.
     """
+    modules = list(folder.modules)
+    while normalize is not None and modules and modules[-1][0] == "Normalize":  # one before a Dense stays
+        modules.pop()
+    steps: list[nn.Module] = [_read_dense(where) if kind == "Dense" else Normalize() for kind, where in modules]
+    if folder.truncate_dim is not None:
+        steps.append(Truncate(folder.truncate_dim))
+    if normalize:
+        steps.append(Normalize())
     # with its pooler only where that is used: sentence models come without one
-    options = {"dtype": torch.float32, "add_pooling_layer": "pooler" in pooling, **options}
-    model = BertModel.from_pretrained(source, **options)
+    options = {"dtype": torch.float32, "add_pooling_layer": "pooler" in folder.pooling, **options}
+    model = BertModel.from_pretrained(folder.transformer, **options)
     numbers, weights = resolve_layers(layers, model.config.num_hidden_layers, layer_weights)
-    if "pooler" not in pooling and max(numbers) < model.config.num_hidden_layers:
+    if "pooler" not in folder.pooling and max(numbers) < model.config.num_hidden_layers:
         del model.encoder.layer[max(numbers) :]
         model.config = model.config.replace(num_hidden_layers=max(numbers))
-    return model if precision is None else optimize(model, precision=precision), numbers, weights
+    if precision is not None:
+        model = optimize(model, precision=precision)
+    return {"model": model, "layers": numbers, "layer_weights": weights, "steps": steps}
+
+
+def _read_dense(source: Source) -> Dense:
+    path = source.require("config.json")
+    config = read_json(path)
+    if config.get("use_residual"):
+        raise ValueError(f"{path} asks for a Dense with use_residual, which minibert does not have.")
+    activation = activation_name(path, value_of(path, config, "activation_function", str, "torch.nn.Tanh"))
+    inputs, outputs = (value_of(path, config, size, int, 0) for size in ("in_features", "out_features"))
+    bias: bool = value_of(path, config, "bias", bool, True)
+    weights = read_tensors(source)
+    expected = {"linear.weight": (outputs, inputs), **({"linear.bias": (outputs,)} if bias else {})}
+    received = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if received != expected:
+        raise ValueError(f"{path.parent} should hold the tensors {expected}, not {received!s:.80}.")
+    with torch.device("meta"):  # the numbers come from the file
+        dense = Dense(inputs, outputs, bias, activation)
+    dense.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, assign=True)
+    return dense
 
 
 class WordVectors(NamedTuple):

@@ -89,9 +89,8 @@ class OnnxModel:
     def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
         """See `TextEncoder.encode_rows`."""
         in_windows = len(rows.windows) < len(rows.ids)
-        vectors: Any = np.concatenate(
-            self._run("pooled" if in_windows else "sentence_embedding", rows, settings, report)
-        )
+        output = "pooled" if in_windows else "sentence_embedding"
+        vectors: Any = np.concatenate(self._run(output, rows, settings, report))
         if in_windows:  # the mean of a text's windows, each counting as many times as it has tokens
             lengths = np.array([len(row) for row in rows.ids], dtype=np.float32)[:, None]
             firsts = np.cumsum([0, *rows.windows[:-1]])

@@ -4,8 +4,6 @@ Both work on rows of tokens, `(tokens, hidden)`, as a `PackedLayout` has them; `
 batch, so that padding never enters a mean or a maximum.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import groupby
@@ -18,7 +16,6 @@ from torch import Tensor, nn
 from minibert.compatibility.keywords import check_count
 
 POOLINGS = ("cls", "pooler", "mean", "max", "mean_sqrt_len")
-LAYER_CHOICES = ("embeddings", "last", "second_to_last", "sum_last_4", "concat_last_4", "sum_all_12")
 
 Layers = str | Sequence[int]
 
@@ -29,8 +26,8 @@ def resolve_layers(
     """The numbers of the chosen layers, and their weights in a sum or None for side by side.
 
     Args:
-        layers: one of `LAYER_CHOICES`, or numbers: 0 is the embeddings, `num_hidden_layers` the last layer, and
-            negative ones count from there, -1 being the last.
+        layers: "embeddings", "last", "second_to_last", "sum_last_4", "concat_last_4" or "sum_all_12", or numbers: 0 is
+            the embeddings, `num_hidden_layers` the last layer, and negative ones count from there, -1 being the last.
         num_hidden_layers: encoder layers L of the model.
         weights: one number for each layer of a sum.
 
@@ -39,26 +36,24 @@ def resolve_layers(
     """
     last = num_hidden_layers
     last_four = list(range(last - 3, last + 1))
-    if isinstance(layers, str):
-        named = {
-            "embeddings": [0],
-            "last": [last],
-            "second_to_last": [last - 1],
-            "sum_last_4": last_four,
-            "concat_last_4": last_four,
-            "sum_all_12": list(range(1, last + 1)),  # every layer: 12 in the paper's table, which is of BERT-base
-        }
-        if layers not in LAYER_CHOICES:
-            raise ValueError(
-                f"layers should be one of {', '.join(LAYER_CHOICES)}, or a list of numbers, not {layers!r}."
-            )
+    named = {
+        "embeddings": [0],
+        "last": [last],
+        "second_to_last": [last - 1],
+        "sum_last_4": last_four,
+        "concat_last_4": last_four,
+        "sum_all_12": list(range(1, last + 1)),  # every layer: 12 in the paper's table, which is of BERT-base
+    }
+    if not isinstance(layers, str):
+        numbers = [number + last + 1 if number < 0 else number for number in layers]
+    elif layers not in named:
+        raise ValueError(f"layers should be one of {', '.join(named)}, or a list of numbers, not {layers!r}.")
+    else:
         numbers = named[layers]
         if layers.startswith("sum") and weights is None:
             weights = [1.0] * len(numbers)
         elif not layers.startswith("sum") and weights is not None:
             raise ValueError(f"layer weights fit a sum or a list of layers, not layers={layers!r}.")
-    else:
-        numbers = [number + last + 1 if number < 0 else number for number in layers]
     if not numbers or min(numbers) < 0 or max(numbers) > last:
         raise ValueError(f"layers {layers!r} should lie between 0 (embeddings) and {last}, the model's last layer.")
     if weights is not None and len(weights) != len(numbers):
@@ -80,7 +75,7 @@ def combine_layers(
 
     Args:
         hidden_states: embeddings and every layer's result, L + 1 times (..., hidden).
-        layers: one of `LAYER_CHOICES` or layer numbers, as in `resolve_layers`.
+        layers: a name or layer numbers, as in `resolve_layers`.
         weights: one number for each layer of a sum.
 
     Returns:
@@ -110,7 +105,7 @@ def unpad(hidden_states: Tensor, attention_mask: Tensor) -> tuple[Tensor, list[i
 
 def pool(
     states: Tensor,
-    lengths: Sequence[int],
+    lengths: Sequence[int] | Tensor,
     pooling: str | Sequence[str] = "mean",
     *,
     skip: int = 0,
@@ -124,8 +119,9 @@ def pool(
     - `"mean_sqrt_len"`: their sum divided by the square root of their number.
 
     Args:
-        states: features of the tokens of all sequences in a row, (tokens, hidden); see `unpad`.
-        lengths: tokens of each sequence.
+        states: features of the tokens of all sequences in a row, (tokens, hidden), see `unpad`; or of padded ones,
+            (batch, seq, hidden).
+        lengths: tokens of each sequence in a row; of padded ones the mask, (batch, seq).
         pooling: one of `POOLINGS`, or several to be put side by side.
         skip: tokens at the start of every sequence to leave out, such as those of a prompt.
         pooler_output: the model's, (batch, hidden); only `"pooler"` needs it.
@@ -134,46 +130,33 @@ def pool(
         (batch, hidden), or (batch, n x hidden) for n poolings.
 
     Raises:
-        ValueError: an unknown pooling, or a sequence of which no token is left.
+        ValueError: an unknown pooling, or a sequence in a row of which no token is left.
     """
-    if len(lengths) and min(lengths) <= skip:
+    states = at_least_float32(states)
+    blocks: list[tuple[Tensor, Tensor | None]]  # of equally long sequences, and which tokens count; None: all
+    if isinstance(lengths, Tensor):
+        blocks = [(states[:, skip:], lengths[:, skip:, None] != 0)]
+    elif min(lengths) <= skip:
         raise ValueError(f"each sequence should have more than {skip} tokens to pool, not {min(lengths)}.")
-    runs = [(length, len(list(run))) for length, run in groupby(lengths)]  # of equally long sequences
-    sizes = [length * count for length, count in runs]
-    parts = states.split_with_sizes(sizes) if len(runs) > 1 else [states]
-    blocks = [part.view(-1, length, states.shape[1]) for part, (length, _) in zip(parts, runs or [(1, 0)], strict=True)]
-    return _pool_blocks([(block[:, skip:] if skip else block, None) for block in blocks], pooling, pooler_output)
-
-
-def pool_padded(
-    states: Tensor,
-    mask: Tensor,
-    pooling: str | Sequence[str] = "mean",
-    *,
-    skip: int = 0,
-    pooler_output: Tensor | None = None,
-) -> Tensor:
-    """`pool` for padded sequences: (batch, seq, hidden) and their mask (batch, seq) to (batch, n x hidden)."""
-    return _pool_blocks([(states[:, skip:], mask[:, skip:, None] != 0)], pooling, pooler_output)
-
-
-def _pool_blocks(
-    blocks: Sequence[tuple[Tensor, Tensor | None]], pooling: str | Sequence[str], pooler_output: Tensor | None
-) -> Tensor:
-    """`pool` of blocks: states of some sequences, (batch, seq, hidden), and which count, (batch, seq, 1), None: all."""
+    else:
+        runs = [(length, len(list(run))) for length, run in groupby(lengths)]
+        parts = states.split_with_sizes([length * count for length, count in runs])
+        views = [part.view(count, length, -1) for part, (length, count) in zip(parts, runs, strict=True)]
+        blocks = [(view[:, skip:], None) for view in views]
     vectors = []
     for name in [pooling] if isinstance(pooling, str) else pooling:
         if name == "pooler" and pooler_output is not None:
             vectors.append(at_least_float32(pooler_output))
         elif name in POOLINGS and name != "pooler":
-            vectors.append(_joined([_pool_block(*block, name) for block in blocks], dim=0))
+            vectors.append(torch.cat([_pool_block(*block, name) for block in blocks]))
         else:
             needs = " (which needs pooler_output)" if name == "pooler" else ""
             raise ValueError(f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}.")
-    return _joined(vectors, dim=-1)
+    return torch.cat(vectors, dim=-1)
 
 
 def _pool_block(states: Tensor, kept: Tensor | None, name: str) -> Tensor:
+    """`pool` of (batch, seq, hidden), in which those tokens count whose place in (batch, seq, 1) is True."""
     if name == "cls":
         if kept is None:
             return states[:, 0]
@@ -185,12 +168,7 @@ def _pool_block(states: Tensor, kept: Tensor | None, name: str) -> Tensor:
     if name == "max":
         return states.amax(dim=1)
     count: Tensor | int = states.shape[1] if kept is None else kept.sum(dim=1)
-    total = states.sum(dim=1)
-    return total / (count if name == "mean" else count**0.5)
-
-
-def _joined(parts: list[Tensor], dim: int) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
+    return states.sum(dim=1) / (count if name == "mean" else count**0.5)
 
 
 def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int]) -> Tensor:

@@ -1,7 +1,5 @@
 """Vectors with fewer bits for each number, as sentence-transformers makes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

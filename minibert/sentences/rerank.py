@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -19,12 +18,11 @@ from minibert.checkpoints.source import Source
 from minibert.compatibility.keywords import check_count
 from minibert.compatibility.langchain import count_as
 from minibert.config import BertConfig
-from minibert.files import read_json
 from minibert.heads import BertForSequenceClassification
 from minibert.inference import BATCH_TOKENS
 from minibert.inference.optimize import optimize
 from minibert.predict import logits_of_rows
-from minibert.sentences.folder import read_modules, read_prompts
+from minibert.sentences.folder import SentenceFolder, read_sentence_folder
 from minibert.sentences.pooling import ACTIVATIONS, activation_name
 from minibert.sentences.rows import Pair, Rows, Settings, Vectors, check_pairs, named_prompt, rows_of
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -97,19 +95,15 @@ class CrossEncoder:
             ValueError: a damaged file, or an activation or module that minibert does not have, named.
         """
         source = Source.of(name, **options)
-        model = BertForSequenceClassification.from_pretrained(source, device=device, dtype=torch.float32, mmap=mmap)
-        path = source.file("modules.json")
-        if path and (kinds := [kind for kind, _ in read_modules(path)]) != ["Transformer"]:
-            raise ValueError(f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}.")
-        path = source.file("config_sentence_transformers.json")
-        settings = {} if path is None else read_json(path)
-        prompts, default = read_prompts(path or Path(), settings)
-        activation = _activation(source, settings, model.config)
-        if max_length is None and (path := source.file("sentence_bert_config.json")):
-            max_length = read_json(path).get("max_seq_length")
+        folder = read_sentence_folder(source, cross_encoder=True)
+        options = {"device": device, "dtype": torch.float32, "mmap": mmap}
+        model = BertForSequenceClassification.from_pretrained(folder.transformer, **options)
+        activation = _activation(source, folder, model.config)
         if precision is not None:
             model = optimize(model, precision=precision)
-        return cls(model, BertTokenizer.from_pretrained(source), activation, max_length, prompts, default)
+        max_length = folder.max_length if max_length is None else max_length
+        prompts = folder.prompts, folder.default_prompt_name
+        return cls(model, folder.load_tokenizer(), activation, max_length, *prompts)
 
     def predict(
         self,
@@ -192,10 +186,10 @@ def rerank(
     return CrossEncoder(model, tokenizer).rank(query, documents, top)
 
 
-def _activation(source: Source, settings: Mapping[str, Any], config: BertConfig) -> nn.Module | None:
+def _activation(source: Source, folder: SentenceFolder, config: BertConfig) -> nn.Module | None:
     """The activation that a folder names, in the places where the versions of sentence-transformers look for it."""
     places = [
-        ("config_sentence_transformers.json", settings.get("activation_fn")),
+        ("config_sentence_transformers.json", folder.activation_fn),
         ("config.json", dict(config.extra.get("sentence_transformers") or {}).get("activation_fn")),
         ("config.json", config.extra.get("sbert_ce_default_activation_function")),
     ]

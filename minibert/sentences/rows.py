@@ -1,7 +1,5 @@
 """Texts to rows of token ids: what is too long is cut off, or read in windows whose vectors are merged again."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -157,7 +155,7 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     Raises:
         ValueError: a single string, whose letters would be taken for texts.
     """
-    if isinstance(texts, (str, os.PathLike)):
+    if isinstance(texts, str | os.PathLike):
         raise ValueError(f"texts should be several strings, not {texts!r}; minibert.files.read_lines reads a file's.")
     return iter(texts)
 

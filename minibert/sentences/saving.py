@@ -1,7 +1,5 @@
 """Writing a sentence-transformers folder; `folder` describes the format, and reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,24 +48,20 @@ def save_sentence_folder(embedder: FamiliarNames, path: Path) -> None:
     assert isinstance(embedder, SentenceModel)
     bert, pooling, steps = _portable(embedder)
     # the format has a truncation at the end apart from the modules
-    truncate_dim = embedder.truncate_dim
-    steps = list(_without_truncate(steps if truncate_dim is None else steps[:-1], embedder.width))
+    steps = list(_without_truncate(steps if embedder.truncate_dim is None else steps[:-1], embedder.width))
     kinds = ["Transformer", "Pooling", *(type(step).__name__ for step in steps)]
     folders = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
     modules = [
         {"idx": number, "name": str(number), "path": folder, "type": f"{MODULES}.{kind}"}
         for number, (kind, folder) in enumerate(zip(kinds, folders, strict=True))
     ]
-    path.mkdir(parents=True, exist_ok=True)
+    for folder in folders:
+        (path / folder).mkdir(parents=True, exist_ok=True)
     # this first: without it, what a kill leaves behind would be loaded as a plain BERT; with it, it is refused
     write_json(path / "modules.json", modules)
     write_json(path / "sentence_bert_config.json", {"max_seq_length": embedder.max_length, "do_lower_case": False})
-    named = ("prompts", "default_prompt_name", "similarity_fn_name")
-    settings = {name: getattr(embedder, name) for name in named}
-    settings |= {} if truncate_dim is None else {"truncate_dim": truncate_dim}
-    write_json(path / "config_sentence_transformers.json", settings)
-    for folder in folders[1:]:
-        (path / folder).mkdir(exist_ok=True)
+    named = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+    write_json(path / "config_sentence_transformers.json", {name: getattr(embedder, name) for name in named})
     pooled = {**_pooling_config(pooling, bert.config.hidden_size), "include_prompt": embedder.include_prompt}
     write_json(path / folders[1] / "config.json", pooled)
     for folder, step in zip(folders[2:], steps, strict=True):
@@ -76,7 +70,7 @@ def save_sentence_folder(embedder: FamiliarNames, path: Path) -> None:
     embedder.tokenizer.save_pretrained(path)
     bert.save_pretrained(path)
     with replacing(path / "README.md") as temporary:
-        sizes = {"max_length": embedder.max_length, "dimension": truncate_dim or embedder.dimension}
+        sizes = {"max_length": embedder.max_length, "dimension": embedder.dimension}
         names = {"similarity": embedder.similarity_fn_name, "pooling": ", ".join(pooling)}
         temporary.write_text(_CARD.format(**sizes, **names), encoding="utf-8")
 
@@ -87,23 +81,19 @@ def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Modul
     Raises:
         ValueError: the format has no place for them.
     """
-    steps, pooling, weights = list(model.steps), model.pooling, model.model.state_dict()
+    steps, pooling, depth, weights = list(model.steps), model.pooling, model.layers[0], model.model.state_dict()
     if len(model.layers) > 1 or model.layer_weights not in (None, [1.0]):
         raise ValueError(
             f"a sentence-transformers folder has the vectors of one layer; this embedder combines {model.layers}."
         )
     if pooling == ["pooler"]:
-        hidden = model.model.config.hidden_size
-        with torch.device("meta"):
-            dense = Dense(hidden, hidden, True, "Tanh")
-        names = {"linear.weight": "pooler.dense.weight", "linear.bias": "pooler.dense.bias"}
-        dense.load_state_dict({name: weights[own] for name, own in names.items()}, assign=True)
-        steps, pooling = [dense, *steps], ["cls"]
-        depth = model.model.config.num_hidden_layers  # the pooler's
+        pooler: Any = model.model.pooler
+        with torch.device("meta"):  # the numbers are the pooler's
+            dense = Dense(1, 1, True, "Tanh")
+        dense.linear = pooler.dense
+        steps, pooling, depth = [dense, *steps], ["cls"], model.model.config.num_hidden_layers
     elif "pooler" in pooling:
         raise ValueError(f"a sentence-transformers folder has no pooler beside other poolings; this one: {pooling}.")
-    else:
-        depth = model.layers[0]
     with torch.device("meta"):
         bert = BertModel(model.model.config.replace(num_hidden_layers=depth), add_pooling_layer=False)
     bert.load_state_dict({name: weights[name] for name in bert.state_dict()}, assign=True)

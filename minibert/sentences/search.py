@@ -1,7 +1,5 @@
 """Comparing vectors: similarities, and the nearest of a corpus by looking at all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -103,11 +101,9 @@ def nearest(
     wanted = _matrix(queries)
     compare = _compare_all if getattr(corpus, "codes", None) is None else _compare_chosen
     best = compare(unit(wanted) if metric == "cosine" else wanted, corpus, top, metric)
+    scores, rows = zip(*best, strict=True) if best else ((), ())
     shape = len(wanted), min(top, len(corpus))
-    return (
-        np.array([rows for _, rows in best], dtype=np.int64).reshape(shape),
-        np.array([scores for scores, _ in best], dtype=np.float32).reshape(shape),
-    )
+    return np.array(rows, dtype=np.int64).reshape(shape), np.array(scores, dtype=np.float32).reshape(shape)
 
 
 def _compare_all(wanted: Vectors, corpus: Any, top: int, metric: str) -> list[Found]:

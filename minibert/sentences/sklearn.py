@@ -94,16 +94,7 @@ class SentenceVectorizer:
     def __repr__(self) -> str:
         return f"SentenceVectorizer({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+        from sklearn.utils import Tags, TargetTags
 
-        return Tags(
-            estimator_type="transformer",
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(),
-            input_tags=InputTags(string=True, two_d_array=False),
-            requires_fit=False,
-        )
+        return Tags(estimator_type="transformer", target_tags=TargetTags(required=False), requires_fit=False)

@@ -31,7 +31,7 @@ from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.folder import is_embedder
 from minibert.sentences.model import SentenceModel
 from minibert.sentences.onnx import open_session
-from minibert.sentences.pooling import pool_padded
+from minibert.sentences.pooling import pool
 
 PRECISIONS = ("fp32", "int8")
 # of the largest number that torch gives: two libraries add up in another order
@@ -121,7 +121,7 @@ class _EmbedderGraph(_Graph):
         model: SentenceModel = self.model
         states, pooler_output = model.features(input_ids, attention_mask, token_type_ids, None)
         mask = attention_mask if pooling_mask is None else pooling_mask
-        pooled = pool_padded(states, mask, model.pooling, pooler_output=pooler_output)
+        pooled = pool(states, mask, model.pooling, pooler_output=pooler_output)
         return {"sentence_embedding": model.steps(pooled), "token_embeddings": states, "pooled": pooled}
 
 
