@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -36,24 +36,30 @@ def check_manifest(folder: Location, settings: dict[str, Any]) -> None:
         raise ValueError(
             f"{error} It is damaged: give another folder; or delete it to go on here, with the same model and settings."
         ) from None
-    changed = [name for name in settings if earlier.get(name) != settings[name]]
-    if changed == ["model"]:
+    # weights differ with the precision, too, so the model is named last
+    if other := _difference(earlier, settings, [name for name in settings if name != "model"]):
+        raise ValueError(f"{folder} was begun with {other}: use the same settings to go on, or another folder.")
+    if earlier["model"] != settings["model"]:
         raise ValueError(f"{folder} was begun with another model or tokenizer; give another folder.")
-    if changed:
-        name = next(name for name in changed if name != "model")  # weights differ with the precision, too
-        raise ValueError(
-            f"{folder} was begun with {name} {earlier.get(name)!r:.80}, not {settings[name]!r}: use the same settings "
-            "to go on, or another folder."
-        )
+
+
+def _difference(made: dict[str, Any], own: dict[str, Any], names: Iterable[str]) -> str:
+    """The first of these settings that differs, as it was and as it is; or nothing."""
+    differ = (name for name in names if made.get(name) != own[name])
+    return next((f"{name} {made.get(name)!r:.80}, not {own[name]!r}" for name in differ), "")
 
 
 def describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
     """Everything that vectors depend on besides their text."""
+    digest = tokenizer_digest(embedder.tokenizer)
+    digest.update(embedder.model.config.to_json_string().encode())
+    for part in embedder.weights():
+        digest.update(part)
     return {
         "prompt": settings.prompt,
         "overflow": settings.overflow,
         "batch_tokens": settings.batch_tokens,
-        "model": _fingerprint(embedder),
+        "model": digest.hexdigest(),
         "precision": embedder.precision,
         "pooling": embedder.pooling,
         "layers": embedder.layers,
@@ -63,15 +69,6 @@ def describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
         "include_prompt": embedder.include_prompt,
         "truncation_side": embedder.tokenizer.truncation_side,
     }
-
-
-def _fingerprint(embedder: SentenceEmbedder) -> str:
-    """A hash of the weights and the vocabulary."""
-    digest = tokenizer_digest(embedder.tokenizer)
-    digest.update(embedder.model.config.to_json_string().encode())
-    for part in embedder.weights():
-        digest.update(part)
-    return digest.hexdigest()
 
 
 def check_corpus(path: str | Path, embedder: SentenceEmbedder, texts: Sequence[str], prompt: str = "") -> None:
@@ -99,8 +96,7 @@ def check_corpus(path: str | Path, embedder: SentenceEmbedder, texts: Sequence[s
         # cosines do not depend on lengths
         made["steps"] = [step for step in made.get("steps", []) if step != "Normalize()"]
     names = ("precision", "pooling", "layers", "layer_weights", "include_prompt", "steps", "prompt")
-    differ = [name for name in names if about.get(name) != own[name]]
-    other = next((f"{name} {about.get(name)!r:.80}, not {own[name]!r}" for name in differ), "")
+    other = _difference(about, own, names)
     # a model of another depth has other layers, and one whose pooler is not used has none
     if about.get("model") != own["model"] and not other.startswith("precision"):
         other = f", or with {other}" if other else ""

@@ -175,10 +175,7 @@ def create_app(
             return problem(
                 request.url.path, 422, "send an object of JSON, with the header Content-Type: application/json."
             )
-        places = dict.fromkeys(str(one["loc"][1]) for one in wrong)
-        told = [
-            f"{place}: {' or '.join({one['msg']: 0 for one in wrong if one['loc'][1] == place})}" for place in places
-        ]
+        told = dict.fromkeys(f"{one['loc'][1]}: {one['msg']}" for one in wrong)
         return problem(request.url.path, 422, "; ".join(told) + ".")
 
     @app.exception_handler(HTTPException)
