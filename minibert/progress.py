@@ -6,8 +6,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from operator import length_hint
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -56,13 +57,7 @@ class Progress(AbstractContextManager["Progress"]):
         self._tokens = 0
 
     def add(self, done: int = 1, tokens: int = 0, **more: str) -> None:
-        """Counts what is done.
-
-        Args:
-            done: how much.
-            tokens: how many it took.
-            more: what else to show, by name.
-        """
+        """Counts what is done, and the tokens that it took; `more` is what else to show, by name."""
         self._tokens, self._done = self._tokens + tokens, self._done + done
         now = time.perf_counter()
         if self._bar is None and now < self._next_line:
@@ -123,15 +118,8 @@ def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[
 
 
 def counted(items: Iterable[T], unit: str, show: bool | None = None) -> Iterator[T]:
-    """The items one by one, and a bar that counts them.
-
-    Args:
-        items: what is worked on.
-        unit: what they are.
-        show: as in `Progress`; None: as `is_watched` says.
-    """
-    total = len(items) if isinstance(items, Sized) else None
-    with Progress(is_watched() if show is None else show, total, unit) as progress:
+    """The items one by one, and a bar that counts them; `show` as in `Progress`, None: as `is_watched` says."""
+    with Progress(is_watched() if show is None else show, length_hint(items) or None, unit) as progress:
         for item in items:
             yield item
             progress.add()

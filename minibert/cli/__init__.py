@@ -44,21 +44,12 @@ _NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 COMMANDS = {
     embed: ("Turn texts into vectors, on stdout or in files.", '"I love Korea" "Paris is in France"'),
     search: ("Find the lines of a file that are most similar to a text.", '"Where is Paris?" --corpus lines.txt'),
-    serve: (
-        "Serve models over HTTP, for clients of OpenAI's API and of text-embeddings-inference.",
-        "minibert-en --port 8000",
-    ),
-    export: (
-        "Write a model as an ONNX graph with its tokenizer, for --backend onnx and for ONNX Runtime anywhere.",
-        "minibert-en out/minibert-en-onnx",
-    ),
+    serve: ("Serve models to clients of OpenAI's API and text-embeddings-inference.", "minibert-en --port 8000"),
+    export: ("Write a model as an ONNX graph, which runs without torch.", "minibert-en out/minibert-en-onnx"),
     tokenize: ("Show the WordPieces of texts, their ids and places.", '"I love Korea"'),
     fill_mask: ("Guess the words behind [MASK] in texts.", '"Paris is the [MASK] of France."'),
     info: ("Show a checkpoint's config, tensors and what loading it does.", "bert-base-uncased"),
-    convert: (
-        "Write a checkpoint as config.json + model.safetensors with today's tensor names.",
-        "--model old/checkpoint new/folder",
-    ),
+    convert: ("Write a checkpoint as safetensors with today's tensor names.", "--model old/checkpoint new/folder"),
     view: ("Write a page to walk through the model on one text.", '"I love Korea" --out page.html'),
     learn: ("Open an article in ten scenes beside a BERT that computes.", "--out learn.html"),
     verify: ("Compare a checkpoint with transformers, layer by layer.", "bert-base-uncased"),

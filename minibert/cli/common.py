@@ -98,11 +98,7 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
 
 
 def check_files(names: Iterable[str | os.PathLike[str]]) -> None:
-    """Fails for a file that is not there: at once, where reading it waits for what is slow to import.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-    """
+    """FileNotFoundError for a file that is not there: at once, where reading it waits for what is slow to import."""
     for name in names:
         if "://" not in os.fspath(name):  # what is elsewhere is asked for when it is read
             os.stat(name)

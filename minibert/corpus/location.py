@@ -107,11 +107,7 @@ class Location:
         return {name: (found[name].size, found[name].mtime_ns / 1e9) for name in _shown(found)}
 
     def open(self) -> IO[bytes]:
-        """The bytes, decompressed where the name says .gz, .bz2, .xz or .zst.
-
-        Raises:
-            OSError: FileNotFoundError and the like.
-        """
+        """The bytes, decompressed where the name says .gz, .bz2, .xz or .zst."""
         file: Any = open(self.path, "rb") if self.fs is None else io.BufferedReader(self.fs.open_input_file(self.path))
         unpack = _DECOMPRESS.get(Path(self.path).suffix)
         return unpack(file) if unpack else file  # type: ignore[no-any-return]

@@ -72,12 +72,7 @@ class Served:
         return read() if size < MAX_CHARACTERS_AT_ONCE else await asyncio.to_thread(read)
 
     async def run(self, requests: Sequence[Request]) -> Vectors:
-        """Vectors or logits (N, D), computed together with those of other requests.
-
-        Raises:
-            BusyError: too many texts are waiting.
-            RuntimeError: it has been closed.
-        """
+        """Vectors or logits (N, D), computed together with those of other requests; raises as `Batched.submit`."""
         futures = self.batched.submit_rows(requests)
         try:  # once the first has come, most of the others have, too: waiting for each costs 20 microseconds
             values = [one.result() if one.done() else await asyncio.wrap_future(one) for one in futures]
