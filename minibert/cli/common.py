@@ -139,9 +139,7 @@ def _texts_of_file(name: str, options: argparse.Namespace) -> Iterable[str]:
 def add_text_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that takes texts."""
     parser.add_argument("texts", nargs="*", metavar="TEXT")
-    parser.add_argument(
-        "--file", action="append", help="read texts from this file, one a line (- for stdin); may be repeated"
-    )
+    parser.add_argument("--file", action="append", help="of texts, one a line (- for stdin); may be repeated")
 
 
 def add_embedder_options(parser: argparse.ArgumentParser) -> None:

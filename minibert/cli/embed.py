@@ -36,9 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS, help="that go through the model together")
     parser.add_argument("--prompt", help="put before every text")
     parser.add_argument("--prompt-name", help="a prompt that the model brings, such as query")
-    parser.add_argument(
-        "--overflow", default="truncate", choices=["truncate", "mean"], help="what becomes of long texts"
-    )
+    parser.add_argument("--overflow", default="truncate", choices=["truncate", "mean"], help="of texts too long to fit")
     parser.add_argument("--column", default="text", help="of the texts in a --file of .jsonl, .csv, .tsv or .parquet")
     parser.add_argument("--id-column", metavar="COLUMN", help="kept beside the vectors in .jsonl and .parquet")
     parser.add_argument("-o", "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, atomically")

@@ -16,23 +16,10 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queries", metavar="QUERY", nargs="+")
     parser.add_argument("--corpus", required=True, metavar="FILE", help="texts, one a line (- for stdin)")
-    parser.add_argument(
-        "--vectors",
-        metavar="PATH",
-        help="their vectors: the file or folder that `minibert embed --out` or `--out-dir` wrote (with --prompt-name, "
-        "if the model has a prompt for documents)",
-    )
-    parser.add_argument(
-        "--corpus-model",
-        metavar="MODEL",
-        help="whose vectors the corpus has, when it is another one of the same space (default: --model)",
-    )
-    parser.add_argument(
-        "--codes",
-        choices=["int8", "binary"],
-        help="compare only what a byte or a bit for each number chooses, for corpora larger than the memory; they are "
-        "kept in the folder of --vectors",
-    )
+    parser.add_argument("--vectors", metavar="PATH", help="theirs, as minibert embed --out or --out-dir wrote them")
+    parser.add_argument("--corpus-model", metavar="MODEL", help="that made these, of the same space (default: --model)")
+    help_ = "for corpora larger than memory: compare only what a byte or a bit for each number chooses"
+    parser.add_argument("--codes", choices=["int8", "binary"], help=f"{help_}; kept in the folder of --vectors")
     parser.add_argument("--top", type=int, default=5, help="lines to show")
     add_embedder_options(parser)
 
