@@ -1,8 +1,4 @@
-"""Attention on a CPU, faster than by torch's kernel alone.
-
-packed_attention    float32, short sequences in a packed batch
-bf16_attention      bfloat16, where the processor has instructions for it
-"""
+"""Attention on a CPU, faster than by torch's kernel alone."""
 
 from __future__ import annotations
 

@@ -1,26 +1,24 @@
-"""The encoder for inference: the same stack of the same layers, the parts of a layer run by kernels."""
+"""The encoder for inference: the same stack of the same layers, each run by four kernels."""
 
 from __future__ import annotations
 
-import copy
 import os
+import pickle
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from minibert.attention import AttentionFunction, AttentionOutput, BertSelfAttention, BertSelfOutput, sdpa_attention
+from minibert.attention import AttentionFunction, sdpa_attention
 from minibert.compatibility.tracing import is_traced
 from minibert.config import BertConfig
-from minibert.encoder import BertEncoder, BertIntermediate, BertLayer
+from minibert.encoder import BertEncoder, BertLayer
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
 from minibert.inference.threads import Meetings, even_shares, usable_threads, workers
@@ -51,7 +49,7 @@ def _not_compiled(forward: Callable[..., BertModelOutput]) -> Callable[..., Bert
 
 
 class FusedEncoder(BertEncoder):
-    """The same stack of the same layers, the parts of each layer replaced by their `Fused` counterparts.
+    """The same stack, each layer a `FusedLayer`.
 
     Args:
         encoder: the encoder it computes like; it is not touched.
@@ -72,16 +70,12 @@ class FusedEncoder(BertEncoder):
         layers = []
         for layer in encoder.layer:
             assert isinstance(layer, BertLayer)
-            inputs: dict[nn.Module, Tensor] = {}
+            inputs: tuple[Tensor | None, ...] = (None,) * 4
             if kernel is Int8Kernel and x is not None:
                 x, inputs = _with_inputs(layer, x, layout)
-            layers.append(FusedLayer(layer, config, _Products(kernel, self.dtype, inputs, scratch)))
+            layers.append(FusedLayer(layer, inputs, kernel, self.dtype, scratch))
         self.layer = nn.ModuleList(layers)
-        inside = [part for part in self.modules() if part is not self]
-        # dicts that stay the same: whether `any` has a hook is soon said
-        self.hooks = [hooks for part in inside for hooks in (part._forward_hooks, part._forward_pre_hooks)]
         self.meetings = Meetings()
-        self.register_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
         self.eval()
 
     @_not_compiled
@@ -99,9 +93,7 @@ class FusedEncoder(BertEncoder):
         if is_traced(hidden_states) and hidden_states.device.type == "cpu":
             raise ValueError("An optimised model is not exported: load it with precision=None, or unoptimize(model).")
         hidden_states = hidden_states.float()
-        # hooks see the batch as it came, and attention probabilities are those of a padded one
-        direct = not output_attentions and not any(self.hooks)
-        options = (direct, output_hidden_states, output_attentions)
+        options = (output_hidden_states, output_attentions)
         threads, inference = usable_threads(), torch.is_inference_mode_enabled()
 
         def run(share: tuple[Tensor, Layout]) -> BertModelOutput:
@@ -114,14 +106,14 @@ class FusedEncoder(BertEncoder):
         parts = list(workers(len(shares), threads, os.getpid()).map(run, shares))
         return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
 
-    def _run(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, direct: bool, *options: bool
-    ) -> BertModelOutput:
+    def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:
         """As `forward`, for a batch that is left whole."""
         kind, shape, rows = hidden_states.device.type, hidden_states.shape, hidden_states.shape[:-1].numel()
-        if direct and kind == "cpu":
+        _, output_attentions = options
+        # hooks see the batch as it came, and attention probabilities are those of a padded one
+        if kind == "cpu" and not output_attentions and not self.has_hooks:
             hidden_states, layout = as_rows(hidden_states, layout)
-        run = self._run_directly if direct else super().forward
+        run = super().forward
         quickest = self._attention(hidden_states, layout) if attend is sdpa_attention else attend
         # kernels take the type they were made for
         with without_autocast(kind):
@@ -130,22 +122,14 @@ class FusedEncoder(BertEncoder):
             if quickest is packed_attention and isinstance(layout, PackedLayout) and len(layout.lengths) > 1:
                 if not output.last_hidden_state.sum().isfinite():
                     output = run(hidden_states, layout, attend, *options)
-        if options[1]:
-            return tree_map(Tensor.float, output)  # type: ignore[no-any-return]
-        if output.hidden_states is not None:
-            output.hidden_states = tuple(states[:rows].view(shape) for states in output.hidden_states)
-        if output.last_hidden_state.shape != shape:
-            output.last_hidden_state = output.last_hidden_state[:rows].view(shape)
-        return output
+        if output.last_hidden_state.shape == shape:
+            return output
+        return tree_map(lambda states: states[:rows].view(shape), output)  # type: ignore[no-any-return]
 
-    def _run_directly(self, x: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:
-        """As `BertEncoder.forward`, without what `nn.Module` does around calls: a short text is computed as quickly."""
-        states = [x]
-        for layer in self.layer:
-            assert isinstance(layer, FusedLayer)
-            x = layer.run(x, layout, attend)
-            states = [*states, x] if options[0] else [x]
-        return BertModelOutput(x, hidden_states=tuple(states) if options[0] else None)
+    @property
+    def has_hooks(self) -> bool:
+        """Whether a layer has forward hooks."""
+        return any(layer._forward_hooks or layer._forward_pre_hooks for layer in self.layer)
 
     def _attention(self, hidden_states: Tensor, layout: Layout) -> AttentionFunction:
         """The quickest for this batch."""
@@ -163,7 +147,11 @@ class FusedEncoder(BertEncoder):
 
     def unfused(self) -> BertEncoder:
         """An ordinary encoder with these weights in float32."""
-        return _plain_encoder(self.state_dict(), len(self.layer), self.config)
+        weights = self.state_dict()
+        with torch.device("meta"):
+            encoder = BertEncoder(self.config.replace(num_hidden_layers=len(self.layer)))
+        encoder.load_state_dict(weights, assign=True)
+        return encoder.eval()
 
     def train(self, mode: bool = True) -> FusedEncoder:
         """Refuses: there are no gradients, and no dropout."""
@@ -190,12 +178,11 @@ class FusedEncoder(BertEncoder):
     def __reduce__(self) -> tuple[Any, ...]:
         # packed weights can be neither copied nor pickled; ordinary ones can, and are packed anew. They go as bytes: a
         # spawned process would get tensors as file descriptors, which close before it starts, as nobody holds them
-        device = next((kernel.bias.device for kernel in self._kernels()), torch.device("cpu"))
-        weights = safetensors.torch.save(self.state_dict())
-        return _encoder_of, (weights, len(self.layer), device, self.config, self.precision, self.sample)
+        return _packed_again, (pickle.dumps((self.unfused(), self.config, self.precision, self.sample)),)
 
     def _kernels(self) -> list[Kernel]:
-        return [module.kernel for module in self.modules() if isinstance(module, Fused)]
+        layers: Any = self.layer
+        return [kernel for layer in layers for kernel in layer.kernels]
 
     def extra_repr(self) -> str:
         """The kernels that the products run as."""
@@ -229,154 +216,100 @@ def rounded_rows(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def _plain_encoder(weights: dict[str, Tensor], layers: int, config: BertConfig) -> BertEncoder:
-    with torch.device("meta"):
-        encoder = BertEncoder(config.replace(num_hidden_layers=layers))
-    encoder.load_state_dict(weights, assign=True)
-    return encoder.to(next((weight.device for weight in weights.values()), "cpu")).eval()
-
-
-def _encoder_of(
-    weights: bytes, layers: int, device: torch.device, config: BertConfig, precision: str, sample: Tensor | None
-) -> FusedEncoder:
-    """Builds the encoder of a pickle again."""
-    tensors = {name: tensor.to(device) for name, tensor in safetensors.torch.load(weights).items()}
+def _packed_again(pickled: bytes) -> FusedEncoder:
     with torch.no_grad():
-        return FusedEncoder(_plain_encoder(tensors, layers, config), config, precision, sample)
+        return FusedEncoder(*pickle.loads(pickled))
 
 
-def _in_float32(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: dict[str, Any]) -> None:
-    """Makes float32 copies of what the encoder saved: nothing that is done to them reaches the weights in use."""
-    for name in [name for name in state if name.startswith(prefix)]:  # one at a time: no second set of all weights
-        state[name] = state[name].to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+def _with_inputs(layer: BertLayer, x: Tensor, layout: Layout) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """A layer's output for `x`, and what goes into its four products on the way."""
+    context, _ = layer.attention.self(x, layout)
+    attended = layer.attention.output(context, x)
+    widened = layer.intermediate(attended)
+    return layer.output(widened, attended), (x, context, attended, widened)
 
 
-def _with_inputs(layer: BertLayer, x: Tensor, layout: Layout) -> tuple[Tensor, dict[nn.Module, Tensor]]:
-    """A layer's output for `x`, and the input that each of its linear layers got on the way."""
-    inputs: dict[nn.Module, Tensor] = {}
-
-    def keep(module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        inputs[module] = arguments[0]
-
-    hooks = [module.register_forward_pre_hook(keep) for module in layer.modules() if isinstance(module, nn.Linear)]
-    y: Tensor = layer(x, layout, sdpa_attention)
-    for hook in hooks:
-        hook.remove()
-    return y, inputs
-
-
-class Fused(nn.Module):
-    """A part of a layer whose linear layers share their input and run as one product, saved under their own names.
-
-    Args:
-        part: the part it computes like.
-        names: its linear layers.
-        products: makes the kernel.
-        activation: applied to the product; None: none.
-    """
-
-    def __init__(
-        self, part: nn.Module, names: list[str], products: _Products, activation: Activation | None = None
-    ) -> None:
-        nn.Module.__init__(self)
-        self.names = names
-        self.kernel = products.join([part.get_submodule(name) for name in names], activation)
-
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        for kind, joined in (("weight", self.kernel.weight()), ("bias", self.kernel.bias)):
-            for name, tensor in zip(self.names, joined.chunk(len(self.names)), strict=True):
-                destination[f"{prefix}{name}.{kind}"] = tensor
-
-
-class FusedSelfAttention(Fused, BertSelfAttention):
-    """`BertSelfAttention` with one product for query, key and value."""
-
-    def __init__(self, part: BertSelfAttention, products: _Products) -> None:
-        super().__init__(part, ["query", "key", "value"], products)
-        self.num_attention_heads, self.attention_head_size = part.num_attention_heads, part.attention_head_size
-        self._sizes = (3, part.num_attention_heads, part.attention_head_size)
-
-    def forward(
-        self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
-    ) -> AttentionOutput:
-        """As `BertSelfAttention.forward`."""
-        qkv = self.kernel(hidden_states)
-        query, key, value = qkv.view(*qkv.shape[:-1], *self._sizes).unbind(-3)
-        return attend(query, key, value, layout, 0.0)
-
-
-class FusedIntermediate(Fused):
-    """`BertIntermediate` with the activation in the product."""
-
-    def __init__(self, part: BertIntermediate, products: _Products) -> None:
-        super().__init__(part, ["dense"], products, part.intermediate_act_fn)
-
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        """As `BertIntermediate.forward`."""
-        return self.kernel(hidden_states)
-
-
-class FusedOutput(Fused):
-    """`BertSelfOutput` or `BertOutput` with the residual in the product."""
-
-    def __init__(self, part: BertSelfOutput, products: _Products) -> None:
-        super().__init__(part, ["dense"], products)
-        self.LayerNorm = copy.deepcopy(part.LayerNorm)  # in float32, like the residual: so bfloat16 errs half as much
-
-    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
-        """As `BertSelfOutput.forward`."""
-        hidden_states: Tensor = self.LayerNorm(self.kernel(x, residual))
-        return hidden_states
-
-
-FUSED_PARTS: dict[str, Callable[[Any, _Products], Fused]] = {
-    "attention.self": FusedSelfAttention,
-    "attention.output": FusedOutput,
-    "intermediate": FusedIntermediate,
-    "output": FusedOutput,
-}
-
-
-@dataclass
-class _Products:
-    """Makes the products of a layer: of which kernel and type, with samples of their inputs for `Int8Kernel`."""
-
-    kernel: type[Kernel]
-    dtype: torch.dtype
-    inputs: dict[nn.Module, Tensor]
-    scratch: Tensor
-
-    def join(self, linears: list[nn.Module], activation: Activation | None) -> Kernel:
-        """One kernel for linear layers with the same input; float32 where 8 bits would lose too much on the sample."""
-        weights, biases = ([getattr(m, kind).detach() for m in linears] for kind in ("weight", "bias"))
-        # a single weight is not copied, for a kernel reads it but once
-        joined = torch.cat(weights, out=self.scratch.resize_(0)) if len(weights) > 1 else weights[0]
-        weight, bias = joined.to(self.dtype), torch.cat(biases).to(self.dtype)
-        kernel, x = self.kernel, self.inputs.get(linears[0])
-        if kernel is Int8Kernel and x is not None:
-            exact, rounded = F.linear(x, weight), Int8Kernel(weight, torch.zeros_like(bias))(x)
-            if torch.linalg.vector_norm(rounded - exact) > MAX_INT8_ERROR * torch.linalg.vector_norm(exact):
-                kernel = float_kernel(torch.float32)
-        return kernel(weight, bias, activation)
+def _product(
+    linears: list[nn.Module],
+    activation: Activation | None,
+    x: Tensor | None,
+    kernel: type[Kernel],
+    dtype: torch.dtype,
+    scratch: Tensor,
+) -> Kernel:
+    """One kernel for linear layers with the same input; float32 where 8 bits would lose too much on the sample x."""
+    weights, biases = ([getattr(m, kind).detach() for m in linears] for kind in ("weight", "bias"))
+    # a single weight is not copied, for a kernel reads it but once
+    joined = torch.cat(weights, out=scratch.resize_(0)) if len(weights) > 1 else weights[0]
+    weight, bias = joined.to(dtype), torch.cat(biases).to(dtype)
+    if x is not None:
+        exact, rounded = F.linear(x, weight), kernel(weight, torch.zeros_like(bias))(x)
+        if torch.linalg.vector_norm(rounded - exact) > MAX_INT8_ERROR * torch.linalg.vector_norm(exact):
+            kernel = float_kernel(torch.float32)
+    return kernel(weight, bias, activation)
 
 
 class FusedLayer(BertLayer):
-    """`BertLayer` with every part fused."""
+    """`BertLayer` in four products: query, key and value together, GELU and residuals as part of theirs.
 
-    def __init__(self, layer: BertLayer, config: BertConfig, products: _Products) -> None:
-        with torch.device("meta"):
-            super().__init__(config)
-        for name, kind in FUSED_PARTS.items():
-            self.set_submodule(name, kind(layer.get_submodule(name), products))
-        self._kernels = [part.kernel for part in self.modules() if isinstance(part, Fused)]
-        norms = [part.LayerNorm for part in self.modules() if isinstance(part, FusedOutput)]
-        self._sizes = (3, config.num_attention_heads, config.hidden_size // config.num_attention_heads)
-        self._norms = [(norm.normalized_shape, norm.weight, norm.bias, norm.eps) for norm in norms]
+    Args:
+        layer: the layer it computes like.
+        inputs: samples of what goes into each product, to try 8 bits on; None: there is nothing to try.
+        kernel: the class of the products.
+        dtype: the type of their weights.
+        scratch: memory to join weights in.
+    """
 
-    def run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction) -> Tensor:
-        """As `forward`, unseen by hooks."""
-        project, mix, widen, narrow = self._kernels
-        query, key, value = project(hidden_states).view(*hidden_states.shape[:-1], *self._sizes).unbind(-3)
-        context, _ = attend(query, key, value, layout, 0.0)
-        x = torch.layer_norm(mix(context, hidden_states), *self._norms[0])
-        return torch.layer_norm(narrow(widen(x), x), *self._norms[1])
+    # the linear layers of each product and the normalisations, by their official names
+    PRODUCTS = (
+        ["attention.self.query", "attention.self.key", "attention.self.value"],
+        ["attention.output.dense"],
+        ["intermediate.dense"],
+        ["output.dense"],
+    )
+    NORMS = (["attention.output.LayerNorm"], ["output.LayerNorm"])
+
+    def __init__(
+        self,
+        layer: BertLayer,
+        inputs: tuple[Tensor | None, ...],
+        kernel: type[Kernel],
+        dtype: torch.dtype,
+        scratch: Tensor,
+    ) -> None:
+        nn.Module.__init__(self)
+        attention = layer.attention.self
+        self.heads = (3, attention.num_attention_heads, attention.attention_head_size)
+        activations = (None, None, layer.intermediate.intermediate_act_fn, None)
+        self.kernels = [
+            _product([layer.get_submodule(name) for name in names], activation, x, kernel, dtype, scratch)
+            for names, activation, x in zip(self.PRODUCTS, activations, inputs, strict=True)
+        ]
+        # in float32, like the residual: so bfloat16 errs half as much
+        norms: list[Any] = [layer.get_submodule(name) for (name,) in self.NORMS]
+        self.norms = [(n.normalized_shape, n.weight.detach().clone(), n.bias.detach().clone(), n.eps) for n in norms]
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        layout: Layout = UNMASKED,
+        attend: AttentionFunction = sdpa_attention,
+        attentions: list[Tensor] | None = None,
+    ) -> Tensor:
+        """As `BertLayer.forward`."""
+        project, mix, widen, narrow = self.kernels
+        query, key, value = project(hidden_states).view(*hidden_states.shape[:-1], *self.heads).unbind(-3)
+        context, weights = attend(query, key, value, layout, 0.0)
+        if attentions is not None and weights is not None:
+            attentions.append(weights.float())
+        x = torch.layer_norm(mix(context, hidden_states), *self.norms[0])
+        return torch.layer_norm(narrow(widen(x), x), *self.norms[1])
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        weights = [(kernel.weight(), kernel.bias) for kernel in self.kernels] + [norm[1:3] for norm in self.norms]
+        for names, tensors in zip((*self.PRODUCTS, *self.NORMS), weights, strict=True):
+            for kind, joined in zip(("weight", "bias"), tensors, strict=True):
+                for name, part in zip(names, joined.chunk(len(names)), strict=True):
+                    # a copy: nothing that is done to it reaches the weights in use
+                    own = part.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+                    destination[f"{prefix}{name}.{kind}"] = own

@@ -1,14 +1,7 @@
 """Kernels: linear layers for inference, whose weight is laid out once for the processor at hand.
 
-All have one interface and are made from a weight (outputs, inputs), a bias (outputs,) and what follows the product:
-
-    PlainKernel     `F.linear`, on any device: for wherever the others do not run
-    MklKernel       MKL's packed product by torch's own operator, float32: the quickest on Intel processors
-    OneDnnKernel    oneDNN by torch's own operators: a prepacked weight, and GELU or the residual added on the way out
-    Int8Kernel      8-bit weights with a scale for each output, 8-bit inputs with a scale and a minimum for each token
-
-The operators of the last three are not part of torch's public interface, so nothing here is used before `runs_here` has
-tried it.
+The operators of all but `PlainKernel` are not part of torch's public interface, so nothing here is used before
+`runs_here` has tried it.
 """
 
 from __future__ import annotations
@@ -62,7 +55,7 @@ class Kernel:
 
 
 class PlainKernel(Kernel):
-    """`F.linear`."""
+    """`F.linear`, on any device: for wherever the others do not run."""
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         super().__init__(weight, bias, activation)
@@ -78,7 +71,7 @@ class PlainKernel(Kernel):
 
 
 class MklKernel(Kernel):
-    """MKL's product with a packed weight, float32.
+    """MKL's product with a packed weight, float32: the quickest on Intel processors.
 
     MKL packs for a number of rows, which it takes as a hint: only the layout has to be the same when the packed weight
     is used (oneMKL reference, `cblas_?gemm_pack`). torch's operator is stricter, and multiplies by the original weight
@@ -110,7 +103,7 @@ class MklKernel(Kernel):
 
 
 class OneDnnKernel(Kernel):
-    """oneDNN's product, as torch's compiler calls it: float32, or bfloat16 where the weight is."""
+    """oneDNN's product with a packed weight, GELU or the residual added on the way out: float32, or bfloat16."""
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         super().__init__(weight, bias, None if activation is F.gelu else activation)
@@ -152,13 +145,11 @@ class Int8Kernel(Kernel):
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         operators = torch.ops
         super().__init__(weight, bias, _in_place(activation))
-        scale = weight.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / 127
-        whole = (weight / scale[:, None]).round().to(torch.int8)
+        self._scale, whole = in_8_bits(weight)
         self._inputs = weight.shape[1]
         self._unused = -self._inputs % 4  # inputs of zero, so that step and low lie where a float32 may
-        self._scale = scale
-        self._zero = torch.zeros_like(scale, dtype=torch.long)
-        self._sums = scale * whole.sum(1)
+        self._zero = torch.zeros_like(self._scale, dtype=torch.long)
+        self._sums = self._scale * whole.sum(1)
         self._packed = operators.onednn.qlinear_prepack(F.pad(whole, (0, self._unused + self.TAIL)), None)
         self._product = operators.onednn.qlinear_pointwise.default
         self._to_bytes = operators.quantized.embedding_bag_byte_prepack.default
@@ -184,6 +175,12 @@ class Int8Kernel(Kernel):
         return self._product(  # type: ignore[no-any-return]
             rows, 1.0, 0, self._packed, self._scale, self._zero, None, 1.0, 0, torch.float32, *plain
         )
+
+
+def in_8_bits(matrix: Tensor, largest: int = 127) -> tuple[Tensor, Tensor]:
+    """(rows, columns) in float32 as scales (rows,) and whole numbers (rows, columns) from -largest to largest."""
+    scales = matrix.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / largest
+    return scales, (matrix / scales[:, None]).round().to(torch.int8)
 
 
 def _in_place(activation: Activation | None) -> Activation | None:

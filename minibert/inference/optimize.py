@@ -4,10 +4,9 @@
     fast = optimize(model, precision="int8")     # 8-bit weights and activations
     plain = unoptimize(fast)                     # an ordinary model again
 
-It is the same stack of the same layers; only the parts of a layer are replaced. Query, key and value become one
-product, weights are laid out in advance, GELU and residuals need no memory of their own. Embeddings, pooler and heads
-stay. The sequences of a large batch are shared out among threads, each of which takes its own through all layers; many
-batches are shared out whole.
+It is the same stack of the same layers, each in four products: query, key and value become one, weights are laid out in
+advance, GELU and residuals need no memory of their own. Embeddings, pooler and heads stay. The sequences of a large
+batch are shared out among threads, each of which takes its own through all layers; many batches are shared out whole.
 """
 
 from __future__ import annotations
@@ -65,19 +64,20 @@ def optimize(model: Model, precision: str = "fp32") -> Model:
 def _optimized(model: Model, precision: str) -> Model:
     if isinstance(model.base_model.encoder, FusedEncoder):
         model = unoptimize(model)
+    # kernels copy what they read; all else is copied here: one memory-mapped tensor would keep the whole file mapped
+    read_once = {id(w) for w in model.base_model.encoder.parameters()}
     with torch.no_grad():
-        # the same modules over again on the same memory: what happens to these modules leaves the original alone
-        shared = {id(w): nn.Parameter(w.float(), requires_grad=False) for w in model.parameters()}
-        twin = copy.deepcopy(model, shared).eval()
-        base = twin.base_model
-        base.encoder = FusedEncoder(
-            base.encoder, base.config, precision, _sample(base) if precision == "int8" else None
-        )
-        # the first of its siblings: what it refuses, such as `train` and `to`, is refused before anything has changed
-        base._modules = {"encoder": base.encoder, **base._modules}
-        # one memory-mapped tensor would keep the whole file mapped, and what was read of it resident
-        owned = {id(w): nn.Parameter(w.to(torch.float32, copy=True), requires_grad=False) for w in twin.parameters()}
-    return copy.deepcopy(twin, {**owned, id(base.encoder): base.encoder})
+        own = {
+            id(w): nn.Parameter(w.to(torch.float32, copy=id(w) not in read_once), requires_grad=False)
+            for w in model.parameters()
+        }
+        fast = copy.deepcopy(model, own).eval()
+        base = fast.base_model
+        sample = _sample(base) if precision == "int8" else None
+        base.encoder = FusedEncoder(base.encoder, base.config, precision, sample)
+    # the first of its siblings: what it refuses, such as `train` and `to`, is refused before anything has changed
+    base._modules = {"encoder": base.encoder, **base._modules}
+    return fast
 
 
 def unoptimize(model: Model) -> Model:
