@@ -1,10 +1,5 @@
 """Ready-made predictions: a fine-tuned model, its tokenizer and texts in, plain dictionaries out.
 
-    classify          labels of texts
-    find_entities     labelled spans of texts (token classification)
-    answer_question   the span of a context that answers a question
-    fill_mask         words behind [MASK]
-
 One text gives one result, a list of texts a list of results. Texts go through the model sorted by length and packed,
 so no time goes into padding; dropout is off.
 """
@@ -13,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from operator import attrgetter
+from reprlib import repr as short_repr
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -103,24 +99,22 @@ def fill_mask(
     masks = [row.count(mask) for row in batch["input_ids"]]
     for text, row, count in zip(rows, batch["input_ids"], masks, strict=True):
         if not count:
-            raise ValueError(f"There is no {tokenizer.mask_token} in {_short(text)}; write it where a word is wanted.")
+            raise ValueError(
+                f"There is no {tokenizer.mask_token} in {short_repr(text)}; write it where a word is wanted."
+            )
         if len(row) > limit:
-            raise ValueError(f"{_short(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
+            raise ValueError(f"{short_repr(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
     # the decoder is as much work as several layers, so it sees the masked tokens only
     found = _logits(model, batch, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0], masks)
     results = []
     for logits in found:
         known = logits.softmax(-1)[:, : len(tokenizer)]  # a vocabulary that was rounded up has rows without a word
         best = known.topk(min(top, known.shape[-1]))
-        results.append(
-            [
-                [
-                    {"token": tokenizer.convert_ids_to_tokens(number), "id": number, "score": score}
-                    for number, score in zip(ids, scores, strict=True)
-                ]
-                for ids, scores in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            ]
-        )
+        guesses = []
+        for ids, scores in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+            words = zip(tokenizer.convert_ids_to_tokens(ids), ids, scores, strict=True)
+            guesses.append([{"token": token, "id": number, "score": score} for token, number, score in words])
+        results.append(guesses)
     return results[0] if isinstance(texts, str) else results
 
 
@@ -171,13 +165,18 @@ def find_entities(
         scores, labels = logits.softmax(-1).max(-1)
         names = [model.config.id2label[label] for label in labels.tolist()]
         for number, word in _words(row, names, scores.tolist(), by_piece).items():
-            known = words[sample].get(number)
-            words[sample][number] = word if known is None else _better(known, word)
-    all_labels, results = set(model.config.id2label.values()), []
-    for numbered, text in zip(words, rows, strict=True):
+            known = words[sample].setdefault(number, word)
+            # the window that shows its beginning, or else more around it; and as far as either reaches
+            best = min(known, word, key=lambda seen: (seen.start, -seen.margin))
+            words[sample][number] = best._replace(end=max(known.end, word.end))
+    all_labels = set(model.config.id2label.values())
+    results: list[list[dict[str, Any]]] = [[] for _ in rows]
+    for numbered, text, entities in zip(words, rows, results, strict=True):
         own = [numbered[number] for number in sorted(numbered)]
-        spans = entity_spans([word.label for word in own], all_labels)
-        results.append([_entity(kind, own[first:end], text) for kind, first, end in spans])
+        for kind, first, after in entity_spans([word.label for word in own], all_labels):
+            start, end = own[first].start, own[after - 1].end
+            score = fmean(word.score for word in own[first:after])
+            entities.append({"label": kind, "score": score, "start": start, "end": end, "text": text[start:end]})
     return results[0] if isinstance(texts, str) else results
 
 
@@ -194,12 +193,6 @@ def _words(row: Encoding, labels: list[str], scores: list[float], by_piece: bool
             margin = min(place, len(row.ids) - 1 - place)
             words[number] = _Word(start, end, margin, labels[place], scores[place])
     return words
-
-
-def _better(one: _Word, other: _Word) -> _Word:
-    """Of a word seen in two windows, the one with its beginning, or else more context; as far as either reaches."""
-    best = min(one, other, key=lambda word: (word.start, -word.margin))
-    return best._replace(end=max(one.end, other.end))
 
 
 def entity_spans(labels: Sequence[str], known: Set[str]) -> list[tuple[str, int, int]]:
@@ -222,12 +215,6 @@ def entity_spans(labels: Sequence[str], known: Set[str]) -> list[tuple[str, int,
         spans.append((kind, first, place + 1))
         going_on = "" if prefix in ("E", "L", "S", "U") else kind
     return spans
-
-
-def _entity(kind: str, words: Sequence[_Word], text: str) -> dict[str, Any]:
-    start, end = words[0].start, words[-1].end
-    score = fmean(word.score for word in words)
-    return {"label": kind, "score": score, "start": start, "end": end, "text": text[start:end]}
 
 
 def _prefix(label: str, known: Set[str]) -> tuple[str, str]:
@@ -291,7 +278,7 @@ def answer_question(
     results = []
     for context, candidates, scores in zip(second, spans, nothing, strict=True):
         if not candidates:
-            raise ValueError(f"The context {_short(context)} holds no word to answer with.")
+            raise ValueError(f"The context {short_repr(context)} holds no word to answer with.")
         score, start, end = max(candidates)
         result = {"text": context[start:end], "score": score, "start": start, "end": end}
         if no_answer:
@@ -376,7 +363,3 @@ def _as_list(texts: Texts) -> list[str]:
 
 def _limit(model: PreTrainedModel, tokenizer: BertTokenizer) -> int:
     return min(tokenizer.model_max_length, model.config.max_position_embeddings)
-
-
-def _short(text: str, max_chars: int = 50) -> str:
-    return repr(text if len(text) <= max_chars else text[: max_chars - 3] + "...")

@@ -36,12 +36,10 @@ class ModelOutput:
         """Takes all values as a mapping, as name-value pairs or in order, in place of the first field."""
         first = fields(self)[0].name  # type: ignore[arg-type]
         given = getattr(self, first)
-        if isinstance(given, Mapping):
-            given = given.items()
-        elif given is None or isinstance(given, Tensor) or not isinstance(given, Iterable):
+        if isinstance(given, Tensor) or not isinstance(given, Iterable):
             return
         setattr(self, first, None)
-        values = list(given)
+        values = list(given.items() if isinstance(given, Mapping) else given)
         if not all(isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) for value in values):
             values = list(self._names_for(values))
         for name, value in values:

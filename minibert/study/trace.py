@@ -211,7 +211,11 @@ class Trace(Mapping[str, Tensor]):
 
     def _watch(self) -> None:
         def watch(register: Callable[..., RemovableHandle], hook: Callable[..., Any]) -> None:
-            self._handles.append(register(self._here(hook)))
+            def here(*arguments: Any) -> Any:
+                """The hook in the code that entered the block; elsewhere None, which changes nothing."""
+                return hook(*arguments) if any(trace is self for trace in _ENTERED.get()) else None
+
+            self._handles.append(register(here))
 
         watch(self.model.register_forward_pre_hook, lambda *_: self._values.clear())
         for name, step in self.steps.items():
@@ -224,10 +228,6 @@ class Trace(Mapping[str, Tensor]):
         for layer, attention in enumerate(self._attentions):  # the function that is handed down to it is wrapped
             name = f"layer.{layer}.attention"
             watch(attention.register_forward_pre_hook, lambda _, x, name=name: (*x[:2], self._watched(name, x[2])))
-
-    def _here(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """The hook in the code that entered the block; elsewhere None, which changes nothing."""
-        return lambda *arguments: hook(*arguments) if any(t is self for t in _ENTERED.get()) else None
 
     def _watched(self, prefix: str, attend: AttentionFunction) -> AttentionFunction:
         def watched(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:

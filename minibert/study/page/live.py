@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from minibert.encoder import ACTIVATIONS
+from minibert.inference.kernels import in_8_bits
 from minibert.study.trace import Trace, trace
 from minibert.tokenization.files import SPLITTING
 
@@ -41,16 +42,14 @@ def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
     """
     floats, whole, table = [], [], []
     for name, parameter in _parameters(model):
-        table.append([name, list(parameter.shape)])
-        if parameter.dim() == 2:
-            scales, numbers = _whole_numbers(parameter, largest)
-            floats.append(scales.numpy().tobytes())
+        values = parameter.detach().float().cpu()
+        table.append([name, list(values.shape)])
+        if values.dim() == 2:
+            values, numbers = in_8_bits(values, largest)
             whole.append(numbers.numpy().tobytes())
-        else:
-            floats.append(parameter.detach().float().cpu().numpy().tobytes())
-    vocabulary = [""] * (max(tokenizer.get_vocab().values()) + 1)
-    for token, number in tokenizer.get_vocab().items():
-        vocabulary[number] = token
+        floats.append(values.numpy().tobytes())
+    tokens = {number: token for token, number in tokenizer.get_vocab().items()}
+    vocabulary = [tokens.get(number, "") for number in range(max(tokens) + 1)]
     flags = {name: getattr(tokenizer, name) for name in SPLITTING}
     if flags["strip_accents"] is None:
         flags["strip_accents"] = flags["do_lower_case"]
@@ -76,7 +75,7 @@ def rounded(model: Any) -> Any:
     with torch.no_grad():
         for _, parameter in _parameters(model):
             if parameter.dim() == 2:
-                scales, numbers = _whole_numbers(parameter)
+                scales, numbers = in_8_bits(parameter)
                 parameter.copy_(numbers.float() * scales[:, None])
     return model
 
@@ -100,13 +99,11 @@ def compute(
     Raises:
         ValueError: the text has more than `pad_to` tokens, or a place to mask that does not exist.
     """
-    encoding = tokenizer(text, pair, return_offsets_mapping=True)
-    if pad_to is not None:
-        count = len(encoding["input_ids"])
-        if count > pad_to:
-            raise ValueError(f"the text has {count} tokens, which is more than the {pad_to} to pad to.")
-        encoding = tokenizer(text, pair, return_offsets_mapping=True, padding="max_length", max_length=pad_to)
+    padding = {} if pad_to is None else {"padding": "max_length", "max_length": pad_to}
+    encoding = tokenizer(text, pair, return_offsets_mapping=True, **padding)
     ids = encoding["input_ids"]
+    if pad_to is not None and len(ids) > pad_to:
+        raise ValueError(f"the text has {len(ids)} tokens, which is more than the {pad_to} to pad to.")
     for place in masked:
         if not 0 <= place < len(ids):
             raise ValueError(f"there is no token {place} to mask: the text has {len(ids)}, counted from 0.")
@@ -125,11 +122,3 @@ def compute(
 def _parameters(model: Any) -> list[tuple[str, Tensor]]:
     """Parameters by their official names without "bert.", each tensor once."""
     return [(name.removeprefix("bert."), parameter) for name, parameter in model.named_parameters()]
-
-
-def _whole_numbers(matrix: Tensor, largest: int = 127) -> tuple[Tensor, Tensor]:
-    """(rows, columns) as scales (rows,) and whole numbers (rows, columns) in 8 bits."""
-    matrix = matrix.detach().float().cpu()
-    scales = matrix.abs().amax(dim=1) / largest
-    numbers = (matrix / scales.clamp_min(torch.finfo(torch.float32).tiny)[:, None]).round().clamp(-largest, largest)
-    return scales, numbers.to(torch.int8)
