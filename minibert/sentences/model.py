@@ -25,6 +25,7 @@ from minibert.sentences.pooling import (
     Truncate,
     activation_name,
     combine_layers,
+    joined,
     merge_windows,
     pool,
     resolve_layers,
@@ -156,11 +157,12 @@ class SentenceModel(nn.Module):
 
         sizes, batch_tokens = [1] * len(rows.ids), settings.batch_tokens
         found = run_packed(self.model, forward, rows.ids, rows.types, sizes, batch_tokens=batch_tokens, report=report)
-        vectors = torch.cat(found)
+        vectors = joined(found)
         if in_windows:
             with torch.inference_mode(), torch.autocast(vectors.device.type, enabled=False):
                 vectors = self.steps(merge_windows(vectors, [len(row) for row in rows.ids], rows.windows))
-        vectors = vectors[:, : settings.truncate_dim]
+        if settings.truncate_dim is not None:
+            vectors = vectors[:, : settings.truncate_dim]
         if settings.normalize:
             vectors = F.normalize(vectors, dim=-1)
         array: Vectors = vectors.cpu().numpy()

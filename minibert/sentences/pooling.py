@@ -140,19 +140,24 @@ def pool(
         raise ValueError(f"each sequence should have more than {skip} tokens to pool, not {min(lengths)}.")
     else:
         runs = [(length, len(list(run))) for length, run in groupby(lengths)]
-        parts = states.split_with_sizes([length * count for length, count in runs])
+        parts = states.split_with_sizes([length * count for length, count in runs]) if len(runs) > 1 else [states]
         views = [part.view(count, length, -1) for part, (length, count) in zip(parts, runs, strict=True)]
-        blocks = [(view[:, skip:], None) for view in views]
+        blocks = [(view[:, skip:] if skip else view, None) for view in views]
     vectors = []
     for name in [pooling] if isinstance(pooling, str) else pooling:
         if name == "pooler" and pooler_output is not None:
             vectors.append(at_least_float32(pooler_output))
         elif name in POOLINGS and name != "pooler":
-            vectors.append(torch.cat([_pool_block(*block, name) for block in blocks]))
+            vectors.append(joined([_pool_block(*block, name) for block in blocks]))
         else:
             needs = " (which needs pooler_output)" if name == "pooler" else ""
             raise ValueError(f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}.")
-    return torch.cat(vectors, dim=-1)
+    return joined(vectors, dim=-1)
+
+
+def joined(parts: list[Tensor], dim: int = 0) -> Tensor:
+    """`torch.cat`, but of a single tensor itself: one text has no time to lose."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
 def _pool_block(states: Tensor, kept: Tensor | None, name: str) -> Tensor:
