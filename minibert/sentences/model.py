@@ -25,7 +25,7 @@ from minibert.sentences.pooling import (
     Truncate,
     activation_name,
     combine_layers,
-    joined,
+    concatenated,
     merge_windows,
     pool,
     resolve_layers,
@@ -157,7 +157,7 @@ class SentenceModel(nn.Module):
 
         sizes, batch_tokens = [1] * len(rows.ids), settings.batch_tokens
         found = run_packed(self.model, forward, rows.ids, rows.types, sizes, batch_tokens=batch_tokens, report=report)
-        vectors = joined(found)
+        vectors = concatenated(found)
         if in_windows:
             with torch.inference_mode(), torch.autocast(vectors.device.type, enabled=False):
                 vectors = self.steps(merge_windows(vectors, [len(row) for row in rows.ids], rows.windows))
@@ -246,14 +246,7 @@ class WordVectors(NamedTuple):
 
 
 def merge_pieces(text: str, encoding: Encoding, states: Tensor, merge: str) -> WordVectors:
-    """Merges the states of a text's tokens, (tokens, D), into those of its words.
-
-    Args:
-        text: the text.
-        encoding: where its tokens lie.
-        states: features of the tokens, [CLS] and [SEP] among them.
-        merge: "mean" of the pieces of a word, or the "first" of them.
-    """
+    """Merges the states of a text's tokens, (tokens, D), into those of its words: their "mean", or the "first"."""
     states = torch.as_tensor(states)
     pieces = [token for token, word in enumerate(encoding.word_ids) if word is not None]
     words = [list(group) for _, group in groupby(pieces, key=lambda token: encoding.word_ids[token])]

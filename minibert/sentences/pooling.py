@@ -148,14 +148,14 @@ def pool(
         if name == "pooler" and pooler_output is not None:
             vectors.append(at_least_float32(pooler_output))
         elif name in POOLINGS and name != "pooler":
-            vectors.append(joined([_pool_block(*block, name) for block in blocks]))
+            vectors.append(concatenated([_pool_block(*block, name) for block in blocks]))
         else:
             needs = " (which needs pooler_output)" if name == "pooler" else ""
             raise ValueError(f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}.")
-    return joined(vectors, dim=-1)
+    return concatenated(vectors, dim=-1)
 
 
-def joined(parts: list[Tensor], dim: int = 0) -> Tensor:
+def concatenated(parts: list[Tensor], dim: int = 0) -> Tensor:
     """`torch.cat`, but of a single tensor itself: one text has no time to lose."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
@@ -177,15 +177,9 @@ def _pool_block(states: Tensor, kept: Tensor | None, name: str) -> Tensor:
 
 
 def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int]) -> Tensor:
-    """Mean over the windows of each text, each counting as many times as it has tokens.
+    """Vectors of windows (windows, D) of so many tokens to those of texts (texts, D), which have so many windows each.
 
-    Args:
-        pooled: (windows, D).
-        lengths: tokens of each window.
-        counts: windows of each text.
-
-    Returns:
-        (texts, D).
+    It is the mean, in which a window counts as many times as it has tokens.
     """
     weights = torch.tensor(lengths, dtype=pooled.dtype, device=pooled.device)
     merged = []

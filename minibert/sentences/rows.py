@@ -24,14 +24,10 @@ CHUNK_TEXTS = 16384
 class Settings(NamedTuple):
     """How texts become vectors, settled once for all texts of a call of `SentenceEmbedder.encode`.
 
-    Attributes:
+    Attributes, where they are not its options:
         prompt: put before every text, and before the first text of every pair.
-        overflow: "truncate" or "mean", as in `SentenceEmbedder.encode`.
-        batch_tokens: tokens of one pass through the model.
         head: tokens that begin every row: [CLS] and the prompt's.
         skip: how many of these pooling leaves out.
-        truncate_dim: how many numbers of each vector are kept; None: all.
-        normalize: make vectors of length 1 at the end.
     """
 
     prompt: str
