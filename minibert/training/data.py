@@ -82,10 +82,7 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
                 entries, context = paragraph["qas"], paragraph["context"]
                 for entry in entries:
                     answers = [(a["text"], a["answer_start"]) for a in entry["answers"] if a["text"].strip()]
-                    places = [_answer_place(context, *answer) for answer in answers]
-                    if None in places:
-                        wrong = answers[places.index(None)][0]
-                        raise ValueError(f"{path}: the answer {wrong!r} is not in the context of its question.")
+                    places = [_answer_place(path, context, *answer) for answer in answers]
                     if SURROGATE.search(context + entry["question"]):
                         raise ValueError(f"{path}: question {len(rows) + 1} has half a character, a surrogate.")
                     texts = [text.strip() for text, _ in answers]
@@ -95,12 +92,14 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     return not_empty(path, rows)
 
 
-def _answer_place(context: str, text: str, start: int) -> int | None:
+def _answer_place(path: str | os.PathLike[str], context: str, text: str, start: int) -> int:
     """Where an answer is, without white space around it: as near as possible to where it should be."""
     start += len(text) - len(text.lstrip())
     text = text.strip()
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
-    return min(places, key=lambda place: abs(place - start), default=None)
+    if not places:
+        raise ValueError(f"{path}: the answer {text!r} is not in the context of its question.")
+    return min(places, key=lambda place: abs(place - start))
 
 
 def length(example: Example) -> int:

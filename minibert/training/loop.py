@@ -225,21 +225,19 @@ class Trainer:
 
     def _one_step(self, batch: Sequence[Example]) -> Record:
         began = time.perf_counter()
-        rank, size = self.processes.rank, self.processes.size
-        rate = self.options.learning_rate * linear_schedule(
-            self.step, self.steps, self.options.warmup, self.options.decay_steps
-        )
+        rank, size, options = self.processes.rank, self.processes.size, self.options
+        rate = options.learning_rate * linear_schedule(self.step, self.steps, options.warmup, options.decay_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
         ordered = sorted(batch, key=length)
         # a process for which no example is left computes the first one without counting it, because all must take part
         mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)
-        parts = [(part, weight) for part in split_by_tokens(mine, self.options.tokens_per_forward)]
-        if self.options.sharded:  # each forward asks the others for weights, so all make as many as the one with most
+        parts = [(part, weight) for part in split_by_tokens(mine, options.tokens_per_forward)]
+        if options.sharded:  # each forward asks the others for weights, so all make as many as the one with most
             parts += [(ordered[:1], 0.0)] * (max(self.processes.gather(len(parts))) - len(parts))
         totals: dict[str, Tensor] = {}
         for number, (part, weight) in enumerate(parts):
-            operators = nullcontext() if self.options.exact else faster_operators(self.processes.device, self.model)
+            operators = nullcontext() if options.exact else faster_operators(self.processes.device, self.model)
             with self._parallel.exchanging(number == len(parts) - 1), operators:
                 shares = {name: share * weight for name, share in self._losses(part, batch).items()}
                 whole = torch.stack(list(shares.values())).sum() * size  # the exchange takes the mean over processes
@@ -249,7 +247,7 @@ class Trainer:
         if size > 1:  # torchrun tells all processes to stop, but not in the same step
             dist.all_reduce(both := torch.cat([summed, summed.new_tensor([self._stops])]))
             summed, self._stops = both[:-1], bool(both[-1])
-        norm, loss = self._parallel.clip_gradients(self.options.max_grad_norm), summed.sum().item()
+        norm, loss = self._parallel.clip_gradients(options.max_grad_norm), summed.sum().item()
         self._check(loss, norm)
         self.optimizer.step()
         self.optimizer.zero_grad()

@@ -10,7 +10,6 @@ sentence-transformers load. All texts of a batch go through the model together, 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -134,8 +133,8 @@ class SimilarityTask(Task):
         return rows
 
     def _score(self, value: Any, place: str) -> float:
-        with suppress(ValueError, TypeError):
-            if math.isfinite(number := float(value) / self.max_score) and -1 <= number <= 1:
+        with suppress(ValueError, TypeError, ZeroDivisionError):
+            if -1 <= (number := float(value) / self.max_score) <= 1:
                 return number
         limit = "" if self.max_score == 1 else f" of {-self.max_score:g} to {self.max_score:g}"
         raise ValueError(f"{place} should be a number{limit or ' of -1 to 1 (pass the highest score)'}, not {value!r}.")

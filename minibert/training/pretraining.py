@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -176,6 +176,7 @@ def _cut(text: Ids, keep: int, rng: np.random.Generator) -> Ids:
     return text[front : front + keep]
 
 
+@dataclass(eq=False, repr=False)
 class PretrainingData:
     """Examples for `BertForPreTraining` (or `BertForMaskedLM` without next-sentence prediction), new in every epoch.
 
@@ -194,28 +195,24 @@ class PretrainingData:
         ValueError: no room for words, an impossible probability, or next sentences where no document has any.
     """
 
-    def __init__(
-        self,
-        documents: Sequence[Document] | Callable[[int], Sequence[Document]],
-        tokenizer: Any,
-        *,
-        max_length: int = 128,
-        next_sentence: bool = True,
-        sentence_order: bool = False,
-        mask_probability: float = 0.15,
-        whole_words: bool = False,
-        spans: bool = False,
-        seed: int = 0,
-    ) -> None:
-        if max_length < 5:
-            raise ValueError(f"max_length should be 5 or more, not {max_length}: three of them are special tokens.")
-        if not 0 <= mask_probability <= 1:
-            raise ValueError(f"mask_probability should lie between 0 and 1, not {mask_probability}.")
-        self.documents, self.max_length, self.seed = documents, max_length, seed
-        self.next_sentence, self.sentence_order = next_sentence, sentence_order
-        self.masking = Masking.for_tokenizer(tokenizer, mask_probability, whole_words, spans)
-        self._cls = np.array([tokenizer.cls_token_id])
-        self._sep = np.array([tokenizer.sep_token_id])
+    documents: Sequence[Document] | Callable[[int], Sequence[Document]]
+    tokenizer: Any
+    _: KW_ONLY
+    max_length: int = 128
+    next_sentence: bool = True
+    sentence_order: bool = False
+    mask_probability: float = 0.15
+    whole_words: bool = False
+    spans: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks, and reads the vocabulary."""
+        if self.max_length < 5:
+            raise ValueError(f"max_length should be 5 or more, not {self.max_length}: three are special tokens.")
+        if not 0 <= self.mask_probability <= 1:
+            raise ValueError(f"mask_probability should lie between 0 and 1, not {self.mask_probability}.")
+        self._masking = Masking.for_tokenizer(self.tokenizer, self.mask_probability, self.whole_words, self.spans)
 
     def epoch(self, number: int) -> list[Example]:
         """The examples of one epoch."""
@@ -233,9 +230,10 @@ class PretrainingData:
         return [example for part in parts for example in self._examples(part, rng)]
 
     def _examples(self, texts: Sequence[Pair], rng: np.random.Generator) -> Iterator[Example]:
-        ends = [[self._sep] if second is None else [self._sep, second, self._sep] for _, second, _ in texts]
-        rows = [np.concatenate([self._cls, text[0], *end]) for text, end in zip(texts, ends, strict=True)]
-        hidden = [x.astype(np.int32) for x in self.masking(np.concatenate(rows), rng)]
+        cls, sep = [self.tokenizer.cls_token_id], [self.tokenizer.sep_token_id]
+        ends = [[sep] if second is None else [sep, second, sep] for _, second, _ in texts]
+        rows = [np.concatenate([cls, text[0], *end]) for text, end in zip(texts, ends, strict=True)]
+        hidden = [x.astype(np.int32) for x in self._masking(np.concatenate(rows), rng)]
         cuts = np.cumsum([len(row) for row in rows[:-1]])
         for (first, _, label), row, seen, labels in zip(texts, rows, *(np.split(x, cuts) for x in hidden), strict=True):
             segments = np.zeros(len(row), dtype=np.int8)
