@@ -26,6 +26,7 @@ from minibert.compatibility.model import ModelProtocol
 from minibert.compatibility.outputs import ModelOutput
 from minibert.config import BertConfig
 from minibert.files import prefix_errors
+from minibert.progress import collector_paused
 
 # what one BERT class has and another rightly leaves out
 HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
@@ -127,6 +128,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         self.load_report = None
 
     @classmethod
+    @collector_paused()
     def from_pretrained(
         cls: type[Model],
         pretrained_model_name_or_path: str | os.PathLike[str] | Source | None,
@@ -191,7 +193,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             model, tensors, where, getattr(torch, str(config.dtype)), ignore_mismatched_sizes
         )
         for sentence in report.problems(cls.__name__):
-            warnings.warn(sentence, stacklevel=2)
+            warnings.warn(sentence, stacklevel=3)
         model = model if device is None else model.to(device)
         return (model, report.as_loading_info()) if output_loading_info else model  # type: ignore[return-value]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import struct
@@ -15,6 +16,7 @@ from conftest import tiny_config
 from huggingface_hub.utils import disable_progress_bars
 
 import minibert
+from minibert import SentenceEmbedder
 from minibert.cli import main
 from minibert.progress import Progress, counted, interruptible, is_watched
 
@@ -133,3 +135,19 @@ def test_results_at_a_terminal_are_progress_enough(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert is_watched() and not is_watched(printing=True)
+
+
+def test_loading_is_not_held_up_by_the_collector() -> None:
+    """After `import torch` it would walk all of torch's objects, though nothing that loading makes is garbage."""
+    phases: list[str] = []
+    before = gc.get_threshold()
+    gc.set_threshold(100)
+    gc.callbacks.append(note := lambda phase, _: phases.append(phase))
+    try:
+        phases.clear()
+        SentenceEmbedder.from_pretrained("minibert-tiny")
+        assert phases.count("start") <= 1  # when it is over; else dozens
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
+    assert gc.isenabled()

@@ -15,6 +15,7 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.compatibility.keywords import check_count, refuse_unknown
 from minibert.extras import need
 from minibert.inference import BATCH_TOKENS
+from minibert.progress import collector_paused
 from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.onnx import OnnxGraph, OnnxModel
@@ -98,6 +99,7 @@ class SentenceEmbedder(FamiliarNames, Engine):
         named_prompt(self.prompts, default_prompt_name)  # it must exist
 
     @classmethod
+    @collector_paused()
     def from_pretrained(
         cls,
         name: str | os.PathLike[str] | Source,

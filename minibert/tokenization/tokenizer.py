@@ -10,17 +10,16 @@ tokenizer("How?", "Like this.")   [CLS] how ? [SEP] like this . [SEP]      type 
 
 from __future__ import annotations
 
-import gc
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.compatibility.keywords import check_count, drop_ignored_keywords
 from minibert.files import prefix_errors
+from minibert.progress import collector_paused
 from minibert.tokenization import files
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
@@ -32,19 +31,6 @@ from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, listed, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
 _NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Keeps Python's cycle collector from walking the rows again and again while they are made: 2/3 of the time."""
-    paused = gc.isenabled()
-    if paused:  # else another thread has paused it, and may let it go on at any moment
-        gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()
 
 
 class BertTokenizer(TokenizerProtocol):
