@@ -236,8 +236,7 @@ def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
     with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
         number = 0
         try:
-            for line in file:
-                number += 1
+            for number, line in enumerate(file, 1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)  # which some editors put before everything
                 yield line.rstrip(b"\r\n").decode("utf-8")

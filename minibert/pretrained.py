@@ -354,8 +354,8 @@ def assign(
             raise ValueError(f"{source}: tensor {name} is {tensor.dtype}, but weights are floating-point numbers.")
         else:
             found[own] = tensor.to(dtype)
-    known = [*found, *(name for name, _, _ in report.mismatched)]
-    if not any(name.removeprefix("bert.").startswith(BACKBONE) for name in known):
+    mismatched = {name for name, _, _ in report.mismatched}
+    if not any(name.removeprefix("bert.").startswith(BACKBONE) for name in found.keys() | mismatched):
         raise ValueError(
             f"{source} holds no tensor of a BERT ({len(tensors)} tensors, such as {min(tensors, default='')!r})."
         )
@@ -373,9 +373,7 @@ def assign(
             model.config.tie_word_embeddings = False
         elif alias in found:
             found[name] = found.pop(alias)
-    aliases = model.tied_weights()
-    mismatched = {name for name, _, _ in report.mismatched}
-    new = [name for name in expected if name not in found and name not in aliases]
+    new = [name for name in expected if name not in found and name not in model.tied_weights()]
     report.missing = [name for name in new if name not in mismatched]
     absent = sum(expected[name].numel() for name in new)
     if absent > max(MAX_NEW, 10 * sum(tensor.numel() for tensor in found.values())):

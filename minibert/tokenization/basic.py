@@ -90,8 +90,6 @@ def split_words(normalised: str) -> list[tuple[int, int]]:
     >>> split_words("hello, you")
     [(0, 5), (5, 6), (7, 10)]
     """
-    if _PLAIN.fullmatch(normalised):
-        return [match.span() for match in _PLAIN_WORD.finditer(normalised)]
     words = []
     start = 0
     for position, char in enumerate(normalised):
