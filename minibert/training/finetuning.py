@@ -132,7 +132,7 @@ def finetune(
         model,
         lambda _: examples,
         task.losses,
-        folder,
+        Path(folder),
         options,
         tokenizer=tokenizer,
         resume=resume,

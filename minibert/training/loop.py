@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,6 +94,7 @@ def linear_schedule(step: int, steps: int, warmup: float, decay_steps: int | Non
     return step / max(1, rising) if step < rising else min(1.0, max(0.0, (steps - step) / falling))
 
 
+@dataclass(eq=False, repr=False)
 class Trainer:
     """Trains a model and keeps all that is needed to resume after any interruption.
 
@@ -114,28 +115,25 @@ class Trainer:
         ImportError: a log for TensorBoard is asked for, which is not installed.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        epochs: Epochs,
-        objective: Objective,
-        folder: str | os.PathLike[str],
-        options: TrainingOptions,
-        *,
-        tokenizer: BertTokenizer | None = None,
-        resume: bool | Literal["with other data"] = False,
-        evaluate: Callable[[], dict[str, float]] | None = None,
-        metric: str | None = None,
-        callback: Callable[[Record], object] | None = None,
-    ) -> None:
+    model: PreTrainedModel
+    epochs: Epochs
+    objective: Objective
+    folder: Path
+    options: TrainingOptions
+    _: KW_ONLY
+    tokenizer: BertTokenizer | None = None
+    resume: bool | Literal["with other data"] = False
+    evaluate: Callable[[], dict[str, float]] | None = None
+    metric: str | None = None
+    callback: Callable[[Record], object] | None = None
+
+    def __post_init__(self) -> None:
+        model, options = self.model, self.options
         if options.tensorboard:  # now, before anything is written
             need("tensorboard", "tensorboard", "A log for TensorBoard")
         self.processes = Processes.join()
         self.is_first = self.processes.rank == 0
-        self.model, self.epochs, self.objective, self.options = model, epochs, objective, options
-        self.folder, self.tokenizer, self.evaluate = Path(folder), tokenizer, evaluate
-        self.metric, self.callback, self.resume = metric, callback, resume
-        self.model.to(self.processes.device).train()
+        model.to(self.processes.device).train()
         self._random: Any = torch.cuda if self.processes.device.type == "cuda" else torch  # dropout draws from it
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
         self.best, self.evaluations_since_best = -math.inf, 0

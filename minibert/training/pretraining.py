@@ -339,7 +339,7 @@ def pretrain(
             model,
             lambda number: list(chain.from_iterable(epoch(number) for epoch in epochs)),
             pretraining_losses,
-            folder,
+            Path(folder),
             options if options.evaluate_every else replace(options, evaluate_every=options.save_every),
             tokenizer=tokenizer,
             resume=resume,
