@@ -1,7 +1,5 @@
 """Multi-head self-attention: the only place where tokens see each other (Vaswani et al. 2017, section 3.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Embeddings: what goes into the first layer, the sum of three vectors for each token (paper, section 3)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """The encoder: L equal layers, each attention and then a feed-forward network (paper, section 3)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -9,8 +9,6 @@ where it may look at all of them. There are two:
     PackedLayout     (tokens, hidden)       sequences one after the other, no [PAD] at all
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate, groupby
 from typing import Union

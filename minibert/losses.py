@@ -4,8 +4,6 @@ Each is a mean over what it counts, or with `reduction="sum"` the sum, which tra
 batch, however it was cut.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -8,8 +8,6 @@ last_hidden_state, pooler_output = out    # by unpacking what is there: iteratin
 ```
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

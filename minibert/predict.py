@@ -4,8 +4,6 @@ One text gives one result, a list of texts a list of results. Texts go through t
 so no time goes into padding; dropout is off.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from operator import attrgetter
 from reprlib import repr as short_repr

@@ -3,8 +3,6 @@
 Its base classes are abstract, so that other classes can be registered with them; but only once they are there.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec

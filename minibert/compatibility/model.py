@@ -4,8 +4,6 @@ A keyword of the reference either does here what it says, is without effect for 
 refused in a sentence when its value asks for what is not there.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypedDict

@@ -6,8 +6,6 @@ aliases are copies when weights are saved. When weights are loaded, the original
 a state dict that is kept for long, while its original is trained on, it is an old one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether a call only records a graph, which has to be right for other values too."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Attention on a CPU, faster than by torch's kernel alone."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch

@@ -4,8 +4,6 @@ The operators of all but `PlainKernel` are not part of torch's public interface,
 `runs_here` has tried it.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from functools import cache

@@ -9,8 +9,6 @@ advance, GELU and residuals need no memory of their own. Embeddings, pooler and 
 batch are shared out among threads, each of which takes its own through all layers; many batches are shared out whole.
 """
 
-from __future__ import annotations
-
 import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -13,8 +13,6 @@ Layers and heads count from 0. None of these says why a model answered as it did
 Wallace 2019), and neither is a gradient. They are measurements to compare.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

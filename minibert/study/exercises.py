@@ -9,8 +9,6 @@ The notebook scripts/notebooks/5_exercises says what to write. An exercise is a 
 where it fails, in English and in Korean; the first that fails is the hint. The answers are the package's own functions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 The one module of this package that imports the reference (extra `[parity]`), and only when it is used.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator, Sequence

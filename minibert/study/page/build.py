@@ -5,8 +5,6 @@ policy lets no other script run than its own. A model of up to 16.5 million para
 can be edited, tokens masked, heads switched off. Of a larger one the page shows a snapshot, the numbers of one text.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

@@ -1,7 +1,5 @@
 """Further content of a page: a run of pre-training, snapshot by snapshot, and the article in ten scenes."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import os

@@ -4,8 +4,6 @@ A matrix is kept as whole numbers from -127 to 127 and one scale a row, everythi
 model with exactly these weights, and `run` computes in Python what the page's `window.minibert.run` computes.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import zlib
