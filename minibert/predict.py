@@ -34,13 +34,7 @@ Texts = str | Sequence[str]
 def classify(
     model: BertForSequenceClassification, tokenizer: BertTokenizer, texts: Texts, pairs: Texts | None = None
 ) -> list[Any]:
-    """Labels of texts.
-
-    Args:
-        model: a sequence classifier.
-        tokenizer: its tokenizer.
-        texts: of a text that is too long for the model, the beginning counts.
-        pairs: the second text of each, where the model compares two.
+    """Labels of texts, or of `texts` and `pairs` where the model compares two; of long ones the beginning counts.
 
     Returns:
         For each text a list of `{"label", "score"}`, all labels, best first. The score is a probability, by softmax,
@@ -75,13 +69,7 @@ def logits_of_rows(model: BertForSequenceClassification, ids: IdRows, types: IdR
 def fill_mask(
     model: BertForMaskedLM | BertForPreTraining, tokenizer: BertTokenizer, texts: Texts, top: int = 5
 ) -> list[Any]:
-    """Words behind [MASK].
-
-    Args:
-        model: a masked-language model.
-        tokenizer: its tokenizer.
-        texts: each with one [MASK] or more; they are guessed independently of each other.
-        top: how many words for each [MASK].
+    """The `top` words behind each [MASK]; several in one text are guessed independently of each other.
 
     Returns:
         For each text a list, for each [MASK] in it a list of `{"token", "id", "score"}`, best first; the score is the

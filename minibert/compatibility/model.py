@@ -100,14 +100,11 @@ class ModelProtocol:
     ) -> None:
         """Trades time for memory in training: each layer is computed again for its gradient.
 
-        Args:
-            gradient_checkpointing_kwargs: arguments of `torch.utils.checkpoint`; without effect, as the one way that
-                is used here, `use_reentrant=False`, gives the same gradients as the other.
-            every_n_layers: 1, every layer.
-            offload: False; what is kept stays where it is.
+        The arguments of `torch.utils.checkpoint` are without effect, as the one way that is used here,
+        `use_reentrant=False`, gives the same gradients as the other.
 
         Raises:
-            ValueError: other values of `every_n_layers` or `offload`.
+            ValueError: other than every layer, or what is kept is to be moved elsewhere (`offload`).
         """
         if every_n_layers != 1 or offload:
             raise ValueError("Checkpointing takes every_n_layers=1 and offload=False only.")
@@ -140,9 +137,7 @@ class ModelProtocol:
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
         """Number of parameters (single numbers), shared tensors counted once.
 
-        Args:
-            only_trainable: without frozen ones.
-            exclude_embeddings: without word, position and token type embeddings.
+        Embeddings, which can be excluded, are those of words, positions and token types.
         """
         tables = [m for m in self.base_model.embeddings.modules() if isinstance(m, nn.Embedding)]
         left_out = {id(table.weight) for table in tables if exclude_embeddings}

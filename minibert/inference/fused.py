@@ -49,13 +49,9 @@ def _not_compiled(forward: Callable[..., BertModelOutput]) -> Callable[..., Bert
 
 
 class FusedEncoder(BertEncoder):
-    """The same stack, each layer a `FusedLayer`.
+    """The stack of an encoder, which is not touched, each layer a `FusedLayer`.
 
-    Args:
-        encoder: the encoder it computes like; it is not touched.
-        config: its config.
-        precision: as in `optimize`.
-        sample: hidden states (tokens, hidden) to try 8 bits on.
+    `sample` are hidden states, (tokens, hidden), to try 8 bits on.
     """
 
     def __init__(self, encoder: BertEncoder, config: BertConfig, precision: str, sample: Tensor | None = None) -> None:
@@ -252,12 +248,7 @@ def _product(
 class FusedLayer(BertLayer):
     """`BertLayer` in four products: query, key and value together, GELU and residuals as part of theirs.
 
-    Args:
-        layer: the layer it computes like.
-        inputs: samples of what goes into each product, to try 8 bits on; None: there is nothing to try.
-        kernel: the class of the products.
-        dtype: the type of their weights.
-        scratch: memory to join weights in.
+    `inputs` are samples of what goes into each product, to try 8 bits on; `scratch` is memory to join weights in.
     """
 
     # the linear layers of each product and the normalisations, by their official names

@@ -22,13 +22,7 @@ Activation = Callable[[Tensor], Tensor]
 
 
 class Kernel:
-    """activation(x W^T + bias) + residual.
-
-    Args:
-        weight: W, (outputs, inputs).
-        bias: (outputs,).
-        activation: None: there is none.
-    """
+    """activation(x W^T + bias) + residual: the weight W is (outputs, inputs), the bias (outputs,)."""
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         self.bias = bias.clone()  # neither weight nor bias may hold on to a memory-mapped file

@@ -21,12 +21,7 @@ _KOREAN_FONTS = "Noto Sans CJK KR,Noto Sans KR,NanumGothic,Malgun Gothic,Apple S
 
 
 def plot_attention(tokens: Sequence[str], probabilities: Tensor, title: str = "Attention") -> Figure:
-    """Heat maps of attention, one for each head, counted from 0: queries down, keys across.
-
-    Args:
-        tokens: the tokens of the sequence.
-        probabilities: of one layer and one sequence, (heads, seq, seq), or of one head, (seq, seq).
-        title: the heading, such as "Attention of layer 3".
+    """Heat maps of one layer's attention, (heads, seq, seq), or one head's, (seq, seq): queries down, keys across.
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -57,9 +52,7 @@ def plot_attention(tokens: Sequence[str], probabilities: Tensor, title: str = "A
 def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> Figure:
     """How far each token moves: the cosine between the input and the output of each layer, counted from 0.
 
-    Args:
-        tokens: the tokens of the sequence.
-        hidden_states: embeddings and every layer's result for one sequence, (seq, hidden) each.
+    The hidden states are the embeddings and every layer's result for one sequence, (seq, hidden) each.
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -84,13 +77,7 @@ def plot_grid(
 ) -> Figure:
     """A table of numbers as colours, such as one for each layer and token; red below 0 where there are such.
 
-    Args:
-        values: (rows, columns).
-        rows: names of the rows.
-        columns: names of the columns.
-        title: the heading.
-        label: what the colours stand for.
-        words: what to write into each cell, (rows, columns).
+    Values are (rows, columns), and so are the `words` to write into the cells; `label` says what colours stand for.
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -121,13 +108,9 @@ def plot_pca(
     groups: Sequence[int | str] | None = None,
     title: str = "Two principal components",
 ) -> Figure:
-    """Vectors as points on their first two principal components.
+    """Vectors, (n, hidden) with n of 3 or more, as points on their first two principal components, each with its label.
 
-    Args:
-        labels: what to write beside each point.
-        vectors: (n, hidden), n of 3 or more.
-        groups: a name for each point; points of one name share a colour, which the legend explains.
-        title: the heading.
+    Of `groups`, a name for each point, the points of one name share a colour, which the legend explains.
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.

@@ -116,9 +116,6 @@ class Trace(Mapping[str, Tensor]):
 
     A second call in the block takes the place of the first. Tensors keep their gradients' history.
 
-    Args:
-        model: any minibert model.
-
     Raises:
         ValueError: not a model that can be traced, or a packed batch.
         KeyError: a name that is not a step, or one that no call has computed.

@@ -146,14 +146,7 @@ class Page:
 
 
 def show(model: Any, tokenizer: Any, text: str, pair: str | None = None) -> Page:
-    """The page of one text, inline in a notebook.
-
-    Args:
-        model: any minibert model, in eval mode.
-        tokenizer: the tokenizer that belongs to it.
-        text: as in `write_page`.
-        pair: as in `write_page`.
-    """
+    """The page of one text, as in `write_page`, inline in a notebook; the model is in eval mode."""
     data = page_data(model, tokenizer, text, pair)
     source = str(tokenizer.name_or_path or "model")
     return Page(render({"name": _title(source), "source": source, **data}), len(data["tokens"]))
@@ -167,15 +160,9 @@ def page_data(
     pad_to: int | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Everything the page shows, ready for JSON; arrays as `pack` packs them.
+    """Everything the page shows, ready for JSON; arrays as `pack` packs them, arguments as in `write_page`.
 
-    Args:
-        model: any minibert model, in eval mode; its MLM and NSP heads are shown where it has them.
-        tokenizer: the tokenizer that belongs to it.
-        text: as in `write_page`.
-        pair: as in `write_page`.
-        pad_to: as in `write_page`.
-        progress: as in `write_page`.
+    The model is in eval mode; its MLM and NSP heads are shown where it has them.
     """
     if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
         raise ValueError(f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}.")

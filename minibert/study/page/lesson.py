@@ -31,11 +31,7 @@ def snapshots(run: str | os.PathLike[str]) -> list[Path]:
 
 
 def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
-    """A run of pre-training, ready for JSON.
-
-    Args:
-        run: the folder of the run.
-        largest: as in `embed`.
+    """The run of pre-training in a folder, ready for JSON; `largest` as in `embed`.
 
     Returns:
         What `embed` gives: of each snapshot its weights in `snapshots`, and the rest once; `steps`, the step of each

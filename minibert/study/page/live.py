@@ -28,12 +28,7 @@ def can_live(model: Any) -> bool:
 
 
 def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
-    """The model and its tokenizer, ready for JSON.
-
-    Args:
-        model: any minibert model.
-        tokenizer: the tokenizer that belongs to it.
-        largest: of the whole numbers; a smaller one takes less room, and says less.
+    """The model and its tokenizer, ready for JSON; whole numbers up to `largest`: fewer take less room, and say less.
 
     Returns:
         `config`, `parameters` (name and shape, in order), `floats` and `whole` (their numbers), and `tokenizer`.
