@@ -36,21 +36,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", default="text", metavar="COLUMN", help="of the text")
     parser.add_argument("--pair", metavar="COLUMN", help="of the second text")
     parser.add_argument("--label", default="label", metavar="COLUMN", help="of the label")
-    help_ = "of texts unlike --text"
-    parser.add_argument("--negative", type=comma_list(), default=[], metavar="COLUMN,COLUMN,...", help=help_)
+    parser.add_argument("--negative", type=comma_list(), default=[], metavar="A,B,...", help="of texts unlike --text")
     parser.add_argument("--max-score", type=float, default=1.0, metavar="N", help="scores are divided by it")
-    parser.add_argument(
-        "--dev-label", metavar="COLUMN", help="of the score, where --dev has scored pairs although --train has none"
-    )
+    parser.add_argument("--dev-label", metavar="COLUMN", help="of the score, where --dev alone has scored pairs")
     help_ = "train the first N numbers of each vector, too"
     parser.add_argument("--matryoshka", type=comma_list(int), default=[], metavar="N,N,...", help=help_)
     parser.add_argument("--pooling", type=comma_list(), help="of vectors (default: the checkpoint's)")
     parser.add_argument("--class-weights", action="store_true", help="a rare class counts as much as a frequent one")
-    help_ = "names of the columns, for files without a header line"
-    parser.add_argument("--columns", type=comma_list(), metavar="A,B,...", help=help_)
-    parser.add_argument(
-        "--delimiter", type=lambda name: {"tab": "\t"}.get(name, name), help="between columns, such as tab"
-    )
+    parser.add_argument("--columns", type=comma_list(), metavar="A,B,...", help="of files without a header line")
+    parser.add_argument("--delimiter", type=lambda name: "\t" if name == "tab" else name, help="a character, or tab")
     add_training_options(parser)
 
 

@@ -31,9 +31,7 @@ SAMPLE_BYTES = 1 << 25  # of text to learn a vocabulary from; `minibert vocab` r
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(model=None)
-    parser.add_argument(
-        "--config", metavar="FILE", help="a config.json, or a published size: tiny, mini, small, medium, base, large"
-    )
+    parser.add_argument("--config", metavar="FILE", help="a config.json, or tiny, mini, small, medium, base or large")
     parser.add_argument(
         "--corpus",
         metavar="FILE[=WEIGHT]",
@@ -42,11 +40,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "a row; compressed, too; folders; s3://...; with the share of tokens to take of each, or all as they are",
     )
     parser.add_argument("--column", default="text", help="of the texts, in tables")
-    help_ = "share of documents to measure with"
-    parser.add_argument("--held-out", type=float, default=0.01, metavar="P", help=help_)
-    parser.add_argument(
-        "--vocab", metavar="FOLDER", help="that has a vocabulary (default: --model's, or one learned from the corpus)"
-    )
+    parser.add_argument("--held-out", type=float, default=0.01, metavar="P", help="share of documents for measuring")
+    parser.add_argument("--vocab", metavar="FOLDER", help="of a vocabulary (default: --model's, or a learned one)")
     parser.add_argument("--vocab-size", type=int, metavar="N", help="of a learned vocabulary (default: the config's)")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents (needed for Korean)")
     parser.add_argument("--no-next-sentence", action="store_true", help="masked words only")

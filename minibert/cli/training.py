@@ -34,17 +34,10 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[st
         else:
             group.add_argument(flag, type=_TYPES[str(field.type)], default=default, metavar="N", help=text)
     group.add_argument("--output", required=True, metavar="FOLDER", help="for the state, the log and the model")
+    group.add_argument("--resume", action="store_true", help="go on with the run in the folder, by its own options")
+    others = "go on with it though its examples or labels have changed"
     group.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the run in the output folder, with its own options if none are given",
-    )
-    group.add_argument(
-        "--resume-with-other-data",
-        dest="resume",
-        action="store_const",
-        const="with other data",
-        help="go on with it though its examples or labels have changed",
+        "--resume-with-other-data", dest="resume", action="store_const", const="with other data", help=others
     )
 
 
