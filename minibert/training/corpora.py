@@ -152,16 +152,11 @@ class Corpus:
     """Files of text, cut into ids part by part; training reads the first parts while others are still being cut.
 
     The parts are read in a random order, and the documents of a part in a random order; after the last part all begin
-    again in another one. So every document is read before any is read again, whatever the cutting's pace.
+    again in another one. So every document is read before any is read again, whatever the cutting's pace. A share of
+    the documents is `held_out`.
 
-    Args:
-        sources: files, folders or URIs, as `minibert.corpus.inputs.read_texts` takes them.
-        tokenizer: cuts sentences into ids.
-        folder: for the ids, a `TokenCache` for each part; what an earlier run has left there is not cut again.
-        column: of the texts, in tables.
-        held_out: share of the documents that `portion` leaves out.
-        seed: of the order.
-        cut: cut what is missing; False where another process does.
+    What an earlier run has left in the folder, a `TokenCache` for each part, is not cut again. Without `cut` another
+    process cuts.
 
     Raises:
         FileNotFoundError: no such file, or a folder without files.

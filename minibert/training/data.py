@@ -39,13 +39,10 @@ def read_table(
     delimiter: str | None = None,
     needed: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Rows of a table, by the names of its columns.
+    """Rows of a table, by the names of its columns; a file as of `minibert.corpus.inputs.iter_rows`.
 
-    Args:
-        path: a file as of `minibert.corpus.inputs.iter_rows`.
-        columns: names of the first columns, for a file whose first line does not give them.
-        delimiter: what separates the columns, where the file's name does not tell.
-        needed: names of columns that every row should have.
+    Where the first line does not give the names, `columns` are those of the first columns; where the file's name does
+    not tell what separates them, `delimiter` does. Every row should have the columns that are `needed`.
 
     Raises:
         FileNotFoundError: no such file.

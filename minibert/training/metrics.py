@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+import numpy as np
 
 from minibert.extras import need
 from minibert.predict import entity_spans
@@ -67,29 +69,22 @@ def answer_scores(answers: Sequence[Sequence[str]], predictions: Sequence[str]) 
         answers: the right answers of each question, one of which has to be met; none for a question without one.
         predictions: one for each question.
     """
+    best = [
+        np.max([_agreement(right, given) for right in rights or [""]], axis=0)
+        for rights, given in zip(answers, predictions, strict=True)
+    ]
+    exact, overlap = np.mean(best, axis=0).tolist()
+    return {"exact_match": exact, "f1": overlap}
 
-    def mean_of(score: Callable[[str, str], float]) -> float:
-        best = [max(score(right, given) for right in rights or [""]) for rights, given in pairs]
-        return sum(best) / len(best)
 
-    pairs = list(zip(answers, predictions, strict=True))
-    return {"exact_match": mean_of(_exact), "f1": mean_of(_overlap)}
+def _agreement(right: str, given: str) -> tuple[float, float]:
+    """Whether two answers are of the same words, 0 or 1, and the F1 of the words in common."""
+    rights, givens = _words(right), _words(given)
+    same, common = float(rights == givens), sum((Counter(rights) & Counter(givens)).values())
+    return same, 2 * common / (len(rights) + len(givens)) if rights and givens else same
 
 
-def _normal(text: str) -> str:
-    """Lower case, without punctuation, articles and double spaces."""
+def _words(text: str) -> list[str]:
+    """In lower case, without punctuation and articles."""
     text = "".join(c for c in text.lower() if c not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
-
-
-def _exact(right: str, given: str) -> float:
-    return float(_normal(right) == _normal(given))
-
-
-def _overlap(right: str, given: str) -> float:
-    """F1 of the words in common."""
-    rights, givens = _normal(right).split(), _normal(given).split()
-    common = sum((Counter(rights) & Counter(givens)).values())
-    if not rights or not givens:
-        return float(rights == givens)
-    return 2 * common / (len(rights) + len(givens))
+    return re.sub(r"\b(a|an|the)\b", " ", text).split()

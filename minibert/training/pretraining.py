@@ -180,16 +180,8 @@ def _cut(text: Ids, keep: int, rng: np.random.Generator) -> Ids:
 class PretrainingData:
     """Examples for `BertForPreTraining` (or `BertForMaskedLM` without next-sentence prediction), new in every epoch.
 
-    Args:
-        documents: those of every epoch, or a function that gives those of an epoch by its number.
-        tokenizer: names the special tokens.
-        max_length: limit of the tokens of an example, special tokens counted.
-        next_sentence: make pairs and their labels.
-        sentence_order: the pairs are those of sentence-order prediction, see `sentence_pairs`.
-        mask_probability: see `Masking`.
-        whole_words: see `Masking`.
-        spans: see `Masking`.
-        seed: of everything random.
+    `documents` are those of every epoch, or a function that gives those of an epoch by its number. An example has at
+    most `max_length` tokens, special ones counted. `Masking` and `sentence_pairs` explain the other options.
 
     Raises:
         ValueError: no room for words, an impossible probability, or next sentences where no document has any.
