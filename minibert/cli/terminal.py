@@ -17,10 +17,7 @@ _WIDTH = 32  # columns for a text
 def describe_vectors(texts: Sequence[str], vectors: NDArray[np.float32], count: int) -> str:
     """Shape, the first numbers of each vector, and the table of cosines: what says at a glance whether it worked.
 
-    Args:
-        texts: the first texts, at most `MAX_SHOWN`.
-        vectors: theirs, (len(texts), D).
-        count: how many texts there are in all.
+    Of `count` texts these are the first, at most `MAX_SHOWN`, and their vectors, (len(texts), D).
     """
     from minibert.sentences.search import similarity
 

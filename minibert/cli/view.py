@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from minibert.checkpoints.source import Source
 from minibert.cli.common import UsageError, report, source_of
-
-if TYPE_CHECKING:
-    from minibert.checkpoints.source import Source
 
 
 def add(parser: argparse.ArgumentParser) -> None:

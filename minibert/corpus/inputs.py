@@ -33,7 +33,6 @@ class Text(str):
     id: str | int | None
 
     def __new__(cls, text: str, id: str | int | None = None) -> Text:
-        """The text, and the id."""
         made = super().__new__(cls, text)
         made.id = id
         return made

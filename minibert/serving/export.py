@@ -43,17 +43,11 @@ Batch = dict[str, Tensor]
 
 
 class Exported(NamedTuple):
-    """The outcome of an export: the class of the model, and how far its results are from torch's.
+    """The outcome of an export."""
 
-    Attributes:
-        kind: `SentenceEmbedder`, or the class of a model with a head.
-        difference: the largest difference of any number.
-        cosine: the smallest cosine of a vector (or of the logits of a text or token) and the same in torch.
-    """
-
-    kind: str
-    difference: float
-    cosine: float
+    kind: str  # `SentenceEmbedder`, or the class of a model with a head
+    difference: float  # the largest one of any number from torch's
+    cosine: float  # the smallest one of a vector (or of the logits of a text or token) with the same in torch
 
 
 def export(source: Source, folder: str | os.PathLike[str], precision: str = "fp32", heads: bool = False) -> Exported:

@@ -25,24 +25,16 @@ from minibert.serving.models import Served
 logger = logging.getLogger("minibert.serve")
 
 _KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
-BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a request.
+    """Limits of a request."""
 
-    Attributes:
-        body: bytes of its body.
-        texts: texts of it, or pairs of a query and a document.
-        tokens: tokens of all of them, when each has been cut to what the model takes.
-        seconds: until it has come whole, and from then until it is answered.
-    """
-
-    body: int = 4_000_000
-    texts: int = 2048
-    tokens: int = 500_000
-    seconds: float = 60.0
+    body: int = 4_000_000  # bytes
+    texts: int = 2048  # or pairs of a query and a document
+    tokens: int = 500_000  # of all texts, when each has been cut to what the model takes
+    seconds: float = 60.0  # until it has come whole, and from then until it is answered
 
 
 class Metrics:
@@ -55,7 +47,8 @@ class Metrics:
         self.texts = Counter("minibert_texts", "Texts that were computed", ["model"], registry=own)
         self.tokens = Counter("minibert_tokens", "Their tokens", ["model"], registry=own)
         waiting = Gauge("minibert_waiting_texts", "Texts that wait", ["model"], registry=own)
-        batches = Histogram("minibert_batch_texts", "Texts of a batch", ["model"], buckets=BATCH_SIZES, registry=own)
+        sizes = [2**power for power in range(11)]
+        batches = Histogram("minibert_batch_texts", "Texts of a batch", ["model"], buckets=sizes, registry=own)
         for name, model in models.items():
             waiting.labels(name).set_function(partial(getattr, model.batched, "pending"))
             model.observe_batch = batches.labels(name).observe
