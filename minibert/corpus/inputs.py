@@ -33,6 +33,7 @@ class Text(str):
     id: str | int | None
 
     def __new__(cls, text: str, id: str | int | None = None) -> Text:
+        """The text, and the id."""
         made = super().__new__(cls, text)
         made.id = id
         return made

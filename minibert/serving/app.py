@@ -137,7 +137,10 @@ class Service:
             raise HTTPException(422, f"a request has at most {self.limits.tokens} tokens.")
         if body.truncate is False and any(own.overlong for own, _ in rows):
             raise HTTPException(422, f"a text has more than {model.max_length} tokens, and truncate is false.")
-        values = await model.run(rows)
+        try:
+            values = await model.run(rows)
+        except BusyError as error:
+            raise HTTPException(429, str(error), {"Retry-After": "1"}) from None
         self.metrics.texts.labels(model.name).inc(len(inputs))
         self.metrics.tokens.labels(model.name).inc(tokens)
         request.scope["minibert"].update(model=model.name, texts=len(inputs), tokens=tokens)
@@ -172,10 +175,9 @@ def create_app(
         # where it is wrong and what should stand there; what stands there is left out
         wrong = error.errors()[:6]
         if any(one["loc"] == ("body",) or one["type"] == "json_invalid" for one in wrong):
-            return problem(
-                request.url.path, 422, "send an object of JSON, with the header Content-Type: application/json."
-            )
-        told = dict.fromkeys(f"{one['loc'][1]}: {one['msg']}" for one in wrong)
+            told = ["send an object of JSON, with the header Content-Type: application/json"]
+        else:
+            told = list(dict.fromkeys(f"{one['loc'][1]}: {one['msg']}" for one in wrong))
         return problem(request.url.path, 422, "; ".join(told) + ".")
 
     @app.exception_handler(HTTPException)
@@ -183,10 +185,6 @@ def create_app(
         if error.status_code == 400:  # FastAPI's for bytes that are no text, numbers without an end, and the like
             return problem(request.url.path, 422, "the body is not JSON.")
         return problem(request.url.path, error.status_code, f"{error.detail}".rstrip(".") + ".", error.headers)
-
-    @app.exception_handler(BusyError)
-    async def busy(request: Request, error: BusyError) -> Response:
-        return problem(request.url.path, 429, str(error), {"Retry-After": "1"})
 
     _add_openai(app, service)
     _add_tei(app, service)
