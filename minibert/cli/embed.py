@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import unicodedata
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,16 @@ from minibert.cli.common import (
     report,
     texts_of,
 )
-from minibert.cli.terminal import MAX_SHOWN, describe_vectors
 from minibert.inference import BATCH_TOKENS
 
 if TYPE_CHECKING:
     from minibert.corpus.shards import CorpusReport
     from minibert.sentences.embedder import SentenceEmbedder
+    from minibert.sentences.rows import Vectors
 
 THREADS_PER_PROCESS = 8
+MAX_SHOWN = 8  # texts in the table at a terminal, which has as many columns
+_WIDTH = 32  # columns for a text
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -135,3 +138,37 @@ def show(embedder: SentenceEmbedder, texts: Iterable[str], settings: dict[str, A
     warn_of_coverage(embedder.tokenizer, first)
     vectors = embedder.encode(first, **settings)
     print(describe_vectors(first, vectors, len(first) + sum(1 for _ in texts)))
+
+
+def describe_vectors(texts: Sequence[str], vectors: Vectors, count: int) -> str:
+    """Shape, the first numbers of each vector, and the table of cosines: what says at a glance whether it worked.
+
+    Of `count` texts these are the first, at most `MAX_SHOWN`, and their vectors, (len(texts), D).
+    """
+    from minibert.sentences.search import similarity
+
+    lines = [f"{count} x {vectors.shape[1]} numbers; --json, --out FILE or a pipe gives all of them", ""]
+    for number, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
+        first = "  ".join(f"{value:7.4f}" for value in vector[:4].tolist())
+        lines.append(f"{number:>3}  {_fit(text)}  {first}  ...")
+    if count > len(texts):
+        lines.append(f"     and {count - len(texts)} more")
+    if len(texts) > 1:
+        lines += ["", "cosines" + "".join(f"{number:>8}" for number in range(len(texts)))]
+        for number, row in enumerate(similarity(vectors, vectors).tolist()):
+            lines.append(f"{number:>7}" + "".join(f"{value:>8.3f}" for value in row))
+    return "\n".join(lines)
+
+
+def _fit(text: str) -> str:
+    """The text in exactly `_WIDTH` columns of a terminal, where Hangul and ideographs take two."""
+    text = " ".join(text[:200].split())
+    if _columns(text) > _WIDTH:
+        while _columns(text) > _WIDTH - 1:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (_WIDTH - _columns(text))
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

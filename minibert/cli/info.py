@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from minibert.cli.common import UsageError, checkpoint_name, print_json, source_of
-from minibert.cli.terminal import draw_curve
 from minibert.files import parse_json, read_lines
 
 Curves = dict[str, tuple[list[int], list[float]]]
@@ -84,6 +84,21 @@ def read_curves(log: Path) -> Curves:
                 steps.append(record.get("step", number))
                 values.append(value)
     return curves
+
+
+def draw_curve(name: str, steps: Sequence[int], values: Sequence[float], width: int = 60, height: int = 8) -> str:
+    """A curve in lines of text: the mean of the values in each column, the lowest and the highest written beside it."""
+    columns: dict[int, list[float]] = {}
+    for step, value in zip(steps, values, strict=True):
+        columns.setdefault((step - steps[0]) * (width - 1) // max(1, steps[-1] - steps[0]), []).append(value)
+    means = {column: sum(found) / len(found) for column, found in columns.items()}
+    low, high = min(means.values()), max(means.values())
+    rows = {column: round((mean - low) / ((high - low) or 1) * (height - 1)) for column, mean in means.items()}
+    lines = [name]
+    for row in reversed(range(height)):
+        label = {height - 1: f"{high:.4g}", 0: f"{low:.4g}"}.get(row, "")
+        lines.append(f"{label:>10} | " + "".join("*" if rows.get(x) == row else " " for x in range(width)).rstrip())
+    return "\n".join([*lines, f"{'step':>10}   {steps[0]:,}{steps[-1]:>{width - len(f'{steps[0]:,}')},}"])
 
 
 def plot_curves(curves: Curves, path: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from minibert import __version__
 from minibert.cli import build_parser, main
-from minibert.cli.terminal import MAX_SHOWN, describe_vectors
+from minibert.cli.embed import MAX_SHOWN, describe_vectors
 
 
 def test_alone_it_lists_every_command_with_an_example_that_parses(capsys: pytest.CaptureFixture[str]) -> None:

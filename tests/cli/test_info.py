@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minibert.cli import main
-from minibert.cli.terminal import draw_curve
+from minibert.cli.info import draw_curve
 
 
 def write_log(folder: Path) -> None:
