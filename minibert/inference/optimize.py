@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minibert.config import BertConfig
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import PRECISIONS
 from minibert.pretrained import Model, PreTrainedModel
@@ -92,8 +91,7 @@ def unoptimize(model: Model) -> Model:
 
 def _sample(base: Any) -> Tensor:
     """Embeddings of random words, (tokens, hidden): always the same ones, so that the same model is always built."""
-    config: BertConfig = base.config
-    seq = min(32, config.max_position_embeddings)
-    ids = torch.randint(config.vocab_size, (8, seq), generator=torch.Generator().manual_seed(0))
+    seq = min(32, base.config.max_position_embeddings)
+    ids = torch.randint(base.config.vocab_size, (8, seq), generator=torch.Generator().manual_seed(0))
     states: Tensor = base.embeddings(ids.to(base.device))
     return states.flatten(0, 1)

@@ -26,7 +26,7 @@ from minibert.heads import BertForMaskedLM, BertForPreTraining
 from minibert.progress import SILENT, Progress
 from minibert.study.analyses import logit_lens
 from minibert.study.page import live
-from minibert.study.page.live import can_live, compute, deflated, embed
+from minibert.study.page.live import compute, deflated, embed
 from minibert.study.trace import Trace
 
 MAX_TOKENS = 128
@@ -182,7 +182,7 @@ def page_data(
         if not value.isfinite().all():
             raise ValueError(f"the model's {name} are not finite numbers: the checkpoint is damaged.")
     details = sum(value.numel() for name, value in kept.items() if _DETAILS.fullmatch(name))
-    alive = can_live(model)
+    alive = model.num_parameters() <= live.MAX_PARAMETERS
     complete = details <= (MAX_LIVE_DETAILS if alive else MAX_DETAILS)
     if not complete:
         kept = {name: value for name, value in kept.items() if not alive and not _DETAILS.fullmatch(name)}

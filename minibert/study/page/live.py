@@ -13,18 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minibert.encoder import ACTIVATIONS
 from minibert.inference.kernels import in_8_bits
 from minibert.study.trace import Trace, trace
 from minibert.tokenization.files import SPLITTING
 
-MAX_PARAMETERS = 16_500_000
+MAX_PARAMETERS = 16_500_000  # larger models are shown as a snapshot
 _SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_norm_eps")
-
-
-def can_live(model: Any) -> bool:
-    """Whether a model is small enough to be put into the page; larger ones are shown as a snapshot."""
-    return int(model.num_parameters()) <= MAX_PARAMETERS and model.config.hidden_act in ACTIVATIONS
 
 
 def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
