@@ -93,13 +93,9 @@ class Masking:
 def sentence_pairs(
     documents: Sequence[Document], max_tokens: int, rng: np.random.Generator, sentence_order: bool = False
 ) -> list[Pair]:
-    """Cuts documents into pairs of texts for next-sentence or sentence-order prediction.
+    """Cuts documents into pairs of texts, of `max_tokens` together, for next-sentence or sentence-order prediction.
 
-    Args:
-        documents: at least two for next sentences.
-        max_tokens: limit of the tokens of both texts together.
-        rng: where the choices come from.
-        sentence_order: a wrong pair is a right one with its texts swapped (ALBERT: Lan et al. 2020, section 3.1).
+    In the latter a wrong pair is a right one with its texts swapped (ALBERT: Lan et al. 2020, section 3.1).
 
     Returns:
         (first, second, label): label 0, the second text follows the first in its document; or 1, it comes from another
