@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from minibert.tokenization.unicode import LETTERLIKE, WHITE_SPACE
@@ -59,10 +59,6 @@ class AddedToken:
             raise ValueError(f"A token is a string or an object with 'content', but got {value!r:.80}.")
         known = {field.name: flags[field.name] for field in fields(cls) if field.name in flags}
         return cls(**{"special": special, **known})
-
-    def to_dict(self) -> dict[str, Any]:
-        """The token as files write it."""
-        return asdict(self)
 
 
 class TokenFinder:

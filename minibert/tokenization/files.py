@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> t
         "tokenizer_config.json": {
             **options,
             **special,
-            "added_tokens_decoder": {str(number): token.to_dict() for number, token in added.items()},
+            "added_tokens_decoder": {str(number): asdict(token) for number, token in added.items()},
             "tokenizer_class": "BertTokenizer",
         },
         "special_tokens_map.json": special,
@@ -197,7 +198,7 @@ def _tokenizer_json(
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": number, **token.to_dict()} for number, token in added.items()],
+        "added_tokens": [{"id": number, **asdict(token)} for number, token in added.items()],
         "normalizer": {"type": "BertNormalizer", "clean_text": True, **splitting},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {

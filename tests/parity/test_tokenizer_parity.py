@@ -9,6 +9,7 @@ import csv
 import functools
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def both(path: str, added: str = "", **options: Any) -> tuple[BertTokenizer, Any
     ours, theirs = BertTokenizer.from_pretrained(path, **options), Theirs.from_pretrained(path, **options)
     for token in {"": [], "raw": ADDED, "normalised": ADDED + NORMALISED}[added]:
         ours.add_tokens(token)
-        theirs.add_tokens(TheirToken(**token.to_dict()))
+        theirs.add_tokens(TheirToken(**asdict(token)))
     return ours, theirs
 
 
