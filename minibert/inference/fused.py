@@ -21,7 +21,7 @@ from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertLayer
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
-from minibert.inference.threads import Meetings, even_shares, usable_threads, workers
+from minibert.inference.threads import Meetings, even_shares, workers
 from minibert.layouts import UNMASKED, Layout, PackedLayout
 from minibert.outputs import BertModelOutput
 
@@ -90,16 +90,16 @@ class FusedEncoder(BertEncoder):
             raise ValueError("An optimised model is not exported: load it with precision=None, or unoptimize(model).")
         hidden_states = hidden_states.float()
         options = (output_hidden_states, output_attentions)
-        threads, inference = usable_threads(), torch.is_inference_mode_enabled()
+        inference = torch.is_inference_mode_enabled()
 
         def run(share: tuple[Tensor, Layout]) -> BertModelOutput:
             with torch.no_grad(), torch.inference_mode(inference):  # every thread has modes of its own
                 return self._run(*share, attend, *options)
 
-        shares = even_shares(hidden_states, layout, threads) if attend is sdpa_attention else []
+        shares = even_shares(hidden_states, layout) if attend is sdpa_attention else []
         if not shares:
             return self._run(hidden_states, layout, attend, *options)
-        parts = list(workers(len(shares), threads, os.getpid()).map(run, shares))
+        parts = list(workers(len(shares), torch.get_num_threads(), os.getpid()).map(run, shares))
         return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
 
     def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:

@@ -29,11 +29,11 @@ def usable_threads() -> int:
     return torch.get_num_threads() if threading.main_thread().is_alive() else 1
 
 
-def even_shares(hidden_states: Tensor, layout: Layout, threads: int) -> list[tuple[Tensor, Layout]]:
+def even_shares(hidden_states: Tensor, layout: Layout) -> list[tuple[Tensor, Layout]]:
     """The batch cut into even shares, as many as are worth a thread; none if it is better left whole."""
     if hidden_states.device.type != "cpu" or torch.compiler.is_compiling():
         return []
-    tokens = hidden_states.shape[:-1]
+    tokens, threads = hidden_states.shape[:-1], usable_threads()
     for count in range(min(threads, tokens.numel() // MIN_TOKENS_PER_THREAD), 1, -1):
         if threads % count == 0:
             layouts, sizes = split(layout, tokens, count)

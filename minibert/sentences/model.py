@@ -25,7 +25,6 @@ from minibert.sentences.pooling import (
     Truncate,
     activation_name,
     combine_layers,
-    concatenated,
     merge_windows,
     pool,
     resolve_layers,
@@ -157,7 +156,7 @@ class SentenceModel(nn.Module):
 
         sizes, batch_tokens = [1] * len(rows.ids), settings.batch_tokens
         found = run_packed(self.model, forward, rows.ids, rows.types, sizes, batch_tokens=batch_tokens, report=report)
-        vectors = concatenated(found)
+        vectors = found[0] if len(found) == 1 else torch.cat(found)
         if in_windows:
             with torch.inference_mode(), torch.autocast(vectors.device.type, enabled=False):
                 vectors = self.steps(merge_windows(vectors, [len(row) for row in rows.ids], rows.windows))

@@ -148,14 +148,14 @@ def pool(
         if name == "pooler" and pooler_output is not None:
             vectors.append(at_least_float32(pooler_output))
         elif name in POOLINGS and name != "pooler":
-            vectors.append(concatenated([_pool_block(*block, name) for block in blocks]))
+            vectors.append(_concatenated([_pool_block(*block, name) for block in blocks]))
         else:
             needs = " (which needs pooler_output)" if name == "pooler" else ""
             raise ValueError(f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}.")
-    return concatenated(vectors, dim=-1)
+    return _concatenated(vectors, dim=-1)
 
 
-def concatenated(parts: list[Tensor], dim: int = 0) -> Tensor:
+def _concatenated(parts: list[Tensor], dim: int = 0) -> Tensor:
     """`torch.cat`, but of a single tensor itself: one text has no time to lose."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 

@@ -99,6 +99,9 @@ class TestRerank:
         with pytest.raises(ValueError, match="there is no prompt 'query'; this model has none"):
             CrossEncoder.from_pretrained(folder)
         settings.write_text("{}", encoding="utf-8")
+        (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": "12"}), encoding="utf-8")
+        with pytest.raises(ValueError, match="sentence_bert_config.json: max_seq_length should be a int, not '12'"):
+            CrossEncoder.from_pretrained(folder)
         modules = [{"path": "", "type": f"sentence_transformers.models.{kind}"} for kind in ("Transformer", "Dense")]
         (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
         with pytest.raises(ValueError, match="should list a Transformer alone"):
