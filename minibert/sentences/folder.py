@@ -36,29 +36,19 @@ _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 
 @dataclass
 class SentenceFolder:
-    """How a folder turns texts into vectors.
+    """How a folder turns texts into vectors, or pairs of texts into scores."""
 
-    Attributes:
-        transformer: the folder of the BERT itself, which may be one inside it.
-        pooling: as in `SentenceEmbedder`, like `max_length`, the prompts and `include_prompt`.
-        modules: those after the pooling, each "Dense" or "Normalize" and its folder.
-        truncate_dim: numbers of a vector that are kept in the end; None: all.
-        lower_case: lower-case texts, whatever the tokenizer does.
-        similarity_fn_name: one of `minibert.sentences.search.METRICS`.
-        activation_fn: the activation of a cross-encoder, by the dotted path of its class; None: the folder names none.
-    """
-
-    transformer: Source
-    pooling: list[str] = field(default_factory=lambda: ["mean"])
-    include_prompt: bool = True
-    modules: list[tuple[str, Source]] = field(default_factory=list)
-    truncate_dim: int | None = None
-    max_length: int | None = None
-    lower_case: bool = False
-    prompts: dict[str, str] = field(default_factory=dict)
-    default_prompt_name: str | None = None
-    similarity_fn_name: str = "cosine"
-    activation_fn: Any = None
+    transformer: Source  # the folder of the BERT itself, which may be one inside it
+    pooling: list[str] = field(default_factory=lambda: ["mean"])  # one or several, side by side
+    include_prompt: bool = True  # whether the tokens of a prompt are pooled, too
+    modules: list[tuple[str, Source]] = field(default_factory=list)  # after the pooling: "Dense" or "Normalize", folder
+    truncate_dim: int | None = None  # numbers of a vector that are kept in the end; None: all
+    max_length: int | None = None  # the most tokens of a text; None where the folder does not say
+    lower_case: bool = False  # whatever the tokenizer does
+    prompts: dict[str, str] = field(default_factory=dict)  # put before every text, by name
+    default_prompt_name: str | None = None  # the prompt of calls that name none
+    similarity_fn_name: str = "cosine"  # one of `minibert.sentences.search.METRICS`
+    activation_fn: Any = None  # of a cross-encoder, by the dotted path of its class
 
     def load_tokenizer(self) -> BertTokenizer:
         """The tokenizer; a cased one lower-cases if the folder asks for it, and keeps accents."""

@@ -22,41 +22,26 @@ CHUNK_TEXTS = 16384
 
 
 class Settings(NamedTuple):
-    """How texts become vectors, settled once for all texts of a call of `SentenceEmbedder.encode`.
+    """How texts become vectors, settled once for all texts of a call of `SentenceEmbedder.encode`."""
 
-    Attributes, where they are not its options:
-        prompt: put before every text, and before the first text of every pair.
-        head: tokens that begin every row: [CLS] and the prompt's.
-        skip: how many of these pooling leaves out.
-    """
-
-    prompt: str
-    overflow: str
-    batch_tokens: int
-    head: int = 1
-    skip: int = 0
-    truncate_dim: int | None = None
-    normalize: bool = False
+    prompt: str  # put before every text, and before the first text of every pair
+    overflow: str  # "truncate" or "mean"
+    batch_tokens: int  # of one pass through the model
+    head: int = 1  # tokens that begin every row: [CLS] and the prompt's
+    skip: int = 0  # how many of these pooling leaves out
+    truncate_dim: int | None = None  # how many numbers of each vector are kept; None: all
+    normalize: bool = False  # make vectors of length 1 at the end
 
 
 class Rows(NamedTuple):
-    """Rows for the model.
+    """Rows for the model."""
 
-    Attributes:
-        texts: texts or pairs of texts, each different from the others.
-        places: the number among `texts` of each that was given.
-        ids: token ids of each row.
-        types: token types of each row, None where all are 0.
-        windows: how many rows each text has.
-        overlong: how many of those that were given are too long for one row.
-    """
-
-    texts: Sequence[str | Pair]
-    places: Sequence[int]
-    ids: list[list[int]]
-    types: list[list[int]] | None
-    windows: list[int]
-    overlong: int
+    texts: Sequence[str | Pair]  # each different from the others
+    places: Sequence[int]  # the number among `texts` of each that was given
+    ids: list[list[int]]  # token ids of each row
+    types: list[list[int]] | None  # token types of each row, None where all are 0
+    windows: list[int]  # how many rows each text has
+    overlong: int  # how many of those that were given are too long for one row
 
     @property
     def tokens(self) -> int:
