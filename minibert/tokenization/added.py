@@ -62,7 +62,7 @@ class AddedToken:
 
 
 class TokenFinder:
-    """Finds tokens, given by what stands for each, in a text: the leftmost, and of those there the longest."""
+    """Finds the texts that stand for tokens, `tokens`: the leftmost, and of those that begin there the longest."""
 
     def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
         self.tokens = {text: token for text, token in tokens.items() if text}
