@@ -24,3 +24,12 @@ def batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
         found[-1].append(index)
         tokens += lengths[index]
     return found
+
+
+def rounded_rows(rows: int) -> int:
+    """The rows that so many are filled up to: eight steps an octave.
+
+    oneDNN compiles a product for each number of rows that it meets and keeps it for good, up to a megabyte each.
+    """
+    step = 1 << max(0, rows.bit_length() - 4)
+    return -(-rows // step) * step

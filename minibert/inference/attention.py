@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from minibert.attention import AttentionOutput
+from minibert.inference import rounded_rows
 from minibert.inference.kernels import processor_features
 from minibert.layouts import Block, Layout, PackedLayout
 
@@ -67,17 +68,27 @@ def _attention_in_bf16(block: Block, mask: Tensor | None) -> Tensor:
     if batch * seq < MIN_TOKENS_FOR_PRODUCTS or "amx_bf16" in processor_features():
         query, key, value = (x.bfloat16() for x in block)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
-    # each head of a sequence in one piece, for products copy what is not, and K^T at four times the cost
-    pieces = [torch.empty(x.shape, dtype=torch.bfloat16).copy_(x).flatten(0, 1) for x in block]
+    # each head of a sequence in one piece, for products copy what is not, and K^T at four times the cost; filled up to
+    # few sizes, see `rounded_rows`
+    count, length = rounded_rows(batch), -(-seq // KEYS_AT_ONCE) * KEYS_AT_ONCE
+    pieces = []
+    for x in block:
+        piece = torch.zeros(count, heads, length, head_size, dtype=torch.bfloat16)
+        piece[:batch, :, :seq] = x
+        pieces.append(piece.flatten(0, 1))
     if mask is not None:
-        pieces.append(mask.expand(batch, heads, *mask.shape[2:]).flatten(0, 1))
+        added = (0, 0, 0, 0, 0, 0, 0, count - batch)
+        pieces.append(F.pad(mask.expand(batch, heads, *mask.shape[2:]), added).flatten(0, 1))
     contexts = []
-    for query, key, value, *masks in zip(*(torch.split(x, -(-SCORES_AT_ONCE // seq**2)) for x in pieces), strict=True):
+    lowest = torch.finfo(torch.bfloat16).min
+    at_once = -(-SCORES_AT_ONCE // length**2)
+    for query, key, value, *masks in zip(*(torch.split(x, at_once) for x in pieces), strict=True):
         unused = query.new_empty(1)
-        scores = torch.baddbmm(unused, query, key.transpose(1, 2), beta=0, alpha=scale)  # (some heads, seq, seq)
+        scores = torch.baddbmm(unused, query, key.transpose(1, 2), beta=0, alpha=scale)  # (some heads, length, length)
+        scores[:, :, seq:] = lowest
         for visible in masks:
-            scores.masked_fill_(~visible, torch.finfo(scores.dtype).min)
+            scores[:, :seq, :seq].masked_fill_(~visible, lowest)
         contexts.append(torch.bmm(scores.softmax(-1), value))
         for visible in masks:  # a query that may look nowhere gets 0, as torch's kernel gives
-            contexts[-1].masked_fill_(~visible.any(-1, keepdim=True), 0.0)
-    return torch.cat(contexts).view(batch, heads, seq, head_size)
+            contexts[-1][:, :seq].masked_fill_(~visible.any(-1, keepdim=True), 0.0)
+    return torch.cat(contexts).view(count, heads, length, head_size)[:batch, :, :seq]

@@ -19,6 +19,7 @@ from minibert.attention import AttentionFunction, sdpa_attention
 from minibert.compatibility.tracing import is_traced
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertLayer
+from minibert.inference import rounded_rows
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
 from minibert.inference.threads import Meetings, even_shares, workers
@@ -201,15 +202,6 @@ def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
     rows = PackedLayout(layout.lengths if isinstance(layout, PackedLayout) else [tokens[1]] * tokens[0], tail=more)
     rows.mask = layout.mask
     return F.pad(hidden_states.flatten(0, -2), (0, 0, 0, more)), rows
-
-
-def rounded_rows(rows: int) -> int:
-    """The rows that so many are filled up to: eight steps an octave.
-
-    oneDNN compiles a product for each number of rows that it meets and keeps it for good, up to a megabyte each.
-    """
-    step = 1 << max(0, rows.bit_length() - 4)
-    return -(-rows // step) * step
 
 
 def _packed_again(pickled: bytes) -> FusedEncoder:
