@@ -19,7 +19,7 @@ def need(module: str, extra: str, purpose: str) -> Any:
     """Imports a module, such as "pyarrow.parquet", that an extra brings.
 
     Raises:
-        ImportError: it is not installed; says for what `purpose` it is needed ("Writing .parquet"), and how to have it.
+        ImportError: it is not installed; says for what `purpose` ("Writing .parquet") it is needed, and how to get it.
     """
     try:
         return importlib.import_module(module)

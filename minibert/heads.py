@@ -54,7 +54,16 @@ class _LogitsHead(_Head):
         labels: Tensor | None = None,
         **options: Unpack[ForwardOptions],
     ) -> LogitsOutput:
-        """Scores a batch; the arguments of `BertModel.forward`, and `labels`, what is right.
+        """Scores a batch.
+
+        Args:
+            input_ids: (batch, seq); this and what follows as in `BertModel.forward`.
+            attention_mask: (batch, seq).
+            token_type_ids: (batch, seq).
+            position_ids: (batch, seq).
+            inputs_embeds: (batch, seq, hidden).
+            labels: what is right, in the shape that the class names.
+            options: further arguments of `BertModel.forward`.
 
         Returns:
             A `LogitsOutput` with logits in the shape that the class names, and with the loss if there are labels.

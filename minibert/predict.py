@@ -6,7 +6,7 @@ so no time goes into padding; dropout is off.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from operator import attrgetter
-from reprlib import repr as short_repr
+from reprlib import Repr
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -29,6 +29,9 @@ from minibert.tokenization.encoding import Encoding
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Texts = str | Sequence[str]
+
+_words_of = Repr()
+_words_of.maxstring = 50
 
 
 def classify(
@@ -86,10 +89,10 @@ def fill_mask(
     for text, row, count in zip(rows, batch["input_ids"], masks, strict=True):
         if not count:
             raise ValueError(
-                f"There is no {tokenizer.mask_token} in {short_repr(text)}; write it where a word is wanted."
+                f"There is no {tokenizer.mask_token} in {_words_of.repr(text)}; write it where a word is wanted."
             )
         if len(row) > limit:
-            raise ValueError(f"{short_repr(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
+            raise ValueError(f"{_words_of.repr(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
     # the decoder is as much work as several layers, so it sees the masked tokens only
     found = _logits(model, batch, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0], masks)
     results = []
@@ -264,7 +267,7 @@ def answer_question(
     results = []
     for context, candidates, scores in zip(second, spans, nothing, strict=True):
         if not candidates:
-            raise ValueError(f"The context {short_repr(context)} holds no word to answer with.")
+            raise ValueError(f"The context {_words_of.repr(context)} holds no word to answer with.")
         score, start, end = max(candidates)
         result = {"text": context[start:end], "score": score, "start": start, "end": end}
         if no_answer:

@@ -128,7 +128,6 @@ class PreTrainedModel(ModelProtocol, nn.Module):
         self.load_report = None
 
     @classmethod
-    @collector_paused()
     def from_pretrained(
         cls: type[Model],
         pretrained_model_name_or_path: str | os.PathLike[str] | Source | None,
@@ -187,13 +186,13 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
             config.dtype = str(stored)
         where = "state_dict" if source is None else str(source)
-        with prefix_errors(where):
-            model = build_on_meta(cls, config, model_options)
-        model.load_report = report = assign(
-            model, tensors, where, getattr(torch, str(config.dtype)), ignore_mismatched_sizes
-        )
+        with collector_paused():
+            with prefix_errors(where):
+                model = build_on_meta(cls, config, model_options)
+            stored_as = getattr(torch, str(config.dtype))
+            model.load_report = report = assign(model, tensors, where, stored_as, ignore_mismatched_sizes)
         for sentence in report.problems(cls.__name__):
-            warnings.warn(sentence, stacklevel=3)
+            warnings.warn(sentence, stacklevel=2)
         model = model if device is None else model.to(device)
         return (model, report.as_loading_info()) if output_loading_info else model  # type: ignore[return-value]
 

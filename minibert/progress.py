@@ -122,7 +122,7 @@ def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[
 def collector_paused() -> Iterator[None]:
     """Keeps Python's cycle collector from walking all objects again and again while many are made that stay.
 
-    It is 2/3 of the time of making rows of tokens, and after `import torch` a fifth of a second of loading a model.
+    That would be 2/3 of the time of making rows of tokens, and after `import torch` a fifth of a second of loading.
     """
     paused = gc.isenabled()
     if paused:  # else another thread has paused it, and may let it go on at any moment

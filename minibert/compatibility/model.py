@@ -104,7 +104,7 @@ class ModelProtocol:
         `use_reentrant=False`, gives the same gradients as the other.
 
         Raises:
-            ValueError: other than every layer, or what is kept is to be moved elsewhere (`offload`).
+            ValueError: `every_n_layers` other than 1, or `offload=True`.
         """
         if every_n_layers != 1 or offload:
             raise ValueError("Checkpointing takes every_n_layers=1 and offload=False only.")

@@ -68,8 +68,8 @@ def _attention_in_bf16(block: Block, mask: Tensor | None) -> Tensor:
     if batch * seq < MIN_TOKENS_FOR_PRODUCTS or "amx_bf16" in processor_features():
         query, key, value = (x.bfloat16() for x in block)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
-    # each head of a sequence in one piece, for products copy what is not, and K^T at four times the cost; filled up to
-    # few sizes, see `rounded_rows`
+    # each head of a sequence in one piece, for products copy what is not, and K^T at four times the cost; padded to
+    # a few sizes, see `rounded_rows`
     count, length = rounded_rows(batch), -(-seq // KEYS_AT_ONCE) * KEYS_AT_ONCE
     pieces = []
     for x in block:

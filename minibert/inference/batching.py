@@ -61,7 +61,7 @@ def run_packed(
             with torch.inference_mode(), without_autocast(device.type):
                 return forward(tensor(rows, batch), layout, None if types is None else tensor(types, batch))
 
-        alone = fused and not encoder.has_hooks  # hooks are called once, and in the thread of the caller
+        alone = fused and not encoder.has_hooks  # it may run a batch twice, which hooks would see
         found = encoder.meetings.run(compute, sum(layout.lengths)) if alone else compute()
         return found.split_with_sizes([sizes[n] for n in batch])
 

@@ -10,6 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from minibert.inference import rounded_rows
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 
 # with fewer tokens for each, threads do better to share the weights than the batch
@@ -71,21 +72,21 @@ class Meetings:
 
     def __init__(self) -> None:
         self._alone, self._next = 0, 1
-        self._same: dict[int, bool] = {}  # whether one thread gives the same bits, by tokens
+        self._same: dict[int, bool] = {}  # whether one thread gives the same bits, by rows
 
     def run(self, batch: Callable[[], Tensor], tokens: int) -> Tensor:
         """What a batch of so many tokens gives, by one thread or by all: the same bits either way."""
-        threads = usable_threads()
+        threads, rows = usable_threads(), rounded_rows(tokens)
         if threads == 1 or tokens >= 2 * MIN_TOKENS_PER_THREAD:
             return batch()
-        if self._alone and self._same.get(tokens, True):
+        if self._alone and self._same.get(rows, True):
             self._alone -= 1
             # in no queue with the batches of a corpus
             found = workers(threads, threads, os.getpid(), "small").submit(batch).result()
-            if tokens in self._same:
+            if rows in self._same:
                 return found
             together = batch()
-            self._same[tokens] = torch.equal(found, together)
+            self._same[rows] = torch.equal(found, together)
             return together
         start, worked = time.perf_counter(), time.thread_time()
         found = batch()

@@ -15,7 +15,6 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.compatibility.keywords import check_count, refuse_unknown
 from minibert.extras import need
 from minibert.inference import BATCH_TOKENS
-from minibert.progress import collector_paused
 from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.onnx import OnnxGraph, OnnxModel
@@ -99,7 +98,6 @@ class SentenceEmbedder(FamiliarNames, Engine):
         named_prompt(self.prompts, default_prompt_name)  # it must exist
 
     @classmethod
-    @collector_paused()
     def from_pretrained(
         cls,
         name: str | os.PathLike[str] | Source,
@@ -139,7 +137,7 @@ class SentenceEmbedder(FamiliarNames, Engine):
             default_prompt_name: None: the folder's.
             device: where to run; None: the CPU.
             mmap: as in `BertModel.from_pretrained`; an optimised model has its weights in memory anyway.
-            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.checkpoints.source.Source`.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
 
         Raises:
             FileNotFoundError: no such checkpoint, or a file of it is missing.

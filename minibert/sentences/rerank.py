@@ -88,7 +88,7 @@ class CrossEncoder:
             max_length: as in the class; None: what the folder says.
             device: where to run; None: the CPU.
             mmap: as in `BertModel.from_pretrained`.
-            options: `revision`, `cache_dir`, `local_files_only` and `token` as in `minibert.checkpoints.source.Source`.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
 
         Raises:
             FileNotFoundError: no such checkpoint, or a file of it is missing.

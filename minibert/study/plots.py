@@ -77,7 +77,13 @@ def plot_grid(
 ) -> Figure:
     """A table of numbers as colours, such as one for each layer and token; red below 0 where there are such.
 
-    Values are (rows, columns), and so are the `words` to write into the cells; `label` says what colours stand for.
+    Args:
+        values: (rows, columns).
+        rows: names of the rows.
+        columns: names of the columns.
+        title: the heading.
+        label: what the colours stand for.
+        words: what to write into each cell, (rows, columns).
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.

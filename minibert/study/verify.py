@@ -116,7 +116,7 @@ def verify(
         name: folder, bundled model or Hub id.
         texts: what to compare on, at least one.
         progress: counts the `STEPS` of it.
-        source_options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
 
     Raises:
         ImportError: transformers is not installed; says what to install.

@@ -241,7 +241,7 @@ def _predictions(model: nn.Module, batch: Batch) -> list[tuple[Tensor, Tensor]]:
     inputs = {name: value for name, value in batch.items() if name not in _LABELS}
     words, *pairs = (batch[name] for name in _LABELS if name in batch)
     asked = words != IGNORED
-    if asked.dim() == 1:  # see minibert.training.speedups
+    if asked.dim() == 1 and asked.device.type == "cpu" and torch.is_grad_enabled():  # see minibert.training.speedups
         count = int(asked.sum())
         asked[(~asked).nonzero()[: rounded_rows(count) - count]] = True
     logits = model(**inputs, positions=asked, return_dict=False)

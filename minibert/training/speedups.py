@@ -5,7 +5,7 @@
     attention      by two products and a softmax, unless it is long, in float32 and without dropout: the shorter the
                    sequences, the slower is torch's kernel beside it, forward and backward (AMD: up to 10 times);
                    in blocks of lengths rounded up, and not in a block for each length
-    rows           of a packed batch, its blocks and its hidden words are filled up to `rounded_rows`: oneDNN keeps
+    rows           of a packed batch, its blocks and its hidden words are padded to `rounded_rows`: oneDNN keeps
                    what it compiles for each size, which would grow to two gigabytes
     loss of words  its gradient is written over the logits, the largest tensor of a step: a fifth off the MLM head
 
@@ -257,11 +257,11 @@ class _WordLoss(torch.autograd.Function):
         for start in range(0, len(logits), rows):
             part, wanted = slice(start, start + rows), labels[start : start + rows, None]
             log_p = logits[part].float().log_softmax(-1)
-            ignored = wanted[:, 0] == IGNORED
-            wanted = wanted.clamp_min(0)
-            loss -= log_p.gather(1, wanted)[~ignored].sum()
+            ignored = wanted == IGNORED
+            wanted = wanted.masked_fill(ignored, 0)
+            loss -= log_p.gather(1, wanted).masked_fill_(ignored, 0).sum()
             logits[part] = log_p.exp_().scatter_add_(1, wanted, torch.full_like(wanted, -1, dtype=torch.float32))
-            logits[part][ignored] = 0
+            logits[part].masked_fill_(ignored, 0)
         ctx.gradient = logits
         return loss
 

@@ -27,6 +27,8 @@ LAYOUTS = [
     (PaddedLayout(torch.ones(9, 9).tril().expand(2, 9, 9)), (2, 9)),
     (PaddedLayout(torch.ones(9, 9).tril().repeat(1, 3, 1, 1).bool()), (2, 9)),
     (PackedLayout([9, 9, 4, 1, 1, 17]), (41,)),
+    (PaddedLayout(PADDED.repeat(17, 1)), (34, 9)),  # products are padded to 36 sequences of 16
+    (PackedLayout([9] * 33), (297,)),
 ]
 
 
@@ -63,7 +65,7 @@ def test_packed_in_float32() -> None:
     torch.testing.assert_close(received, sdpa_attention(query, key, value, layout, 0.0)[0])
 
 
-@pytest.mark.parametrize("batch", [4, 64])  # by torch's kernel, and by products where there is no AMX
+@pytest.mark.parametrize("batch", [4, 33, 64])  # by torch's kernel, and by products where there is no AMX
 def test_a_sequence_that_sees_nothing(batch: int) -> None:
     """It gets 0 whatever stands beside it, as in float32; the others get what they get alone."""
     mask = torch.ones(batch, 8)
@@ -73,3 +75,15 @@ def test_a_sequence_that_sees_nothing(batch: int) -> None:
     received, _ = bf16_attention(query, key, value, PaddedLayout(mask), 0.0)
     assert not expected[1].any() and not received[1].any()
     assert (received - expected).norm() < 0.02 * expected.norm()
+
+
+def test_products_of_attention_meet_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN compiles for each and keeps it: 16 numbers of sequences of three lengths are four sizes."""
+    monkeypatch.setattr(attention, "processor_features", frozenset)
+    monkeypatch.setattr(attention, "MIN_TOKENS_FOR_PRODUCTS", 1)
+    sizes, plain = set(), torch.bmm
+    monkeypatch.setattr(torch, "bmm", lambda x, y: sizes.add(x.shape) or plain(x, y))
+    for count in range(33, 49):
+        for length in (3, 9, 16):
+            bf16_attention(*heads(count * length), PackedLayout([length] * count), 0.0)
+    assert sizes == {(3 * count, 16, 16) for count in (36, 40, 44, 48)}

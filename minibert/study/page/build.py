@@ -74,7 +74,7 @@ def run(
         off: heads to switch off as (layer, head), and layers to skip as (layer,).
         pad_to: fill up with [PAD] to this many tokens.
         rounded: use the weights in 8 bits, as the page does once its text was changed.
-        source_options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
 
     Raises:
         FileNotFoundError: no such checkpoint.
@@ -106,7 +106,7 @@ def write_page(
         pad_to: fill up with [PAD] to this many tokens, to see the attention mask at work.
         progress: counts the `STEPS` of it.
         more: what else the page shows: the `run` of a training, the `lesson` of the article.
-        source_options: `revision`, `cache_dir`, `local_files_only`, `token` as in `Source`.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
 
     Returns:
         The number of tokens.
@@ -132,24 +132,24 @@ def write_page(
 class Page:
     """A page inside a notebook: the last value of a cell is shown, and this shows itself."""
 
-    def __init__(self, content: str, tokens: int) -> None:
-        self.content, self.tokens = content, tokens
+    def __init__(self, content: str, tokens: int, height: int) -> None:
+        self.content, self.tokens, self.height = content, tokens, height
 
     def _repr_html_(self) -> str:
         return (
             f'<iframe sandbox="allow-scripts allow-downloads" allow="clipboard-write" style="width: 100%; '
-            f'height: 800px; border: 0" srcdoc="{html.escape(self.content)}"></iframe>'
+            f'height: {self.height}px; border: 0" srcdoc="{html.escape(self.content)}"></iframe>'
         )
 
     def __repr__(self) -> str:
         return f"A page of {self.tokens} tokens, {len(self.content) / 1e6:.1f} MB: run this cell to walk through it."
 
 
-def show(model: Any, tokenizer: Any, text: str, pair: str | None = None) -> Page:
-    """The page of one text, as in `write_page`, inline in a notebook; the model is in eval mode."""
+def show(model: Any, tokenizer: Any, text: str, pair: str | None = None, height: int = 800) -> Page:
+    """The page of one text, as in `write_page`, inline in a notebook, `height` pixels high; of a model in eval mode."""
     data = page_data(model, tokenizer, text, pair)
     source = str(tokenizer.name_or_path or "model")
-    return Page(render({"name": _title(source), "source": source, **data}), len(data["tokens"]))
+    return Page(render({"name": _title(source), "source": source, **data}), len(data["tokens"]), height)
 
 
 def page_data(
