@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -114,8 +114,11 @@ def _at_least_one(texts: Iterable[str]) -> Iterator[str]:
         raise ValueError("there is no text: the input is empty.")
 
 
-def count_texts(options: argparse.Namespace) -> int | None:
-    """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer."""
+def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:
+    """How many texts `texts_of` gives, where that is quick to know: arguments, and files of lines on this computer.
+
+    With `at_most`, no more lines than that are read.
+    """
     from minibert.corpus.inputs import is_table
     from minibert.corpus.location import Location
 
@@ -124,7 +127,7 @@ def count_texts(options: argparse.Namespace) -> int | None:
     files = [Path(name) for name in options.file or ["-"]]
     if any(not file.is_file() or is_table(str(file)) or Location(file).compressed for file in files):
         return None
-    return sum(1 for file in files for _ in file.open("rb"))
+    return sum(1 for _ in islice((line for file in files for line in file.open("rb")), at_most))
 
 
 def _texts_of_file(name: str, options: argparse.Namespace) -> Iterable[str]:

@@ -113,8 +113,9 @@ def useful_processes(options: argparse.Namespace) -> int:
     import torch
 
     processes = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
-    texts = count_texts(options) if processes > 1 else None
-    return processes if texts is None else min(processes, -(-texts // max(1, options.shard_size)) or 1)
+    shard_size = max(1, options.shard_size)
+    texts = count_texts(options, at_most=processes * shard_size) if processes > 1 else None
+    return processes if texts is None else min(processes, -(-texts // shard_size) or 1)
 
 
 def say(options: argparse.Namespace, done: CorpusReport, embedder: SentenceEmbedder) -> None:

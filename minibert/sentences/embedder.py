@@ -148,7 +148,7 @@ class SentenceEmbedder(FamiliarNames, Engine):
             known = [name for name in inspect.signature(cls.from_pretrained).parameters if name != "options"]
             refuse_unknown("SentenceEmbedder.from_pretrained", unknown, known)
         own = dict[str, Any](pooling=pooling, truncate_dim=truncate_dim, max_length=max_length, prompts=prompts)
-        own["default_prompt_name"] = default_prompt_name
+        own["default_prompt_name"] = default_prompt_name or None  # "": the folder's, too
         folder = replace(read_sentence_folder(source), **{name: one for name, one in own.items() if one is not None})
         if backend == "onnx":
             settled = dict[str, Any](pooling=pooling, layers=layers, layer_weights=layer_weights, normalize=normalize)

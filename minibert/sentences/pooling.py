@@ -136,12 +136,12 @@ def pool(
     blocks: list[tuple[Tensor, Tensor | None]]  # of equally long sequences, and which tokens count; None: all
     if isinstance(lengths, Tensor):
         blocks = [(states[:, skip:], lengths[:, skip:, None] != 0)]
-    elif min(lengths) <= skip:
+    elif len(lengths) and min(lengths) <= skip:
         raise ValueError(f"each sequence should have more than {skip} tokens to pool, not {min(lengths)}.")
     else:
-        runs = [(length, len(list(run))) for length, run in groupby(lengths)]
+        runs = [(length, len(list(run))) for length, run in groupby(lengths)] or [(skip + 1, 0)]
         parts = states.split_with_sizes([length * count for length, count in runs]) if len(runs) > 1 else [states]
-        views = [part.view(count, length, -1) for part, (length, count) in zip(parts, runs, strict=True)]
+        views = [part.view(count, length, states.shape[1]) for part, (length, count) in zip(parts, runs, strict=True)]
         blocks = [(view[:, skip:] if skip else view, None) for view in views]
     vectors = []
     for name in [pooling] if isinstance(pooling, str) else pooling:
@@ -161,7 +161,7 @@ def _concatenated(parts: list[Tensor], dim: int = 0) -> Tensor:
 
 
 def _pool_block(states: Tensor, kept: Tensor | None, name: str) -> Tensor:
-    """`pool` of (batch, seq, hidden), in which those tokens count whose place in (batch, seq, 1) is True."""
+    """`pool` of padded states, (batch, seq, hidden); `kept`, (batch, seq, 1), says which tokens count (None: all)."""
     if name == "cls":
         if kept is None:
             return states[:, 0]
@@ -177,9 +177,9 @@ def _pool_block(states: Tensor, kept: Tensor | None, name: str) -> Tensor:
 
 
 def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int]) -> Tensor:
-    """Vectors of windows (windows, D) of so many tokens to those of texts (texts, D), which have so many windows each.
+    """The vector of each text, (texts, D): the mean of its windows' vectors, (windows, D), weighted by their tokens.
 
-    It is the mean, in which a window counts as many times as it has tokens.
+    `lengths` gives the number of tokens in each window, `counts` the number of windows of each text.
     """
     weights = torch.tensor(lengths, dtype=pooled.dtype, device=pooled.device)
     merged = []

@@ -15,6 +15,7 @@ import base64
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -177,7 +178,8 @@ def create_app(
         if any(one["loc"] == ("body",) or one["type"] == "json_invalid" for one in wrong):
             told = ["send an object of JSON, with the header Content-Type: application/json"]
         else:
-            told = list(dict.fromkeys(f"{one['loc'][1]}: {one['msg']}" for one in wrong))
+            places = groupby(wrong, lambda one: one["loc"][1])
+            told = [f"{place}: {' or '.join(dict.fromkeys(one['msg'] for one in ones))}" for place, ones in places]
         return problem(request.url.path, 422, "; ".join(told) + ".")
 
     @app.exception_handler(HTTPException)
@@ -281,7 +283,7 @@ def _add_tei(app: FastAPI, service: Service) -> None:
             [{"label": labels[index], "score": score} for index, score in _ranked(own)]
             for own in answer.scores(body.raw_scores)
         ]
-        nested = request.url.path == "/"  # where pipelines answer: a list for each text, of one text, too
+        nested = request.scope["route"].path == "/"  # where pipelines answer: a list for each text, of one text, too
         return _reply(found[0] if alone and not nested else found, answer)
 
     first = next(iter(service.models.values()))

@@ -433,11 +433,21 @@ class TestCommand:
         self, monkeypatch: pytest.MonkeyPatch, corpus: Path, threads: int, name: str, shard_size: int, processes: int
     ) -> None:
         """One for eight threads; no more than there are shards, where that is quick to know."""
+        read: list[bytes] = []
+
+        def lines(path: Path, mode: str) -> Iterator[bytes]:
+            with open(path, mode) as file:
+                for line in file:
+                    read.append(line)
+                    yield line
+
+        monkeypatch.setattr(Path, "open", lines)
         monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
         options = argparse.Namespace(
             backend="torch", texts=[], file=[str(corpus.with_name(name))], shard_size=shard_size
         )
         assert embed.useful_processes(options) == processes
+        assert len(read) <= threads // 8 * shard_size  # a corpus is not read to its end for this
 
     @pytest.mark.parametrize("arguments", [["--processes", "0"], ["--processes", "2", "--out", "a.npy"]])
     def test_processes_need_a_folder(

@@ -266,6 +266,7 @@ class TestFolders:
         sentence_folder(tmp_path, ("Pooling", {"pooling_mode": "mean"}), config_sentence_transformers=prompts)
         embedder = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
         with_prompt = embedder.encode("query: hello", prompt_name="passage")
+        assert SentenceEmbedder.from_pretrained(tmp_path, default_prompt_name="").default_prompt_name == "query"
         for options in ({}, {"prompt_name": "query"}, {"prompt": "query: "}):
             np.testing.assert_allclose(embedder.encode("hello", **options), with_prompt, atol=1e-6)
         with pytest.raises(ValueError, match="there is no prompt 'q'; this model has query, passage"):

@@ -115,6 +115,11 @@ class TestPool:
         with pytest.raises(ValueError, match="each sequence should have more than 1 tokens to pool, not 1"):
             pool(torch.randn(3, 2), [2, 1], skip=1)
 
+    @pytest.mark.parametrize("skip", [0, 2])
+    @pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "pooler"])
+    def test_no_sequences(self, pooling: str, skip: int) -> None:
+        assert pool(torch.empty(0, 3), [], pooling, skip=skip).shape == (0, 3)
+
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6))

@@ -238,6 +238,27 @@ class TestRerankersAndClassifiers:
         (labels,) = classify(model, tokenizer, TEXTS[:1], TEXTS[1:2])
         same([label["score"] for label in pair], [label["score"] for label in labels])
 
+    def test_below_a_path_of_another_application(self, folders: Folders) -> None:
+        """At its root a list for each text, of one text, too, wherever that root is."""
+        from fastapi import FastAPI
+        from fastapi.testclient import TestClient
+
+        model = load("classifier", Source(folders.classifier), precision=None, **QUEUE)
+        host = FastAPI()
+        host.mount("/bert", create_app([model]))
+        try:
+            client = TestClient(host)
+            nested = client.post("/bert/", json={"inputs": TEXTS[0]}).json()
+            assert nested == [client.post("/bert/predict", json={"inputs": TEXTS[0]}).json()]
+        finally:
+            model.batched.close()
+
+
+def test_alternatives_are_told_together(client: Any) -> None:
+    message = client.post("/v1/embeddings", json={"input": 3, "dimensions": 0}).json()["error"]["message"]
+    assert message.count("input: ") == message.count("dimensions: ") == 1
+    assert "input: Input should be a valid string or Input should be a valid list; dimensions: " in message
+
 
 DEEP = "[" * 100_000
 MALFORMED: list[tuple[str, Any]] = [
