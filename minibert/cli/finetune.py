@@ -36,7 +36,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", default="text", metavar="COLUMN", help="of the text")
     parser.add_argument("--pair", metavar="COLUMN", help="of the second text")
     parser.add_argument("--label", default="label", metavar="COLUMN", help="of the label")
-    parser.add_argument("--negative", type=comma_list(), default=[], metavar="A,B,...", help="of texts unlike --text")
+    help_ = "of texts unlike --text; may be repeated"
+    parser.add_argument("--negative", type=comma_list(), action="extend", default=[], metavar="A,B,...", help=help_)
     parser.add_argument("--max-score", type=float, default=1.0, metavar="N", help="scores are divided by it")
     parser.add_argument("--dev-label", metavar="COLUMN", help="of the score, where --dev alone has scored pairs")
     help_ = "train the first N numbers of each vector, too"
@@ -76,7 +77,7 @@ def _task(options: argparse.Namespace) -> Task:
     from minibert.training.pairs import SimilarityTask
 
     if options.task in similarity:
-        texts = {"anchor": options.text, "positive": options.pair, "negatives": options.negative}
+        texts = {"anchor": options.text, "positive": options.pair, "negatives": list(dict.fromkeys(options.negative))}
         score = options.label if options.task == "scores" else None
         return filled(SimilarityTask, options, **texts, score=score, dev_score=options.dev_label)
     if options.task in ("classification", "regression"):

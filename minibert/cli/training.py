@@ -52,7 +52,7 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
     """
     path, starts, parser = Path(options.output, "run.json"), [options.arguments[1:]], options.parser
     # torchrun has started the processes again, as they were started before
-    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0 and any(path.parent.glob("state-*.pt"))
+    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0 and any(path.parent.glob("state-[0-9]*.pt"))
     of_this_start = {"json": options.json, "debug": options.debug, "resume": options.resume or restarted}
     if of_this_start["resume"] and path.is_file():
         try:

@@ -155,8 +155,14 @@ class Corpus:
     again in another one. So every document is read before any is read again, whatever the cutting's pace. A share of
     the documents is `held_out`.
 
-    What an earlier run has left in the folder, a `TokenCache` for each part, is not cut again. Without `cut` another
-    process cuts.
+    Args:
+        sources: as `read_texts` takes them.
+        tokenizer: cuts them.
+        folder: for the ids. What an earlier run has left there, a `TokenCache` for each part, is not cut again.
+        column: of the text in tables.
+        held_out: the share of documents that training does not read.
+        seed: of the order, and of what is held out.
+        cut: False: another process cuts.
 
     Raises:
         FileNotFoundError: no such file, or a folder without files.
@@ -217,16 +223,18 @@ class Corpus:
     def _part(self, number: int) -> tuple[TokenCache, Ids]:
         """A part, and the numbers of its documents that are not held out; waits until it is cut."""
         _, place, made_of = self._jobs[number]
-        done = 0
+        done = turns = 0
         with Progress(is_watched(), len(self), "parts of the corpus") as progress:
             while not TokenCache.is_made_of(place, made_of):
                 if self._error.is_file():
                     raise ValueError(read_json(self._error)["error"])
                 if any(worker.exitcode for worker in self._workers):
                     raise ChildProcessError("A process that cuts the corpus into ids has ended: start again to go on.")
-                before, done = done, sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
-                progress.add(done - before)
-                time.sleep(0.1)
+                if turns % 20 == 0:  # there may be many parts, on a slow disk
+                    before, done = done, sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
+                    progress.add(done - before)
+                turns += 1
+                time.sleep(0.05)
         ids = TokenCache(place)
         return ids, np.flatnonzero(np.random.default_rng([self.seed, number]).random(len(ids)) >= self._held_out)
 

@@ -38,7 +38,7 @@ from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_squad, read_table, text_lengths
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
-from minibert.training.state import remove_states
+from minibert.training.state import check_new, remove_states
 
 LONGEST_ANSWER = 30  # in tokens
 Path_ = str | os.PathLike[str]
@@ -113,6 +113,8 @@ def finetune(
         ValueError: a file that does not hold what the task needs.
     """
     options = replace(options or TrainingOptions(), **task.fixed)
+    if not resume:
+        check_new(folder)  # now, and not after all has been read
     train_rows, dev_rows = task.read(train), task.read(dev, dev=True)
     metrics.check()  # now, and not after an epoch
     torch.manual_seed(options.seed)

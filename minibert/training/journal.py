@@ -22,7 +22,7 @@ Record = dict[str, Any]
 def journal(
     log: Path | None, steps: int, done: int, tensorboard: bool, callback: Callable[[Record], object] | None
 ) -> Iterator[Callable[[Record], None]]:
-    """Gives a function that passes on every record of a run, of whose `steps` so many are `done` already.
+    """Gives a function that passes on every record of a run; `done` of its `steps` lie behind it.
 
     It goes to the file `log`, a JSON object a line, and to `callback`; what that raises ends the run. Without a file
     nothing is passed on.
@@ -38,7 +38,7 @@ def journal(
     start = time.perf_counter()
 
     def report(record: Record) -> None:
-        is_step = "loss" in record
+        is_step = "tokens" in record
         if is_step:
             left = (steps - record["step"]) / (record["step"] - done) * (time.perf_counter() - start)
             record |= {"seconds_left": round(left), "memory_mb": peak_memory() >> 20}

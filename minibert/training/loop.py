@@ -54,6 +54,13 @@ Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 _LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
 
 
+# fields of a config that may differ when a run goes on: neither weights nor losses depend on them
+_OF_NO_WEIGHT = (
+    *("attn_implementation", "dtype", "extra", "initializer_range"),
+    *("output_attentions", "output_hidden_states", "return_dict"),
+)
+
+
 def make_optimizer(model: Any, options: TrainingOptions) -> torch.optim.AdamW:
     """AdamW (Loshchilov and Hutter 2019) that lets only matrices decay: biases and LayerNorms are vectors.
 
@@ -128,7 +135,7 @@ class Trainer:
     callback: Callable[[Record], object] | None = None
 
     def __post_init__(self) -> None:
-        model, options = self.model, self.options
+        model, options, self.folder = self.model, self.options, Path(self.folder)
         if options.tensorboard:  # now, before anything is written
             need("tensorboard", "tensorboard", "A log for TensorBoard")
         self.processes = Processes.join()
@@ -150,7 +157,7 @@ class Trainer:
         self._about = {
             "model": type(model).__name__,
             **{f.name: getattr(options, f.name) for f in fields(options) if f.metadata["data_order"]},
-            **{f.name: getattr(model.config, f.name) for f in fields(model.config) if f.name != "extra"},
+            **{f.name: getattr(model.config, f.name) for f in fields(model.config) if f.name not in _OF_NO_WEIGHT},
             "data": _digest(self._examples),
         }
         for name, parameter in model.named_parameters():
@@ -275,9 +282,8 @@ class Trainer:
             what = f"The loss is {loss}" if not math.isfinite(loss) else f"The gradient's norm is {norm}"
         examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
         advice = self._resume_hint()
-        if self.step == self._saved_step > 0:
-            last = saved_states(self.folder)[-1]
-            advice = f"{last} leads straight here: delete it, and --resume goes on from the state before."
+        if self.step == self._saved_step > 0 and len(states := saved_states(self.folder)) > 1:
+            advice = f"{states[-1]} leads straight here: delete it, and --resume goes on from the state before."
         raise ValueError(
             f"{what} in step {self.step + 1} (epoch {self.epoch}, batch {self.batch_in_epoch}: examples {examples}, "
             f"...): lower --learning-rate, and look at these examples. {advice}"

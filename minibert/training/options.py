@@ -66,6 +66,7 @@ class TrainingOptions:
             if type(minimum) is int and type(value) is not int:
                 raise ValueError(f"{each.name} should be a whole number, not {value!r}.")
             if not minimum <= value < math.inf:
-                raise ValueError(f"{each.name} should be {minimum:g} or more and finite, not {value!r}.")
+                finite = "" if type(minimum) is int else " and finite"
+                raise ValueError(f"{each.name} should be {minimum:g} or more{finite}, not {value!r}.")
         if self.warmup > 1:
             raise ValueError(f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}.")

@@ -21,7 +21,7 @@ POSITION = ("best", "step", "epoch", "batch_in_epoch", "evaluations_since_best")
 
 def saved_states(folder: str | os.PathLike[str]) -> list[Path]:
     """The states of a run, by the step after which each was saved."""
-    return sorted(Path(folder).glob("state-*.pt"))
+    return sorted(Path(folder).glob(f"state-{'[0-9]' * 9}.pt"))
 
 
 def check_new(folder: str | os.PathLike[str]) -> None:

@@ -58,7 +58,7 @@ def count_words_of_files(
 ) -> Counter[str]:
     """Counts words of texts, as `read_texts` takes them, in parallel, in a memory that does not grow with the text.
 
-    With `max_bytes` about so much text is read only, from all over the files.
+    With `max_bytes` only about that much text is read, from all over the files.
     """
     parts = list(chain.from_iterable(parts_of(source, column, PART_BYTES).values() for source in sources))
     if max_bytes is not None and len(parts) > (wanted := max(1, max_bytes // PART_BYTES)):

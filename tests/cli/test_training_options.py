@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from minibert.cli import build_parser, main
+from minibert.cli.finetune import _task
 from minibert.cli.pretrain import _start
 from minibert.cli.training import filled, keep_options, options_of_run
 from minibert.training.options import TrainingOptions
@@ -38,7 +39,7 @@ def test_a_published_size_is_a_config(size: str, layers: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [[*FINETUNE, "--negative", "n", "--matryoshka", "8,4"], [*PRETRAIN, "--cased", "--bf16"]]
+    "given", [[*FINETUNE, "--matryoshka", "8,4", "--columns", "a,b"], [*PRETRAIN, "--cased", "--bf16"]]
 )
 def test_a_run_keeps_its_options(given: list[str], tmp_path: Path) -> None:
     def start(*arguments: str) -> argparse.Namespace:
@@ -53,6 +54,11 @@ def test_a_run_keeps_its_options(given: list[str], tmp_path: Path) -> None:
         for name in vars(first).keys() - {"arguments", "command", "json", "parser", "resume", "starts", "steps"}:
             assert getattr(again, name) == getattr(changed, name) == getattr(first, name), name
         assert again.steps == 7
+
+
+def test_negatives_may_be_repeated_and_given_again() -> None:
+    given = ["finetune", "triplets", *"--pair p --output c --negative a --negative b,c --negative a".split()]
+    assert _task(build_parser().parse_args(given)).negatives == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,26 @@ def test_a_state_that_leads_to_no_number_is_not_the_one_to_go_on_from(tmp_path: 
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
         trainer.objective = lambda model, batch: {"labels": losses_of(model, batch)["labels"] * math.inf}
         trainer.run()
+    saved_states(tmp_path)[0].unlink()
+    with pytest.raises(ValueError, match=r"Start again with --resume"):  # the only one is not to be deleted
+        trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
+        trainer.objective = lambda model, batch: {"labels": losses_of(model, batch)["labels"] * math.inf}
+        trainer.run()
+
+
+def test_other_files_are_no_states(tmp_path: Path) -> None:
+    model = BertForSequenceClassification(tiny_config())
+    trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
+    (tmp_path / "state-previous.pt").write_bytes((tmp_path / "state-000000001.pt").read_bytes())
+    trainer_of(model, tmp_path, replace(OPTIONS, steps=3), resume=True).run()
+    assert (tmp_path / "state-previous.pt").is_file() and saved_states(tmp_path)[-1].name == "state-000000003.pt"
+
+
+def test_a_score_may_be_named_loss(tmp_path: Path) -> None:
+    trainer = trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=2))
+    trainer.evaluate, trainer.metric = lambda: {"loss": 0.3}, "loss"
+    trainer.run()
+    assert trainer.best == -0.3
 
 
 def test_a_loss_that_diverges_ends_the_run(tmp_path: Path) -> None:
