@@ -30,8 +30,8 @@ from minibert.tokenization.tokenizer import BertTokenizer
 
 Texts = str | Sequence[str]
 
-_words_of = Repr()
-_words_of.maxstring = 50
+_brief = Repr()
+_brief.maxstring = 50
 
 
 def classify(
@@ -89,10 +89,10 @@ def fill_mask(
     for text, row, count in zip(rows, batch["input_ids"], masks, strict=True):
         if not count:
             raise ValueError(
-                f"There is no {tokenizer.mask_token} in {_words_of.repr(text)}; write it where a word is wanted."
+                f"There is no {tokenizer.mask_token} in {_brief.repr(text)}; write it where a word is wanted."
             )
         if len(row) > limit:
-            raise ValueError(f"{_words_of.repr(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
+            raise ValueError(f"{_brief.repr(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
     # the decoder is as much work as several layers, so it sees the masked tokens only
     found = _logits(model, batch, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0], masks)
     results = []
@@ -267,7 +267,7 @@ def answer_question(
     results = []
     for context, candidates, scores in zip(second, spans, nothing, strict=True):
         if not candidates:
-            raise ValueError(f"The context {_words_of.repr(context)} holds no word to answer with.")
+            raise ValueError(f"The context {_brief.repr(context)} holds no word to answer with.")
         score, start, end = max(candidates)
         result = {"text": context[start:end], "score": score, "start": start, "end": end}
         if no_answer:

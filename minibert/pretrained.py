@@ -372,7 +372,8 @@ def assign(
             model.config.tie_word_embeddings = False
         elif alias in found:
             found[name] = found.pop(alias)
-    new = [name for name in expected if name not in found and name not in model.tied_weights()]
+    aliases = model.tied_weights()
+    new = [name for name in expected if name not in found and name not in aliases]
     report.missing = [name for name in new if name not in mismatched]
     absent = sum(expected[name].numel() for name in new)
     if absent > max(MAX_NEW, 10 * sum(tensor.numel() for tensor in found.values())):

@@ -72,14 +72,15 @@ def _task(options: argparse.Namespace) -> Task:
         raise UsageError(f"{options.task} needs --pair, the column of the second text.")
     if (options.task == "triplets") != bool(options.negative):
         raise UsageError("--negative names the columns of triplets, one or more, and goes with no other task.")
-    from minibert.training.entities import TokenTask
-    from minibert.training.finetuning import AnswerTask, SequenceTask
-    from minibert.training.pairs import SimilarityTask
-
     if options.task in similarity:
+        from minibert.training.pairs import SimilarityTask
+
         texts = {"anchor": options.text, "positive": options.pair, "negatives": list(dict.fromkeys(options.negative))}
         score = options.label if options.task == "scores" else None
         return filled(SimilarityTask, options, **texts, score=score, dev_score=options.dev_label)
+    from minibert.training.entities import TokenTask
+    from minibert.training.finetuning import AnswerTask, SequenceTask
+
     if options.task in ("classification", "regression"):
         return filled(SequenceTask, options, regression=options.task == "regression")
     return TokenTask() if options.task == "tokens" else AnswerTask()

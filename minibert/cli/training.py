@@ -51,8 +51,11 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
         ValueError: the command does not take the arguments that are kept.
     """
     path, starts, parser = Path(options.output, "run.json"), [options.arguments[1:]], options.parser
-    # torchrun has started the processes again, as they were started before
-    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0 and any(path.parent.glob("state-[0-9]*.pt"))
+    restarted = False
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0:  # by torchrun, as they were started before
+        from minibert.training.state import saved_states
+
+        restarted = bool(saved_states(path.parent))
     of_this_start = {"json": options.json, "debug": options.debug, "resume": options.resume or restarted}
     if of_this_start["resume"] and path.is_file():
         try:

@@ -193,13 +193,16 @@ def without_autocast(kind: str) -> AbstractContextManager[Any]:
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
-def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
+def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout]:
     """Any batch as rows, `rounded_rows` of them, and their layout."""
     tokens = hidden_states.shape[:-1]
     more = rounded_rows(tokens.numel()) - tokens.numel()
-    if isinstance(layout, PackedLayout) and not more:
-        return hidden_states, layout
-    rows = PackedLayout(layout.lengths if isinstance(layout, PackedLayout) else [tokens[1]] * tokens[0], tail=more)
+    if isinstance(layout, PackedLayout):
+        if not more:
+            return hidden_states, layout
+        rows = PackedLayout(layout.lengths, tail=layout.tail + more)
+    else:
+        rows = PackedLayout([tokens[1]] * tokens[0], tail=more)
     rows.mask = layout.mask
     return F.pad(hidden_states.flatten(0, -2), (0, 0, 0, more)), rows
 

@@ -56,8 +56,13 @@ _LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
 
 # fields of a config that may differ when a run goes on: neither weights nor losses depend on them
 _OF_NO_WEIGHT = (
-    *("attn_implementation", "dtype", "extra", "initializer_range"),
-    *("output_attentions", "output_hidden_states", "return_dict"),
+    "attn_implementation",
+    "dtype",
+    "extra",
+    "initializer_range",
+    "output_attentions",
+    "output_hidden_states",
+    "return_dict",
 )
 
 

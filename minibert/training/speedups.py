@@ -29,6 +29,7 @@ from torch.overrides import TorchFunctionMode
 from minibert.attention import AttentionOutput, sdpa_attention
 from minibert.encoder import BertEncoder
 from minibert.inference import rounded_rows
+from minibert.inference.fused import as_rows
 from minibert.inference.kernels import processor_features
 from minibert.layouts import Layout, PackedLayout
 from minibert.losses import IGNORED
@@ -118,10 +119,8 @@ def _in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     hidden_states, layout, attend, *others = inputs
     if attend is not sdpa_attention or not isinstance(layout, PackedLayout) or not torch.is_grad_enabled():
         return inputs
-    tokens = len(hidden_states)
-    more = rounded_rows(tokens) - tokens
-    attend = BlockAttention(PackedLayout(layout.lengths, tail=layout.tail + more), tokens)
-    return F.pad(hidden_states, (0, 0, 0, more)), attend.layout, attend, *others
+    rows, layout = as_rows(hidden_states, layout)
+    return rows, layout, BlockAttention(layout, len(hidden_states)), *others
 
 
 def _without_tail(_: nn.Module, inputs: tuple[Any, ...], output: BertModelOutput) -> None:
@@ -254,14 +253,14 @@ class _WordLoss(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:
         loss = torch.zeros((), device=logits.device)
         rows = max(1, LOGITS_AT_ONCE // logits.shape[-1])
+        ignored = labels[:, None] == IGNORED
+        labels = labels[:, None].masked_fill(ignored, 0)
         for start in range(0, len(logits), rows):
-            part, wanted = slice(start, start + rows), labels[start : start + rows, None]
-            log_p = logits[part].float().log_softmax(-1)
-            ignored = wanted == IGNORED
-            wanted = wanted.masked_fill(ignored, 0)
-            loss -= log_p.gather(1, wanted).masked_fill_(ignored, 0).sum()
+            part = slice(start, start + rows)
+            log_p, wanted = logits[part].float().log_softmax(-1), labels[part]
+            loss -= log_p.gather(1, wanted).masked_fill_(ignored[part], 0).sum()
             logits[part] = log_p.exp_().scatter_add_(1, wanted, torch.full_like(wanted, -1, dtype=torch.float32))
-            logits[part].masked_fill_(ignored, 0)
+        logits.index_fill_(0, ignored.nonzero()[:, 0], 0)
         ctx.gradient = logits
         return loss
 
