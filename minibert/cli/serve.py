@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import logging
 import os
 import signal
 import socket
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from minibert.checkpoints.source import Source
@@ -16,6 +18,7 @@ from minibert.cli.common import UsageError
 from minibert.extras import need
 
 KEY = "MINIBERT_API_KEY"
+M_ARENA_MAX = -8  # malloc.h
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +50,9 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("two models have the same name: give one another, as NAME=MODEL.")
     limits = Limits(options.max_body, options.max_texts, options.max_tokens, options.timeout)
     queue = {"max_wait_ms": options.max_wait_ms, "max_tokens": BATCH_TOKENS, "max_pending": options.max_waiting}
+    # for glibc: what one thread frees is new memory for the others, not a heap of its own for each
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
     key = os.environ.get(KEY) or None
     if key is None and options.host not in ("127.0.0.1", "::1", "localhost"):
         warnings.warn(f"whoever reaches {options.host} may use this service: {KEY} sets a key.", stacklevel=1)

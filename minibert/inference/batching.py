@@ -10,7 +10,7 @@ from torch import Tensor
 
 from minibert.inference import BATCH_TOKENS, Report, batches
 from minibert.inference.fused import FusedEncoder, without_autocast
-from minibert.inference.threads import MIN_BATCHES_PER_THREAD, usable_threads, workers
+from minibert.inference.threads import MAX_IMBALANCE, MIN_BATCHES_PER_THREAD, usable_threads, workers
 from minibert.layouts import PackedLayout
 from minibert.pretrained import PreTrainedModel
 
@@ -81,3 +81,19 @@ def run_packed(
         if training:
             model.train()
     return results
+
+
+def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:
+    """Does now what the first batch of each size would do, so that the memory of a service stays as it is.
+
+    oneDNN keeps what it compiles, by two threads a quarter of a gigabyte, most of which would come within an hour.
+    Models that are not optimised need nothing of it. It takes a second or two, five for a BERT of base size.
+    """
+    encoder, threads = model.base_model.encoder, usable_threads()
+    if not isinstance(encoder, FusedEncoder) or model.device.type != "cpu":
+        return
+    encoder.compile_products(batch_tokens // 2)  # a larger batch that is not shared out is rare
+    for count in range(2, threads + 1):
+        if threads % count == 0:
+            share = int(MAX_IMBALANCE * batch_tokens / count)
+            workers(count, threads, os.getpid()).submit(encoder.compile_products, share).result()

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from minibert.attention import AttentionFunction, sdpa_attention
+from minibert.attention import AttentionFunction, AttentionOutput, sdpa_attention
 from minibert.compatibility.tracing import is_traced
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertLayer
@@ -122,6 +122,20 @@ class FusedEncoder(BertEncoder):
         if output.last_hidden_state.shape == shape:
             return output
         return tree_map(lambda states: states[:rows].view(shape), output)  # type: ignore[no-any-return]
+
+    @torch.inference_mode()
+    def compile_products(self, rows: int) -> None:
+        """Lets oneDNN compile the products of this thread's batches of up to so many rows, before they come."""
+        every: Any = self.layer
+        layers = {tuple(map(type, layer.kernels)): layer for layer in every}.values()  # those that share products
+
+        def attend(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
+            return value.flatten(-2), None
+
+        # the largest first: what lies in memory between compiled products has room for every batch
+        for size in sorted({rounded_rows(number) for number in range(1, rows + 1)}, reverse=True):
+            for layer in layers:
+                layer(torch.zeros(size, self.config.hidden_size), attend=attend)
 
     @property
     def has_hooks(self) -> bool:

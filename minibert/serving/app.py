@@ -30,7 +30,7 @@ import minibert
 from minibert.sentences.batched import BusyError
 from minibert.sentences.rows import Vectors
 from minibert.sentences.search import unit
-from minibert.serving.gate import Gate, Limits, Metrics, problem
+from minibert.serving.gate import Gate, Limits, Metrics, path_in_app, problem
 from minibert.serving.models import Input, Served
 
 TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
@@ -180,13 +180,14 @@ def create_app(
         else:
             places = groupby(wrong, lambda one: one["loc"][1])
             told = [f"{place}: {' or '.join(dict.fromkeys(one['msg'] for one in ones))}" for place, ones in places]
-        return problem(request.url.path, 422, "; ".join(told) + ".")
+        return problem(path_in_app(request.scope), 422, "; ".join(told) + ".")
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
+        path = path_in_app(request.scope)
         if error.status_code == 400:  # FastAPI's for bytes that are no text, numbers without an end, and the like
-            return problem(request.url.path, 422, "the body is not JSON.")
-        return problem(request.url.path, error.status_code, f"{error.detail}".rstrip(".") + ".", error.headers)
+            return problem(path, 422, "the body is not JSON.")
+        return problem(path, error.status_code, f"{error.detail}".rstrip(".") + ".", error.headers)
 
     _add_openai(app, service)
     _add_tei(app, service)

@@ -62,6 +62,12 @@ def problem(path: str, status: int, message: str, headers: Mapping[str, str] | N
     return Response(to_json(content), status, dict(headers or {}), "application/json")
 
 
+def path_in_app(scope: Scope) -> str:
+    """The path of a request without that of the app around this one, where it is mounted below another."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
 class Gate:
     """Middleware around all but `/health`; its options are those of `minibert.serving.app.create_app`."""
 
@@ -71,7 +77,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        if scope["type"] != "http" or scope["path"].startswith("/health/"):
+        if scope["type"] != "http" or (path := path_in_app(scope)).startswith("/health/"):
             return await self.app(scope, receive, send)
         start, status = time.perf_counter(), 0
         told: dict[str, Any] = {}
@@ -89,7 +95,7 @@ class Gate:
         finally:
             status, seconds = status or 499, time.perf_counter() - start  # 499: the client has gone (nginx has it so)
             # of the paths those that exist, for any may be asked for
-            path = scope["path"] if any(route.path == scope["path"] for route in scope["app"].routes) else ""
+            path = path if any(route.path == path for route in scope["app"].routes) else ""
             self.metrics.seconds.labels(path, status).observe(seconds)
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             line = {"time": now, "status": status, "method": scope["method"], "path": path}
@@ -99,7 +105,7 @@ class Gate:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """Lets the app answer, or returns why not; None also when the client has gone."""
-        path, sent = scope["path"], dict(scope["headers"]).get(b"authorization", b"")
+        path, sent = path_in_app(scope), dict(scope["headers"]).get(b"authorization", b"")
         known = self._authorization is None or hmac.compare_digest(self._authorization, sent)
         try:  # all of the body in any case, for a client that is still sending hears no answer
             size, body = await asyncio.wait_for(self._read(receive, known), self.limits.seconds)

@@ -134,6 +134,10 @@ def load(
     from minibert.sentences.embedder import SentenceEmbedder
 
     embedder = SentenceEmbedder.from_pretrained(source, backend=backend, precision=precision, mmap=False)
+    if backend == "torch":
+        from minibert.inference.batching import warm_up
+
+        warm_up(embedder.model)
     prompts = {"prompts": list(embedder.prompts), "default_prompt_name": embedder.default_prompt_name}
     pooling = ",".join(embedder.pooling)
     about = {"dimension": embedder.dimension, "pooling": pooling, "precision": precision, **prompts}
@@ -150,6 +154,7 @@ def _load_classifier(name: str, source: Source, precision: str | None, queue: di
 
     from minibert.auto import class_for_tensors
     from minibert.checkpoints.tensors import read_tensors
+    from minibert.inference.batching import warm_up
     from minibert.predict import class_scores
     from minibert.sentences.rerank import CrossEncoder
 
@@ -159,6 +164,7 @@ def _load_classifier(name: str, source: Source, precision: str | None, queue: di
     if kind.__name__ != "BertForSequenceClassification":
         raise ValueError(f"{source} is a {kind.__name__}; served are embedders, rerankers and sequence classifiers.")
     encoder = CrossEncoder.from_pretrained(source, precision=precision, mmap=False)
+    warm_up(encoder.model)
     config = encoder.model.config
     is_reranker = config.num_labels == 1
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given, strategies as st
@@ -56,3 +60,33 @@ def test_a_failure_leaves_the_mode_as_it_was(model: BertModel) -> None:
     with pytest.raises(ValueError, match="no"):
         run_packed(model.train(), fail, ROWS)
     assert model.training
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_nothing_is_compiled_after_a_warm_up(precision: str) -> None:
+    """oneDNN says itself what it compiles: no product for batches of any size, shared out among threads or not."""
+    program = f"""if True:
+        import random, warnings
+        import torch
+        from minibert import BertConfig, BertModel, PackedLayout, optimize
+        from minibert.inference.batching import run_packed, warm_up
+
+        warnings.simplefilter("ignore")  # a processor without these instructions
+        torch.set_num_threads(2)
+        config = BertConfig.from_preset("tiny", vocab_size=10, num_hidden_layers=2, max_position_embeddings=64)
+        model = optimize(BertModel(config), precision="{precision}")
+        warm_up(model, 1000)
+        print("warm", flush=True)
+        chance = random.Random(0)
+        for _ in range(40):
+            most = int(2 ** chance.uniform(1, 5))
+            rows = [[2] * chance.randint(1, 64) for _ in range(chance.randint(1, most))]
+            forward = lambda ids, layout, types: model(ids, layout=layout).last_hidden_state
+            run_packed(model, forward, rows[:-1] + [[2]], batch_tokens=1000)
+    """
+    told = {**os.environ, "ONEDNN_VERBOSE": "2"}
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", env=told, check=True)
+    _, after = run.stdout.split("warm\n", 1)
+    compiled = [line.split(",")[-2] for line in after.splitlines() if "create:cache_miss" in line]
+    # products of attention, of the lengths of sequences: (heads, length, size)
+    assert [shapes for shapes in compiled if shapes.split(":")[0].count("x") < 2] == []

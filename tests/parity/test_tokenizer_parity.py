@@ -182,7 +182,7 @@ def test_any_text(folder: str, options: dict[str, Any]) -> None:
             "truncation": st.sampled_from(
                 [True, False, "longest_first", "only_first", "only_second", "do_not_truncate"]
             ),
-            "max_length": st.integers(4, 24),
+            "max_length": st.integers(5, 24),  # with 4 one of a pair has no room: test_known_differences
             "stride": st.integers(0, 3),
             "pad_to_multiple_of": st.sampled_from([1, 4, 8]),
             "padding_side": st.sampled_from(["right", "left"]),
@@ -423,6 +423,9 @@ def test_known_differences(minilm: str, tmp_path: Path) -> None:
     none = {"max_length": 2, "truncation": True, "padding": True, "return_overflowing_tokens": True}
     assert [len(row) for row in theirs(["a b c"], **none)["input_ids"]] == [2, 5]
     assert [len(row) for row in ours(["a b c"], **none)["input_ids"]] == [5, 5]
+    none["max_length"] = 4
+    assert [len(row) for row in theirs(["", "a"], ["", "b"], **none)["input_ids"]] == [4, 4, 5]
+    assert [len(row) for row in ours(["", "a"], ["", "b"], **none)["input_ids"]] == [5, 5, 5]
     # an added token is called by its name, without the white space that it takes with it from the text
     mine, yours = both(minilm, "normalised")
     assert mine("a <LEFT>").tokens()[2] == "<left>" and yours("a <LEFT>").tokens()[2] == " <left>"

@@ -239,17 +239,24 @@ class TestRerankersAndClassifiers:
         same([label["score"] for label in pair], [label["score"] for label in labels])
 
     def test_below_a_path_of_another_application(self, folders: Folders) -> None:
-        """At its root a list for each text, of one text, too, wherever that root is."""
+        """The app's own paths count: what answers at its root, needs no key, and speaks as OpenAI does."""
         from fastapi import FastAPI
         from fastapi.testclient import TestClient
 
         model = load("classifier", Source(folders.classifier), precision=None, **QUEUE)
         host = FastAPI()
-        host.mount("/bert", create_app([model]))
+        host.mount("/bert", create_app([model], key=KEY))
         try:
             client = TestClient(host)
+            assert client.get("/bert/health/ready").status_code == 200
+            refused = client.post("/bert/v1/classify", json={"input": TEXTS[0]})
+            assert refused.status_code == 401 and refused.json()["error"]["type"] == "authentication_error"
+            client.headers["Authorization"] = f"Bearer {KEY}"
             nested = client.post("/bert/", json={"inputs": TEXTS[0]}).json()
             assert nested == [client.post("/bert/predict", json={"inputs": TEXTS[0]}).json()]
+            invalid = client.post("/bert/v1/classify", json={"input": 3})
+            assert invalid.status_code == 422 and invalid.json()["error"]["type"] == "invalid_request_error"
+            assert 'path="/predict"' in client.get("/bert/metrics").text
         finally:
             model.batched.close()
 
