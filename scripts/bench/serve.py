@@ -285,6 +285,7 @@ def serve_peer(folder: str, port: int) -> None:
         return model.encode([body["inputs"]]).tolist()
 
     with socket.create_server(("127.0.0.1", port)) as server:
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `uvicorn.run` has it
         print(f"http://127.0.0.1:{server.getsockname()[1]}", flush=True)
         uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[server])
 

@@ -22,6 +22,7 @@ from tiny_folder import WORDS, classifier_folder, sentence_folder
 
 from minibert import BertForSequenceClassification, BertTokenizer, CrossEncoder, SentenceEmbedder, classify
 from minibert.checkpoints.source import Source
+from minibert.cli.serve import _listening
 from minibert.sentences.rows import Rows, Settings, Vectors
 
 pytest.importorskip("fastapi")
@@ -478,6 +479,13 @@ class TestCommand:
         assert [answer.status_code for answer in found] == [200] * len(done) and len(found) >= 1
         assert {line["status"] for line in done} == {200} and {line["texts"] for line in done} == {200}
         same(found[-1].json(), embedder.encode(texts))
+
+    def test_no_answer_waits_for_the_client(self) -> None:
+        """Head and body leave when they are written, and the second not after the first has been acknowledged."""
+        with _listening("127.0.0.1", 0) as server, socket.create_connection(server.getsockname()):
+            accepted, _ = server.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     def test_a_port_that_is_taken(self, folders: Folders) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
