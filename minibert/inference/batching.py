@@ -92,7 +92,7 @@ def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:
     encoder, threads = model.base_model.encoder, usable_threads()
     if not isinstance(encoder, FusedEncoder) or model.device.type != "cpu":
         return
-    encoder.compile_products(batch_tokens // 2)  # a larger batch that is not shared out is rare
+    encoder.compile_products(batch_tokens // min(threads, 2))  # larger ones that cannot be shared out are rare
     for count in range(2, threads + 1):
         if threads % count == 0:
             share = int(MAX_IMBALANCE * batch_tokens / count)

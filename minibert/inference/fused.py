@@ -127,7 +127,8 @@ class FusedEncoder(BertEncoder):
     def compile_products(self, rows: int) -> None:
         """Lets oneDNN compile the products of this thread's batches of up to so many rows, before they come."""
         every: Any = self.layer
-        layers = {tuple(map(type, layer.kernels)): layer for layer in every}.values()  # those that share products
+        compiled = [layer for layer in every if any(kernel.is_compiled for kernel in layer.kernels)]
+        layers = {tuple(map(type, layer.kernels)): layer for layer in compiled}.values()  # equal ones share products
 
         def attend(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
             return value.flatten(-2), None

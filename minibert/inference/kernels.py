@@ -24,6 +24,8 @@ Activation = Callable[[Tensor], Tensor]
 class Kernel:
     """activation(x W^T + bias) + residual: the weight W is (outputs, inputs), the bias (outputs,)."""
 
+    is_compiled = False  # for each number of rows, by oneDNN
+
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         self.bias = bias.clone()  # neither weight nor bias may hold on to a memory-mapped file
         self.activation = activation
@@ -97,6 +99,8 @@ class MklKernel(Kernel):
 class OneDnnKernel(Kernel):
     """oneDNN's product with a packed weight, GELU or the residual added on the way out: float32, or bfloat16."""
 
+    is_compiled = True
+
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         super().__init__(weight, bias, None if activation is F.gelu else activation)
         operators = torch.ops.mkldnn
@@ -131,6 +135,7 @@ class Int8Kernel(Kernel):
         x . w = step * scale * (n . m) + low * scale * sum(m)
     """
 
+    is_compiled = True
     # a row of bytes ends with its step and its low, two float32; zero weights let them through the product unseen
     TAIL = 8
 
