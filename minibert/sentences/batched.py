@@ -35,7 +35,8 @@ class Batched(AbstractContextManager["Batched"]):
     Args:
         read: gives the rows and settings of a text, a prompt and a prompt's name.
         encode_rows: gives the vectors (N, D) of such rows.
-        max_wait_ms: how long the first text waits for others when the model has nothing to do.
+        max_wait_ms: how long the first text waits for others when the model has nothing to do; not at all when the
+            batch before was a single text, so that who asks alone is answered at once.
         max_tokens: tokens of one batch; a longer text goes alone.
         max_pending: the most texts that may wait.
     """
@@ -54,7 +55,7 @@ class Batched(AbstractContextManager["Batched"]):
         self._max_wait, self._max_tokens, self._max_pending = max_wait_ms / 1000, max_tokens, max_pending
         self._waiting: deque[_Request] = deque()
         self._changed = threading.Condition()
-        self._closed = False
+        self._closed = self._alone = False  # alone: the last batch was a single text
         self._thread = threading.Thread(target=self._work, name="minibert-batched", daemon=True)
         self._thread.start()
 
@@ -116,7 +117,7 @@ class Batched(AbstractContextManager["Batched"]):
                 self._changed.wait_for(lambda: self._waiting or self._closed)
                 self._changed.wait_for(
                     lambda: self._closed or sum(own.rows.tokens for own in self._waiting) >= self._max_tokens,
-                    self._max_wait,
+                    0 if self._alone else self._max_wait,
                 )
             batch: list[_Request] = []
             tokens = 0
@@ -125,6 +126,7 @@ class Batched(AbstractContextManager["Batched"]):
                 if batch and tokens > self._max_tokens:
                     break
                 batch.append(self._waiting.popleft())
+            self._alone = len(batch) == 1
             return batch
 
     def _answer(self, requests: list[_Request]) -> None:

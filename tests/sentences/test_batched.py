@@ -68,6 +68,12 @@ class TestVectors:
             [future.result() for future in futures]
         assert calls == [3, 3, 1, 1]
 
+    def test_who_asks_alone_does_not_wait(self, embedder: SentenceEmbedder, calls: list[int]) -> None:
+        with embedder.batched(max_wait_ms=600_000, max_tokens=20) as batched:
+            batched.submit("hello " * 20).result(60)  # as many tokens as go together: it waits for no others
+            batched.submit("hello").result(60)
+        assert calls == [1, 1]
+
 
 class TestTrouble:
     def test_a_bad_text_fails_alone(self, embedder: SentenceEmbedder) -> None:
