@@ -32,7 +32,8 @@ def service(model: str, precision: str, replicas: int, threads: int) -> serve.Ap
         queue = {"max_wait_ms": 2.0, "max_tokens": BATCH_TOKENS, "max_pending": 4096}
         return create_app([load(model, Source(model), precision=precision, **queue)], key=key)
 
-    environment = {"env_vars": {"OMP_NUM_THREADS": str(threads), "MALLOC_ARENA_MAX": "1"}}  # as in minibert serve
+    memory = {"MALLOC_ARENA_MAX": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192"}  # as in minibert serve
+    environment = {"env_vars": {"OMP_NUM_THREADS": str(threads), **memory}}
     actor = {"num_cpus": threads, "runtime_env": environment}
 
     @serve.deployment(num_replicas=replicas, ray_actor_options=actor, max_ongoing_requests=256)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import numpy as np
@@ -10,7 +11,13 @@ from torch import Tensor
 
 from minibert.inference import BATCH_TOKENS, Report, batches
 from minibert.inference.fused import FusedEncoder, without_autocast
-from minibert.inference.threads import MAX_IMBALANCE, MIN_BATCHES_PER_THREAD, usable_threads, workers
+from minibert.inference.threads import (
+    MAX_IMBALANCE,
+    MIN_BATCHES_PER_THREAD,
+    MIN_TOKENS_PER_THREAD,
+    usable_threads,
+    workers,
+)
 from minibert.layouts import PackedLayout
 from minibert.pretrained import PreTrainedModel
 
@@ -86,14 +93,17 @@ def run_packed(
 def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:
     """Does now what the first batch of each size would do, so that the memory of a service stays as it is.
 
-    oneDNN keeps what it compiles, by two threads a quarter of a gigabyte, most of which would come within an hour.
-    Models that are not optimised need nothing of it. It takes a second or two, five for a BERT of base size.
+    oneDNN keeps what it compiles: with two threads a third of a gigabyte, most of which would come within an hour. It
+    takes a second or two, up to seven for a BERT of base size. A model whose products are not compiled needs nothing.
     """
     encoder, threads = model.base_model.encoder, usable_threads()
-    if not isinstance(encoder, FusedEncoder) or model.device.type != "cpu":
+    if not isinstance(encoder, FusedEncoder) or not encoder.is_compiled:
         return
-    encoder.compile_products(batch_tokens // min(threads, 2))  # larger ones that cannot be shared out are rare
-    for count in range(2, threads + 1):
+    for count in range(min(threads, batch_tokens // MIN_TOKENS_PER_THREAD), 1, -1):
         if threads % count == 0:
             share = int(MAX_IMBALANCE * batch_tokens / count)
             workers(count, threads, os.getpid()).submit(encoder.compile_products, share).result()
+    # what is not shared out, of which with several threads little is larger. In a thread that ends: if this one kept
+    # threads of its own, the operators of all others would wait for each other asleep, in half as much time again
+    with ThreadPoolExecutor(1, initializer=torch.get_num_threads) as worker:
+        worker.submit(encoder.compile_products, batch_tokens // min(threads, 2)).result()

@@ -125,18 +125,22 @@ class FusedEncoder(BertEncoder):
 
     @torch.inference_mode()
     def compile_products(self, rows: int) -> None:
-        """Lets oneDNN compile the products of this thread's batches of up to so many rows, before they come."""
+        """Lets oneDNN compile the products of batches of up to so many rows, for as many threads as torch has here."""
         every: Any = self.layer
-        compiled = [layer for layer in every if any(kernel.is_compiled for kernel in layer.kernels)]
-        layers = {tuple(map(type, layer.kernels)): layer for layer in compiled}.values()  # equal ones share products
+        layers = {tuple(map(type, layer.kernels)): layer for layer in every}.values()  # equal ones share products
 
         def attend(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
             return value.flatten(-2), None
 
-        # the largest first: what lies in memory between compiled products has room for every batch
+        # the largest first: the memory that its results leave free, between products that stay, is enough for the others
         for size in sorted({rounded_rows(number) for number in range(1, rows + 1)}, reverse=True):
             for layer in layers:
-                layer(torch.zeros(size, self.config.hidden_size), attend=attend)
+                layer(torch.zeros(size, self.config.hidden_size, dtype=torch.float32, device="cpu"), attend=attend)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether oneDNN compiles products for each number of rows."""
+        return any(kernel.is_compiled for kernel in self._kernels())
 
     @property
     def has_hooks(self) -> bool:

@@ -24,7 +24,7 @@ Activation = Callable[[Tensor], Tensor]
 class Kernel:
     """activation(x W^T + bias) + residual: the weight W is (outputs, inputs), the bias (outputs,)."""
 
-    is_compiled = False  # for each number of rows, by oneDNN
+    is_compiled = False  # by oneDNN, for each number of rows on a CPU
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         self.bias = bias.clone()  # neither weight nor bias may hold on to a memory-mapped file

@@ -36,7 +36,7 @@ class Batched(AbstractContextManager["Batched"]):
         read: gives the rows and settings of a text, a prompt and a prompt's name.
         encode_rows: gives the vectors (N, D) of such rows.
         max_wait_ms: how long the first text waits for others when the model has nothing to do; not at all when the
-            batch before was a single text, so that who asks alone is answered at once.
+            batch before was a single text, so that a lone caller is answered at once.
         max_tokens: tokens of one batch; a longer text goes alone.
         max_pending: the most texts that may wait.
     """

@@ -65,7 +65,8 @@ def problem(path: str, status: int, message: str, headers: Mapping[str, str] | N
 def path_in_app(scope: Scope) -> str:
     """The path of a request without that of the app around this one, where it is mounted below another."""
     path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
+    rest = path.removeprefix(scope.get("root_path", ""))
+    return rest if rest[:1] in ("", "/") else path
 
 
 class Gate:

@@ -75,7 +75,8 @@ def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> No
         torch.set_num_threads({threads})
         config = BertConfig.from_preset("tiny", vocab_size=10, num_hidden_layers=2, max_position_embeddings=64)
         model = optimize(BertModel(config), precision="{precision}")
-        warm_up(model, 1000)
+        print("warming", model.encoder.is_compiled, flush=True)
+        warm_up(model)
         print("warm", flush=True)
         chance = random.Random(0)
         for _ in range(40):
@@ -84,10 +85,16 @@ def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> No
             forward = lambda ids, layout, types: model(ids, layout=layout).last_hidden_state
             run_packed(model, forward, rows[:-1] + [[2]], batch_tokens=1000)
     """
-    told = {**os.environ, "ONEDNN_VERBOSE": "2"}
+    told = {**os.environ, "ONEDNN_VERBOSE": "2", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192"}  # as in `minibert serve`
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", env=told, check=True)
-    _, after = run.stdout.split("warm\n", 1)
-    compiled = [line.split(",") for line in after.splitlines() if "create:cache_miss" in line]
-    products = [fields[-2] for fields in compiled if "inner_product" in fields or "matmul" in fields]
-    # those of attention, (heads, length, size), depend on the lengths of sequences, too
-    assert [shapes for shapes in products if shapes.split(":")[0].count("x") < 2] == []
+
+    def products(lines: str) -> list[str]:
+        """Shapes of what was compiled, but for attention's products, (heads, length, size): lengths count there."""
+        compiled = [line.split(",") for line in lines.splitlines() if "create:cache_miss" in line]
+        shapes = [fields[-2] for fields in compiled if "inner_product" in fields or "matmul" in fields]
+        return [shape for shape in shapes if shape.split(":")[0].count("x") < 2]
+
+    warming, after = run.stdout.partition("warming ")[2].split("\nwarm\n")
+    if not warming.startswith("True"):
+        pytest.skip("on this processor oneDNN compiles none of these products")
+    assert len(products(warming)) > 100 and products(after) == []

@@ -495,6 +495,14 @@ class TestCommand:
         assert run.returncode == 1 and "in use" in run.stderr and run.stderr.count("\n") == 1
 
 
+def test_models_are_warm_when_they_are_loaded(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed: list[Any] = []
+    monkeypatch.setattr("minibert.inference.batching.warm_up", warmed.append)
+    for folder in (folders.embedder, folders.classifier):
+        load("tiny", Source(folder), precision="fp32", **QUEUE).batched.close()
+    assert [type(model).__name__ for model in warmed] == ["BertModel", "BertForSequenceClassification"]
+
+
 @pytest.mark.slow
 def test_memory_stays(folders: Folders) -> None:
     """A minute of texts of random lengths (MINIBERT_SOAK: seconds) after one to grow: not 20 MB more, and no error."""
