@@ -27,9 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
     parser.add_argument("--host", default="127.0.0.1", help=f"a key is taken from {KEY}")
     parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
-    parser.add_argument(
-        "--max-wait-ms", type=float, default=2.0, help="of a text for others, unless the last one came alone"
-    )
+    parser.add_argument("--max-wait-ms", type=float, default=2.0, help="of a text for others; not after one alone")
     parser.add_argument("--max-waiting", type=int, default=4096, help="texts in the queue")
     parser.add_argument("--max-body", type=int, default=4_000_000, help="bytes of a request")
     parser.add_argument("--max-texts", type=int, default=2048, help="of a request")
@@ -52,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("two models have the same name: give one another, as NAME=MODEL.")
     limits = Limits(options.max_body, options.max_texts, options.max_tokens, options.timeout)
     queue = {"max_wait_ms": options.max_wait_ms, "max_tokens": BATCH_TOKENS, "max_pending": options.max_waiting}
-    # oneDNN keeps 1024 entries, two for most products, which `warm_up` of a second model would fill; it has not begun yet
+    # oneDNN, which reads it when it begins, keeps 1024 entries: `warm_up` of a second model would drop the first's
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
     # for glibc: what one thread frees is new memory for the others, not a heap of its own for each
     with suppress(AttributeError, OSError, TypeError):

@@ -132,7 +132,7 @@ class FusedEncoder(BertEncoder):
         def attend(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
             return value.flatten(-2), None
 
-        # the largest first: the memory that its results leave free, between products that stay, is enough for the others
+        # the largest first: the memory that its results leave free is enough for all others
         for size in sorted({rounded_rows(number) for number in range(1, rows + 1)}, reverse=True):
             for layer in layers:
                 layer(torch.zeros(size, self.config.hidden_size, dtype=torch.float32, device="cpu"), attend=attend)
