@@ -103,7 +103,7 @@ def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:
         if threads % count == 0:
             share = int(MAX_IMBALANCE * batch_tokens / count)
             workers(count, threads, os.getpid()).submit(encoder.compile_products, share).result()
-    # what is not shared out, of which with several threads little is larger. In a thread that ends: if this one kept
-    # threads of its own, the operators of all others would wait for each other asleep, in half as much time again
+    # what is not shared out; with several threads such batches are seldom larger. In a thread that ends: OpenMP threads
+    # kept for the caller would outnumber the cores, and then those of all callers sleep whenever they wait
     with ThreadPoolExecutor(1, initializer=torch.get_num_threads) as worker:
         worker.submit(encoder.compile_products, batch_tokens // min(threads, 2)).result()

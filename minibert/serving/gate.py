@@ -90,7 +90,7 @@ class Gate:
             await send(message)
 
         try:
-            refusal = await self._answer(scope, receive, sending)
+            refusal = await self._answer(path, scope, receive, sending)
             if refusal is not None and not status:
                 await refusal(scope, receive, sending)
         finally:
@@ -104,9 +104,9 @@ class Gate:
             text = json.dumps(line) if self.json_log else " ".join(f"{name}={value}" for name, value in line.items())
             logger.info(text)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+    async def _answer(self, path: str, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """Lets the app answer, or returns why not; None also when the client has gone."""
-        path, sent = path_in_app(scope), dict(scope["headers"]).get(b"authorization", b"")
+        sent = dict(scope["headers"]).get(b"authorization", b"")
         known = self._authorization is None or hmac.compare_digest(self._authorization, sent)
         try:  # all of the body in any case, for a client that is still sending hears no answer
             size, body = await asyncio.wait_for(self._read(receive, known), self.limits.seconds)
