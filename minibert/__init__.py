@@ -11,26 +11,39 @@ from typing import Any
 __version__ = "0.1.0"
 
 
-def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def lazy(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The `__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
 
     `homes` has the names that each module below it defines, separated by blanks.
     """
-    modules = {name: f"{package}.{module}" for module, names in homes.items() for name in names.split()}
+    modules = {
+        name: f"{package}.{module}" for module, names in homes.items() for name in names.split()
+    }
 
     def getattribute(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
             return getattr(importlib.import_module(modules[name]), name)
-        except (ImportError, AttributeError) as error:  # perhaps another package's file lies in the place of ours
+        except (
+            ImportError,
+            AttributeError,
+        ) as error:  # perhaps another package's file lies in the place of ours
             from minibert.extras import other_package
 
             if advice := other_package():
-                raise ImportError(f"{package}.{name} cannot be imported ({error}).{advice}") from error
+                raise ImportError(
+                    f"{package}.{name} cannot be imported ({error}).{advice}"
+                ) from error
             raise
 
-    return getattribute, lambda: sorted({*vars(importlib.import_module(package)), *modules}), [*modules]
+    return (
+        getattribute,
+        lambda: sorted({*vars(importlib.import_module(package)), *modules}),
+        [*modules],
+    )
 
 
 _HOMES = {

@@ -58,4 +58,6 @@ from minibert.study.trace import trace as trace
 __version__: str
 __all__: list[str]
 
-def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]: ...
+def lazy(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]: ...

@@ -9,11 +9,15 @@ from torch import Tensor, nn
 from minibert.config import BertConfig
 from minibert.layouts import UNMASKED, Layout
 
-AttentionOutput = tuple[Tensor, Tensor | None]  # the context, and the probabilities if there are any
+AttentionOutput = tuple[
+    Tensor, Tensor | None
+]  # the context, and the probabilities if there are any
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Layout, float], AttentionOutput]
 
 
-def eager_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
+def eager_attention(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+) -> AttentionOutput:
     """softmax(Q K^T / sqrt(head_size)) V, step by step, and the probabilities with it.
 
     Args:
@@ -40,19 +44,26 @@ def eager_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, d
     return layout.join(contexts), weights[0] if len(weights) == 1 else None
 
 
-def sdpa_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
+def sdpa_attention(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+) -> AttentionOutput:
     """The same by PyTorch's fused kernel, which never writes the probabilities down and so cannot return them.
 
     Arguments and context as in `eager_attention`; the last bits of the context may differ from it.
     """
     contexts = [
-        F.scaled_dot_product_attention(q, k, v, attn_mask=layout.mask, dropout_p=dropout, scale=q.size(-1) ** -0.5)
+        F.scaled_dot_product_attention(
+            q, k, v, attn_mask=layout.mask, dropout_p=dropout, scale=q.size(-1) ** -0.5
+        )
         for q, k, v in layout.blocks(query, key, value)
     ]
     return layout.join(contexts), None
 
 
-ATTENTION_FUNCTIONS: dict[str, AttentionFunction] = {"eager": eager_attention, "sdpa": sdpa_attention}
+ATTENTION_FUNCTIONS: dict[str, AttentionFunction] = {
+    "eager": eager_attention,
+    "sdpa": sdpa_attention,
+}
 
 
 class BertSelfAttention(nn.Module):
@@ -73,7 +84,10 @@ class BertSelfAttention(nn.Module):
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
 
     def forward(
-        self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
+        self,
+        hidden_states: Tensor,
+        layout: Layout = UNMASKED,
+        attend: AttentionFunction = sdpa_attention,
     ) -> AttentionOutput:
         """(..., hidden) to the context (..., hidden) and the probabilities, if `attend` gives any."""
         heads = (self.num_attention_heads, self.attention_head_size)
@@ -107,7 +121,10 @@ class BertAttention(nn.Module):
         self.output = BertSelfOutput(config)
 
     def forward(
-        self, hidden_states: Tensor, layout: Layout = UNMASKED, attend: AttentionFunction = sdpa_attention
+        self,
+        hidden_states: Tensor,
+        layout: Layout = UNMASKED,
+        attend: AttentionFunction = sdpa_attention,
     ) -> AttentionOutput:
         """(..., hidden) to (..., hidden) and the attention probabilities, if there are any."""
         context, weights = self.self(hidden_states, layout, attend)

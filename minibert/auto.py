@@ -34,11 +34,17 @@ _CLASSES: dict[str, list[type[PreTrainedModel]]] = {
     "cls.predictions": [heads.BertForMaskedLM],
     "cls.seq_relationship": [heads.BertForNextSentencePrediction],
     "qa_outputs": [heads.BertForQuestionAnswering],
-    "classifier": [heads.BertForSequenceClassification, heads.BertForTokenClassification, heads.BertForMultipleChoice],
+    "classifier": [
+        heads.BertForSequenceClassification,
+        heads.BertForTokenClassification,
+        heads.BertForMultipleChoice,
+    ],
 }
 
 
-def load_with_heads(name: str | PathLike[str] | Source, **options: Any) -> tuple[PreTrainedModel, BertTokenizer]:
+def load_with_heads(
+    name: str | PathLike[str] | Source, **options: Any
+) -> tuple[PreTrainedModel, BertTokenizer]:
     """A checkpoint with every head that its tensors belong to, and its tokenizer.
 
     A pooler that the checkpoint does not bring is left out where the class allows it, rather than drawn at random.
@@ -69,7 +75,9 @@ def class_for_tensors(source: Source, names: Iterable[str]) -> type[PreTrainedMo
     named = read_json(source.require("config.json")).get("architectures")
     for needed, classes in _CLASSES.items():
         if parts.issuperset(needed.split()):
-            return next((c for c in classes if isinstance(named, list) and c.__name__ in named), classes[0])
+            return next(
+                (c for c in classes if isinstance(named, list) and c.__name__ in named), classes[0]
+            )
     return BertModel
 
 

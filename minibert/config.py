@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, preset_file, split_source
-from minibert.compatibility.config import REFUSED, ConfigProtocol, changed, labels_of, takes_other_names
+from minibert.compatibility.config import (
+    REFUSED,
+    ConfigProtocol,
+    changed,
+    labels_of,
+    takes_other_names,
+)
 from minibert.compatibility.keywords import drop_ignored_keywords
 from minibert.files import prefix_errors, read_json, write_json
 
@@ -26,10 +32,23 @@ _SWITCHES = ("tie_word_embeddings", "output_hidden_states", "output_attentions",
 _RULES: tuple[tuple[Sequence[str], str, Callable[[Any], bool]], ...] = (
     (_SIZES, "a whole number of 1 or more", lambda x: type(x) is int and x >= 1),
     (("num_hidden_layers",), "a whole number of 0 or more", lambda x: type(x) is int and x >= 0),
-    (_PROBABILITIES, "a probability between 0 and 1", lambda x: isinstance(x, int | float) and 0 <= x <= 1),
-    (("initializer_range", "layer_norm_eps"), "a number of 0 or more", lambda x: isinstance(x, int | float) and x >= 0),
+    (
+        _PROBABILITIES,
+        "a probability between 0 and 1",
+        lambda x: isinstance(x, int | float) and 0 <= x <= 1,
+    ),
+    (
+        ("initializer_range", "layer_norm_eps"),
+        "a number of 0 or more",
+        lambda x: isinstance(x, int | float) and x >= 0,
+    ),
     (_SWITCHES, "true or false", lambda x: isinstance(x, bool)),
-    *((((name,), f"one of {', '.join(choices)}", choices.__contains__) for name, choices in _CHOICES.items())),
+    *(
+        (
+            ((name,), f"one of {', '.join(choices)}", choices.__contains__)
+            for name, choices in _CHOICES.items()
+        )
+    ),
 )
 # a mistake or an attack, unless the caller says otherwise
 _LIMITS = {"num_hidden_layers": 1000, "num_labels": 1_000_000, "parameters": 4_000_000_000}
@@ -108,7 +127,10 @@ class BertConfig(ConfigProtocol):
     limits: InitVar[Mapping[str, int] | None] = None
 
     def __post_init__(
-        self, num_labels: int | None, label2id: Mapping[str, int] | None, limits: Mapping[str, int] | None
+        self,
+        num_labels: int | None,
+        label2id: Mapping[str, int] | None,
+        limits: Mapping[str, int] | None,
     ) -> None:
         """Checks; null means "not said", except for pad_token_id: there is no padding word."""
         self._limits = {**_LIMITS, **(limits or {})}
@@ -127,13 +149,27 @@ class BertConfig(ConfigProtocol):
                     raise ValueError(f"config field {name} should be {wanted}, not {value!r:.80}.")
         pad = self.pad_token_id
         if pad is not None and not (type(pad) is int and 0 <= pad < self.vocab_size):
-            raise ValueError(f"config: pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r:.80}.")
+            raise ValueError(
+                f"config: pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r:.80}."
+            )
         self._limit("num_hidden_layers", self.num_hidden_layers)
-        rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size + len(self.id2label)
+        rows = (
+            self.vocab_size
+            + self.max_position_embeddings
+            + self.type_vocab_size
+            + len(self.id2label)
+        )
         layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)
-        usual = {"num_labels": 2, **{name: getattr(type(self), name) for name in (*_SIZES, "num_hidden_layers")}}
+        usual = {
+            "num_labels": 2,
+            **{name: getattr(type(self), name) for name in (*_SIZES, "num_hidden_layers")},
+        }
         largest = max(usual, key=lambda name: getattr(self, name) / usual[name])
-        self._limit("parameters", self.hidden_size * (rows + layers), f" for {largest} {getattr(self, largest):,}")
+        self._limit(
+            "parameters",
+            self.hidden_size * (rows + layers),
+            f" for {largest} {getattr(self, largest):,}",
+        )
         self._is_complete = True
 
     def _limit(self, name: str, value: Any, why: str = "") -> None:
@@ -145,7 +181,11 @@ class BertConfig(ConfigProtocol):
 
     @classmethod
     def from_dict(
-        cls, config_dict: Mapping[str, Any], *, limits: Mapping[str, int] | None = None, **changes: Any
+        cls,
+        config_dict: Mapping[str, Any],
+        *,
+        limits: Mapping[str, int] | None = None,
+        **changes: Any,
     ) -> BertConfig:
         """The config of a file's content, whatever else the file says; `changes` are fields that replace its own."""
         extra = changes.pop("extra", {})
@@ -172,7 +212,9 @@ class BertConfig(ConfigProtocol):
             FileNotFoundError: no such checkpoint, or it holds no config.json.
             ValueError: config.json is not that of a BERT minibert covers.
         """
-        source, overrides = split_source(pretrained_model_name_or_path, drop_ignored_keywords(options))
+        source, overrides = split_source(
+            pretrained_model_name_or_path, drop_ignored_keywords(options)
+        )
         content = read_json(path := source.require("config.json"))
         with prefix_errors(str(path)):
             config = cls.from_dict(content, **overrides)
@@ -193,7 +235,13 @@ class BertConfig(ConfigProtocol):
         del own["attn_implementation"]  # how to run a model is not part of what it is
         own["id2label"] = {str(index): label for index, label in self.id2label.items()}
         marks = {name: value for name, value in self.marks().items() if not name.startswith("_")}
-        return {**self.extra, **marks, "model_type": self.model_type, **own, "label2id": self.label2id}
+        return {
+            **self.extra,
+            **marks,
+            "model_type": self.model_type,
+            **own,
+            "label2id": self.label2id,
+        }
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Writes config.json into `folder`, which is made when it does not exist."""

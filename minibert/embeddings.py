@@ -15,7 +15,9 @@ class BertEmbeddings(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.word_embeddings = nn.Embedding(
+            config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id
+        )
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
@@ -24,7 +26,9 @@ class BertEmbeddings(nn.Module):
     @property
     def position_ids(self) -> Tensor:
         """All positions there are, (1, max_position_embeddings)."""
-        return torch.arange(self.position_embeddings.num_embeddings, device=self.LayerNorm.weight.device)[None]
+        return torch.arange(
+            self.position_embeddings.num_embeddings, device=self.LayerNorm.weight.device
+        )[None]
 
     def forward(
         self,
@@ -47,7 +51,11 @@ class BertEmbeddings(nn.Module):
         Raises:
             ValueError: an id, segment or position that its embedding has no row for, or of another type or shape.
         """
-        words = _look_up("input_ids", self.word_embeddings, input_ids) if inputs_embeds is None else inputs_embeds
+        words = (
+            _look_up("input_ids", self.word_embeddings, input_ids)
+            if inputs_embeds is None
+            else inputs_embeds
+        )
         tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
         if position_ids is None:
             position_ids = torch.arange(tokens[-1], device=words.device)
@@ -59,19 +67,30 @@ class BertEmbeddings(nn.Module):
         if token_type_ids is None:
             token_type_ids = torch.zeros(tokens, dtype=torch.long, device=words.device)
         # the reference adds in this order, and floating-point sums depend on it
-        embeddings = words + _look_up("token_type_ids", self.token_type_embeddings, token_type_ids, tokens)
-        embeddings = embeddings + _look_up("position_ids", self.position_embeddings, position_ids, tokens)
+        embeddings = words + _look_up(
+            "token_type_ids", self.token_type_embeddings, token_type_ids, tokens
+        )
+        embeddings = embeddings + _look_up(
+            "position_ids", self.position_embeddings, position_ids, tokens
+        )
         hidden_states: Tensor = self.dropout(self.LayerNorm(embeddings))
         return hidden_states
 
 
-def _look_up(name: str, table: nn.Embedding, ids: Tensor | None, tokens: torch.Size | None = None) -> Tensor:
+def _look_up(
+    name: str, table: nn.Embedding, ids: Tensor | None, tokens: torch.Size | None = None
+) -> Tensor:
     """`table(ids)`, with an error that names the argument and what is wrong with it."""
     if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
         kind = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
         raise ValueError(f"{name} should be a tensor of whole numbers (torch.long), not {kind}.")
-    if tokens is not None and ids.shape not in (tokens, *((tokens[1:], (1, *tokens[1:])) if len(tokens) > 1 else ())):
-        raise ValueError(f"{name} should be of shape {tuple(tokens)} as the tokens are, not {tuple(ids.shape)}.")
+    if tokens is not None and ids.shape not in (
+        tokens,
+        *((tokens[1:], (1, *tokens[1:])) if len(tokens) > 1 else ()),
+    ):
+        raise ValueError(
+            f"{name} should be of shape {tuple(tokens)} as the tokens are, not {tuple(ids.shape)}."
+        )
     try:
         vectors: Tensor = table(ids)
     except IndexError:

@@ -17,13 +17,17 @@ from minibert.outputs import BertModelOutput
 
 def gelu_new(x: Tensor) -> Tensor:
     """GELU by tanh, as google-research/bert computes it (`gelu` in modeling.py)."""
-    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+    return (
+        0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+    )
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": gelu_new,
-    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),  # the same formula by PyTorch's own kernel
+    "gelu_pytorch_tanh": partial(
+        F.gelu, approximate="tanh"
+    ),  # the same formula by PyTorch's own kernel
     "relu": F.relu,
     "silu": F.silu,
     "swish": F.silu,
@@ -114,4 +118,6 @@ class BertEncoder(nn.Module):
                 hidden_states = layer(*arguments)
             if all_states is not None:
                 all_states += (hidden_states,)
-        return BertModelOutput(hidden_states, None, all_states, None if attentions is None else tuple(attentions))
+        return BertModelOutput(
+            hidden_states, None, all_states, None if attentions is None else tuple(attentions)
+        )

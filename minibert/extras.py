@@ -25,7 +25,9 @@ def need(module: str, extra: str, purpose: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise ImportError(f"{purpose} needs {package}, which is not installed: {install_line(extra)}") from None
+        raise ImportError(
+            f"{purpose} needs {package}, which is not installed: {install_line(extra)}"
+        ) from None
 
 
 def install_line(extra: str = "") -> str:
@@ -33,11 +35,17 @@ def install_line(extra: str = "") -> str:
     import importlib.metadata  # here: only errors need it
 
     here, brackets = Path(__file__).parents[1], f"[{extra}]" if extra else ""
-    if (here / "pyproject.toml").is_file():  # the clone itself: whoever changes the code wants to go on doing so
+    if (
+        here / "pyproject.toml"
+    ).is_file():  # the clone itself: whoever changes the code wants to go on doing so
         return f"pip install -e {shlex.quote(f'{here}{brackets}')}"
     source = DISTRIBUTION
-    with suppress(importlib.metadata.PackageNotFoundError, KeyError, ValueError):  # not by pip, or from the index
-        url = json.loads(importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")["url"]
+    with suppress(
+        importlib.metadata.PackageNotFoundError, KeyError, ValueError
+    ):  # not by pip, or from the index
+        url = json.loads(
+            importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}"
+        )["url"]
         clone = Path(unquote(urlsplit(url).path))
         if (clone / "pyproject.toml").is_file():
             source = str(clone)

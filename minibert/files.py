@@ -57,11 +57,16 @@ def parse_json(text: str | bytes, where: object, kind: type[T]) -> T:
     """The JSON object (a dict) or list in `text`; ValueError naming `where` it stands when it holds none."""
     try:
         content = json.loads(text)
-    except (ValueError, RecursionError) as error:  # a ValueError too: a number of more than 4,300 digits
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a ValueError too: a number of more than 4,300 digits
         raise ValueError(f"{where} is not JSON ({error}): correct it, or get it again.") from None
     if not isinstance(content, kind):
         wanted = "object" if kind is dict else kind.__name__
-        raise ValueError(f"{where} should hold a JSON {wanted} but holds a {type(content).__name__}.")
+        raise ValueError(
+            f"{where} should hold a JSON {wanted} but holds a {type(content).__name__}."
+        )
     return content
 
 
@@ -103,7 +108,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        except BaseException:  # only then is it still ours: once it is renamed, another writer may have taken its name
+        except (
+            BaseException
+        ):  # only then is it still ours: once it is renamed, another writer may have taken its name
             with suppress(FileNotFoundError):
                 temporary.unlink()
             raise
@@ -113,7 +120,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         # writing to an open file fails without its name; an error that names another file, or has words of its own,
         # comes from what the block reads
-        if error.errno is None or (temporary is not None and error.filename not in (None, str(temporary))):
+        if error.errno is None or (
+            temporary is not None and error.filename not in (None, str(temporary))
+        ):
             raise
         raise OSError(f"{named} could not be written ({error.strerror or error}).") from error
 
@@ -132,7 +141,9 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
             if fcntl is None:
                 os.close(handle)
                 return temporary, None
-            if lock(handle) is not False and _is_at(handle, temporary):  # not taken for a leftover before it was locked
+            if lock(handle) is not False and _is_at(
+                handle, temporary
+            ):  # not taken for a leftover before it was locked
                 return temporary, handle
             os.close(handle)
     raise AssertionError("there is always another number")
@@ -141,7 +152,9 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
 def remove_abandoned(path: Path) -> None:
     """Removes a temporary file if a killed writer left it; one that is being written is locked, and stays."""
     with suppress(OSError):
-        if fcntl is None:  # a writer that lives has written to it within a day, or has it open, and it stays
+        if (
+            fcntl is None
+        ):  # a writer that lives has written to it within a day, or has it open, and it stays
             if time.time() - path.stat().st_mtime > 86400:
                 path.unlink()
             return
@@ -194,7 +207,9 @@ def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
             time.sleep(0.2)  # it may have locked the file just now, and not said yet who it is
             other = os.pread(handle, 1000, 0).decode(errors="replace") or "another process"
             os.close(handle)
-            raise OSError(f"{folder} is in use by {other}: wait for it to end, or give another folder.")
+            raise OSError(
+                f"{folder} is in use by {other}: wait for it to end, or give another folder."
+            )
         if _is_at(handle, path):  # not removed by its last holder just now
             break
         os.close(handle)
@@ -217,9 +232,13 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first.")
+        raise FileNotFoundError(
+            f"there is no folder {path.parent} to write {path.name} into; make it first."
+        )
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; name a file to write.")
+        raise OSError(
+            f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; name a file to write."
+        )
     return path
 
 
@@ -238,9 +257,13 @@ def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
         try:
             for number, line in enumerate(file, 1):
                 if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)  # which some editors put before everything
+                    line = line.removeprefix(
+                        codecs.BOM_UTF8
+                    )  # which some editors put before everything
                 yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError:
             raise not_utf8(where, number) from None
         except OSError as error:
-            raise OSError(f"{where} cannot be read after line {number} ({error.strerror}).") from None
+            raise OSError(
+                f"{where} cannot be read after line {number} ({error.strerror})."
+            ) from None

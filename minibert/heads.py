@@ -15,9 +15,20 @@ from minibert.compatibility.model import resize_decoder
 from minibert.compatibility.tied import TiedWeights
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
-from minibert.losses import cross_entropy, is_class_index, multi_label_loss, regression_loss, span_loss
+from minibert.losses import (
+    cross_entropy,
+    is_class_index,
+    multi_label_loss,
+    regression_loss,
+    span_loss,
+)
 from minibert.model import BertModel, ForwardOptions
-from minibert.outputs import BertModelOutput, LogitsOutput, PreTrainingOutput, QuestionAnsweringOutput
+from minibert.outputs import (
+    BertModelOutput,
+    LogitsOutput,
+    PreTrainingOutput,
+    QuestionAnsweringOutput,
+)
 from minibert.pretrained import WORD_EMBEDDINGS, PreTrainedModel
 
 if TYPE_CHECKING:
@@ -71,7 +82,9 @@ class _LogitsHead(_Head):
         Raises:
             ValueError: as in `BertModel.forward`, and labels that do not fit the logits.
         """
-        outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
+        outputs = self._encode(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options
+        )
         logits = self._logits(outputs)
         loss = None if labels is None else self._loss(logits, labels)
         output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
@@ -109,7 +122,9 @@ class BertLMPredictionHead(nn.Module):
         super().__init__()
         self.transform = BertPredictionHeadTransform(config)
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
-        self.bias = nn.Parameter(torch.zeros(config.vocab_size))  # the official name of decoder.bias
+        self.bias = nn.Parameter(
+            torch.zeros(config.vocab_size)
+        )  # the official name of decoder.bias
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """(..., hidden) to (..., vocab)."""
@@ -154,7 +169,10 @@ class _MaskedLMHead(TiedWeights, _Head):
 
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         """Replaces the decoder and its bias."""
-        self.cls.predictions.decoder, self.cls.predictions.bias = new_embeddings, new_embeddings.bias
+        self.cls.predictions.decoder, self.cls.predictions.bias = (
+            new_embeddings,
+            new_embeddings.bias,
+        )
 
     def _words(
         self, outputs: BertModelOutput, labels: Tensor | None, positions: Tensor | None
@@ -164,9 +182,13 @@ class _MaskedLMHead(TiedWeights, _Head):
         if positions is not None:
             if positions.dtype != torch.bool or positions.shape != states.shape[:-1]:
                 wanted, given = tuple(states.shape[:-1]), tuple(positions.shape)
-                raise ValueError(f"positions should be torch.bool of shape {wanted}, not {positions.dtype} of {given}.")
+                raise ValueError(
+                    f"positions should be torch.bool of shape {wanted}, not {positions.dtype} of {given}."
+                )
             if labels is not None and labels.shape != positions.shape:
-                raise ValueError(f"labels should be of shape {tuple(positions.shape)}, not {tuple(labels.shape)}.")
+                raise ValueError(
+                    f"labels should be of shape {tuple(positions.shape)}, not {tuple(labels.shape)}."
+                )
             # row-wise, so rows that are not asked for are left out before the product with the whole vocabulary
             states, labels = states[positions], None if labels is None else labels[positions]
         logits: Tensor = self.cls.predictions(states)
@@ -199,7 +221,9 @@ class BertForMaskedLM(_MaskedLMHead):
         `labels != IGNORED` in training to save the product of all other tokens with the vocabulary: the loss is the
         same but for rounding.
         """
-        outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
+        outputs = self._encode(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options
+        )
         logits, loss = self._words(outputs, labels, positions)
         output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
         return self.to_output(output, options.get("return_dict"))
@@ -231,12 +255,16 @@ class BertForPreTraining(_MaskedLMHead):
         `next_sentence_label` (batch,) is 0 where the second segment follows the first and 1 where it is random.
         Returns a `PreTrainingOutput`; its `loss` is the sum of both, and needs both kinds of labels.
         """
-        outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
+        outputs = self._encode(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options
+        )
         word_logits, word_loss = self._words(outputs, labels, positions)
         pair_logits, loss = self.cls.seq_relationship(outputs.pooler_output), None
         if word_loss is not None and next_sentence_label is not None:
             loss = word_loss + cross_entropy(pair_logits, next_sentence_label)
-        output = PreTrainingOutput(loss, word_logits, pair_logits, outputs.hidden_states, outputs.attentions)
+        output = PreTrainingOutput(
+            loss, word_logits, pair_logits, outputs.hidden_states, outputs.attentions
+        )
         return self.to_output(output, options.get("return_dict"))
 
     if TYPE_CHECKING:
@@ -266,7 +294,11 @@ class _Classifier(_LogitsHead):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, self.has_pooler)
-        dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        dropout = (
+            config.hidden_dropout_prob
+            if config.classifier_dropout is None
+            else config.classifier_dropout
+        )
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(config.hidden_size, self.classes or config.num_labels)
         self.init_head()
@@ -289,7 +321,9 @@ class BertForSequenceClassification(_Classifier):
         problem_type = self.config.problem_type
         if problem_type == "regression" or (problem_type is None and self.config.num_labels == 1):
             return regression_loss(logits, labels)
-        if problem_type == "multi_label_classification" or (problem_type is None and not is_class_index(labels)):
+        if problem_type == "multi_label_classification" or (
+            problem_type is None and not is_class_index(labels)
+        ):
             return multi_label_loss(logits, labels)
         return cross_entropy(logits, labels)
 
@@ -319,7 +353,9 @@ class BertForMultipleChoice(_Classifier):
         rows = [x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 2 else x for x in inputs]
         outputs = super()._encode(*rows, **options)
         assert outputs.pooler_output is not None
-        outputs.pooler_output = outputs.pooler_output.view(*shape[:2], -1)  # (batch, choices, hidden)
+        outputs.pooler_output = outputs.pooler_output.view(
+            *shape[:2], -1
+        )  # (batch, choices, hidden)
         return outputs
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
@@ -331,7 +367,9 @@ class BertForQuestionAnswering(_Head):
 
     def __init__(self, config: BertConfig) -> None:
         if config.num_labels != 2:  # the reference reads the head's width from there
-            raise ValueError(f"BertForQuestionAnswering scores start and end: num_labels=2, not {config.num_labels}.")
+            raise ValueError(
+                f"BertForQuestionAnswering scores start and end: num_labels=2, not {config.num_labels}."
+            )
         super().__init__(config, add_pooling_layer=False)
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
         self.init_head()
@@ -352,12 +390,20 @@ class BertForQuestionAnswering(_Head):
         `start_positions` and `end_positions`, (batch,), are the places of the right first and last token; one past
         the end of the sequence is ignored. Returns a `QuestionAnsweringOutput`; its `loss` needs both of them.
         """
-        outputs = self._encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
-        start_logits, end_logits = (x.contiguous() for x in self.qa_outputs(outputs.last_hidden_state).unbind(-1))
+        outputs = self._encode(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options
+        )
+        start_logits, end_logits = (
+            x.contiguous() for x in self.qa_outputs(outputs.last_hidden_state).unbind(-1)
+        )
         loss = None
         if start_positions is not None and end_positions is not None:
-            loss = (span_loss(start_logits, start_positions) + span_loss(end_logits, end_positions)) / 2
-        output = QuestionAnsweringOutput(loss, start_logits, end_logits, outputs.hidden_states, outputs.attentions)
+            loss = (
+                span_loss(start_logits, start_positions) + span_loss(end_logits, end_positions)
+            ) / 2
+        output = QuestionAnsweringOutput(
+            loss, start_logits, end_logits, outputs.hidden_states, outputs.attentions
+        )
         return self.to_output(output, options.get("return_dict"))
 
     if TYPE_CHECKING:

@@ -40,10 +40,14 @@ class PaddedLayout:
         if attention_mask is None:
             return
         if not isinstance(attention_mask, Tensor):
-            raise ValueError(f"attention_mask should be a tensor, not {type(attention_mask).__name__}.")
+            raise ValueError(
+                f"attention_mask should be a tensor, not {type(attention_mask).__name__}."
+            )
         self._shape = tuple(attention_mask.shape)
         if len(self._shape) not in (2, 3, 4):
-            raise ValueError(f"attention_mask should be (batch, seq) or (batch, seq, seq), not {self._shape}.")
+            raise ValueError(
+                f"attention_mask should be (batch, seq) or (batch, seq, seq), not {self._shape}."
+            )
         is_added = attention_mask.dim() == 4 and attention_mask.is_floating_point()
         # a mask that hides nothing is no mask: the same numbers, and a faster kernel
         if is_traced(attention_mask) or _hides(attention_mask, is_added):
@@ -54,13 +58,23 @@ class PaddedLayout:
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (batch, seq), and the mask is of that size or broadcasts to it."""
         if len(tokens) != 2:
-            raise ValueError(f"input_ids should be (batch, seq), not {tuple(tokens)}: one sequence is a batch of one.")
+            raise ValueError(
+                f"input_ids should be (batch, seq), not {tuple(tokens)}: one sequence is a batch of one."
+            )
         if tokens[1] == 0:
-            raise ValueError(f"input_ids should have a token or more in each sequence, not shape {tuple(tokens)}.")
+            raise ValueError(
+                f"input_ids should have a token or more in each sequence, not shape {tuple(tokens)}."
+            )
         if self._shape:
             batch, *queries, keys = self._shape
-            if batch not in (1, tokens[0]) or keys != tokens[1] or any(n not in (1, keys) for n in queries[-1:]):
-                raise ValueError(f"attention_mask is for {self._shape} tokens, but input_ids are {tuple(tokens)}.")
+            if (
+                batch not in (1, tokens[0])
+                or keys != tokens[1]
+                or any(n not in (1, keys) for n in queries[-1:])
+            ):
+                raise ValueError(
+                    f"attention_mask is for {self._shape} tokens, but input_ids are {tuple(tokens)}."
+                )
 
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """One block, the whole batch, each tensor (batch, heads, seq, head_size)."""
@@ -103,12 +117,16 @@ class PackedLayout:
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
         """0, 1, 2, ... from the start of each sequence: (tokens,)."""
-        return torch.cat([torch.arange(length, device=device).repeat(count) for length, count in self.runs])
+        return torch.cat(
+            [torch.arange(length, device=device).repeat(count) for length, count in self.runs]
+        )
 
     def check(self, tokens: torch.Size) -> None:
         """Tokens are (tokens,), as many as the lengths add up to."""
         if tuple(tokens) != (sum(self.lengths) + self.tail,):
-            raise ValueError(f"PackedLayout lengths add up to {sum(self.lengths)}, but tokens are {tuple(tokens)}.")
+            raise ValueError(
+                f"PackedLayout lengths add up to {sum(self.lengths)}, but tokens are {tuple(tokens)}."
+            )
 
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
         """One block for each run of equally long sequences, (run, heads, length, head_size)."""
@@ -117,7 +135,10 @@ class PackedLayout:
         def cut(x: Tensor) -> list[Tensor]:
             parts = x.split_with_sizes([*sizes, self.tail]) if len(sizes) > 1 or self.tail else [x]
             runs = zip(parts, self.runs, strict=False)  # of which the tail is none
-            return [part.view(count, length, *x.shape[1:]).transpose(1, 2) for part, (length, count) in runs]
+            return [
+                part.view(count, length, *x.shape[1:]).transpose(1, 2)
+                for part, (length, count) in runs
+            ]
 
         return list(zip(cut(query), cut(key), cut(value), strict=True))
 
@@ -145,5 +166,7 @@ def _hides(attention_mask: Tensor, is_added: bool) -> bool:
         return bool(attention_mask.any())
     lowest = attention_mask.min() if attention_mask.numel() else 1
     if not lowest >= 0:  # NaN compares as False
-        raise ValueError(f"attention_mask should hold 1 for tokens and 0 for padding, not {lowest:g}.")
+        raise ValueError(
+            f"attention_mask should hold 1 for tokens and 0 for padding, not {lowest:g}."
+        )
     return bool(lowest == 0)

@@ -27,11 +27,18 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
     """
     *shape, classes = logits.shape
     if not is_class_index(labels):
-        raise ValueError(f"labels should be whole numbers (torch.long), one class each, not {labels.dtype}.")
-    if list(labels.shape) not in (shape, [*shape, 1], [labels.numel()]) or labels.numel() * classes != logits.numel():
+        raise ValueError(
+            f"labels should be whole numbers (torch.long), one class each, not {labels.dtype}."
+        )
+    if (
+        list(labels.shape) not in (shape, [*shape, 1], [labels.numel()])
+        or labels.numel() * classes != logits.numel()
+    ):
         raise ValueError(f"labels should be of shape {tuple(shape)}, not {tuple(labels.shape)}.")
     try:
-        return F.cross_entropy(logits.reshape(-1, classes), labels.reshape(-1).long(), reduction=reduction)
+        return F.cross_entropy(
+            logits.reshape(-1, classes), labels.reshape(-1).long(), reduction=reduction
+        )
     except IndexError:
         wrong = labels[((labels < 0) | (labels >= classes)) & (labels != IGNORED)][0].item()
         raise ValueError(
@@ -43,9 +50,17 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
 def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """Mean (or sum) of squared errors; both (batch, num_labels), or labels (batch,) for one number a text."""
     if labels.shape != logits.shape and (logits.shape[-1] > 1 or labels.numel() != logits.numel()):
-        raise ValueError(f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}.")
-    dtype = torch.promote_types(logits.dtype, labels.dtype)  # mse_loss of two dtypes has no gradient in older torch
-    return F.mse_loss(logits.squeeze().to(dtype), labels.reshape(logits.shape).squeeze().to(dtype), reduction=reduction)
+        raise ValueError(
+            f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}."
+        )
+    dtype = torch.promote_types(
+        logits.dtype, labels.dtype
+    )  # mse_loss of two dtypes has no gradient in older torch
+    return F.mse_loss(
+        logits.squeeze().to(dtype),
+        labels.reshape(logits.shape).squeeze().to(dtype),
+        reduction=reduction,
+    )
 
 
 def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
@@ -56,7 +71,9 @@ def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") ->
             "for one class a text pass whole numbers (torch.long)."
         )
     if not is_traced(labels) and ((labels < 0) | (labels > 1)).any():
-        raise ValueError("labels should be from 0.0 to 1.0 for every label (multi_label_classification).")
+        raise ValueError(
+            "labels should be from 0.0 to 1.0 for every label (multi_label_classification)."
+        )
     # fractions stay as exact as they are, even beside bfloat16 logits
     labels = labels if labels.is_floating_point() else labels.to(logits.dtype)
     return F.binary_cross_entropy_with_logits(logits, labels, reduction=reduction)
@@ -66,9 +83,13 @@ def span_loss(logits: Tensor, positions: Tensor, reduction: str = "mean") -> Ten
     """Cross entropy of logits (batch, seq) over the places; one past the end is ignored, nan when all are."""
     if logits.dim() != 2 or not is_class_index(positions) or positions.numel() != len(logits):
         expected, received = (len(logits),), tuple(positions.shape)
-        raise ValueError(f"positions should be whole numbers of shape {expected}, not {positions.dtype} of {received}.")
+        raise ValueError(
+            f"positions should be whole numbers of shape {expected}, not {positions.dtype} of {received}."
+        )
     if not is_traced(positions) and (positions < 0).any():
-        raise ValueError(f"positions hold {positions.min().item()}; no answer is position 0, the place of [CLS].")
+        raise ValueError(
+            f"positions hold {positions.min().item()}; no answer is position 0, the place of [CLS]."
+        )
     places = positions.reshape(-1).long().clamp(max=(outside := logits.shape[1]))
     return F.cross_entropy(logits, places, ignore_index=outside, reduction=reduction)
 

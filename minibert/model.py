@@ -109,15 +109,23 @@ class BertModel(PreTrainedModel):
         """
         if unused:
             refuse_arguments(self, unused)
-        keep_states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        keep_maps = self.config.output_attentions if output_attentions is None else output_attentions
+        keep_states = (
+            self.config.output_hidden_states
+            if output_hidden_states is None
+            else output_hidden_states
+        )
+        keep_maps = (
+            self.config.output_attentions if output_attentions is None else output_attentions
+        )
         attend = ATTENTION_FUNCTIONS["eager" if keep_maps else self.config.attn_implementation]
         layout = _checked_layout(self, input_ids, inputs_embeds, attention_mask, layout, keep_maps)
         if isinstance(layout, PackedLayout) and len(layout.lengths) > 1 and position_ids is None:
             position_ids = layout.position_ids(self.device)
 
         hidden_states = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
-        output: BertModelOutput = self.encoder(hidden_states, layout, attend, keep_states, keep_maps)
+        output: BertModelOutput = self.encoder(
+            hidden_states, layout, attend, keep_states, keep_maps
+        )
         if self.pooler is not None:
             output.pooler_output = self.pooler(output.last_hidden_state, layout)
         return self.to_output(output, return_dict)
@@ -127,26 +135,44 @@ class BertModel(PreTrainedModel):
 
 
 def _checked_layout(
-    model: BertModel, input_ids: Any, inputs_embeds: Any, mask: Tensor | None, layout: Layout | None, keep_maps: bool
+    model: BertModel,
+    input_ids: Any,
+    inputs_embeds: Any,
+    mask: Tensor | None,
+    layout: Layout | None,
+    keep_maps: bool,
 ) -> Layout:
     """The layout of a batch that can be computed; `BertModel.forward` says what is refused."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
     if layout is not None and mask is not None:
-        raise ValueError("BertModel takes attention_mask or layout, not both: a layout says where sequences end.")
+        raise ValueError(
+            "BertModel takes attention_mask or layout, not both: a layout says where sequences end."
+        )
     layout = PaddedLayout(mask) if layout is None else layout
     if isinstance(layout, PackedLayout) and keep_maps:
-        raise ValueError("output_attentions needs a padded batch: packed sequences have maps of different sizes.")
-    if layout.mask is not None and layout.mask.shape[1] not in (1, heads := model.config.num_attention_heads):
-        raise ValueError(f"attention_mask is for {layout.mask.shape[1]} heads, but the model has {heads}.")
+        raise ValueError(
+            "output_attentions needs a padded batch: packed sequences have maps of different sizes."
+        )
+    if layout.mask is not None and layout.mask.shape[1] not in (
+        1,
+        heads := model.config.num_attention_heads,
+    ):
+        raise ValueError(
+            f"attention_mask is for {layout.mask.shape[1]} heads, but the model has {heads}."
+        )
     if isinstance(input_ids, Tensor):
         layout.check(input_ids.shape)
     elif input_ids is None:  # if it is something else, the embeddings say so
         wanted = f"{model.dtype} of shape (batch, seq, {model.config.hidden_size})"
         if not isinstance(inputs_embeds, Tensor):
-            raise ValueError(f"inputs_embeds should be {wanted}, not {type(inputs_embeds).__name__}.")
+            raise ValueError(
+                f"inputs_embeds should be {wanted}, not {type(inputs_embeds).__name__}."
+            )
         kind, shape = inputs_embeds.dtype, tuple(inputs_embeds.shape)
-        casts = torch.promote_types(kind, model.dtype) == model.dtype or torch.is_autocast_enabled(model.device.type)
+        casts = torch.promote_types(kind, model.dtype) == model.dtype or torch.is_autocast_enabled(
+            model.device.type
+        )
         if shape[-1:] != (model.config.hidden_size,) or not kind.is_floating_point or not casts:
             raise ValueError(f"inputs_embeds should be {wanted}, not {kind} of shape {shape}.")
         layout.check(inputs_embeds.shape[:-1])

@@ -35,7 +35,10 @@ _brief.maxstring = 50
 
 
 def classify(
-    model: BertForSequenceClassification, tokenizer: BertTokenizer, texts: Texts, pairs: Texts | None = None
+    model: BertForSequenceClassification,
+    tokenizer: BertTokenizer,
+    texts: Texts,
+    pairs: Texts | None = None,
 ) -> list[Any]:
     """Labels of texts, or of `texts` and `pairs` where the model compares two; of long ones the beginning counts.
 
@@ -50,7 +53,10 @@ def classify(
     batch = tokenizer(rows, second, truncation=True, max_length=_limit(model, tokenizer))
     for logits in logits_of_rows(model, batch["input_ids"], batch["token_type_ids"]):
         scores = class_scores(config, logits).tolist()
-        labels = [{"label": config.id2label[number], "score": score} for number, score in enumerate(scores)]
+        labels = [
+            {"label": config.id2label[number], "score": score}
+            for number, score in enumerate(scores)
+        ]
         results.append(sorted(labels, key=lambda label: -float(label["score"])))
     return results[0] if isinstance(texts, str) else results
 
@@ -59,10 +65,16 @@ def class_scores(config: BertConfig, logits: Tensor) -> Tensor:
     """Scores of a classifier's logits, both (..., labels), as `classify` explains them."""
     if config.problem_type == "multi_label_classification":
         return logits.sigmoid()
-    return logits if config.problem_type == "regression" or config.num_labels == 1 else logits.softmax(-1)
+    return (
+        logits
+        if config.problem_type == "regression" or config.num_labels == 1
+        else logits.softmax(-1)
+    )
 
 
-def logits_of_rows(model: BertForSequenceClassification, ids: IdRows, types: IdRows | None = None) -> Tensor:
+def logits_of_rows(
+    model: BertForSequenceClassification, ids: IdRows, types: IdRows | None = None
+) -> Tensor:
     """Logits of rows of token ids and token types: (N, labels) float32."""
     batch = {"input_ids": ids, "token_type_ids": types}
     found = _logits(model, batch, lambda ids, **inputs: model(ids, **inputs).logits, [1] * len(ids))
@@ -70,7 +82,10 @@ def logits_of_rows(model: BertForSequenceClassification, ids: IdRows, types: IdR
 
 
 def fill_mask(
-    model: BertForMaskedLM | BertForPreTraining, tokenizer: BertTokenizer, texts: Texts, top: int = 5
+    model: BertForMaskedLM | BertForPreTraining,
+    tokenizer: BertTokenizer,
+    texts: Texts,
+    top: int = 5,
 ) -> list[Any]:
     """The `top` words behind each [MASK]; several in one text are guessed independently of each other.
 
@@ -92,17 +107,25 @@ def fill_mask(
                 f"There is no {tokenizer.mask_token} in {_brief.repr(text)}; write it where a word is wanted."
             )
         if len(row) > limit:
-            raise ValueError(f"{_brief.repr(text)} has {len(row)} tokens, but the model takes {limit}: shorten it.")
+            raise ValueError(
+                f"{_brief.repr(text)} has {len(row)} tokens, but the model takes {limit}: shorten it."
+            )
     # the decoder is as much work as several layers, so it sees the masked tokens only
-    found = _logits(model, batch, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0], masks)
+    found = _logits(
+        model, batch, lambda ids, **inputs: model(ids, positions=ids == mask, **inputs)[0], masks
+    )
     results = []
     for logits in found:
-        known = logits.softmax(-1)[:, : len(tokenizer)]  # a vocabulary that was rounded up has rows without a word
+        known = logits.softmax(-1)[
+            :, : len(tokenizer)
+        ]  # a vocabulary that was rounded up has rows without a word
         best = known.topk(min(top, known.shape[-1]))
         guesses = []
         for ids, scores in zip(best.indices.tolist(), best.values.tolist(), strict=True):
             words = zip(tokenizer.convert_ids_to_tokens(ids), ids, scores, strict=True)
-            guesses.append([{"token": token, "id": number, "score": score} for token, number, score in words])
+            guesses.append(
+                [{"token": token, "id": number, "score": score} for token, number, score in words]
+            )
         results.append(guesses)
     return results[0] if isinstance(texts, str) else results
 
@@ -165,11 +188,15 @@ def find_entities(
         for kind, first, after in entity_spans([word.label for word in own], all_labels):
             start, end = own[first].start, own[after - 1].end
             score = fmean(word.score for word in own[first:after])
-            entities.append({"label": kind, "score": score, "start": start, "end": end, "text": text[start:end]})
+            entities.append(
+                {"label": kind, "score": score, "start": start, "end": end, "text": text[start:end]}
+            )
     return results[0] if isinstance(texts, str) else results
 
 
-def _words(row: Encoding, labels: list[str], scores: list[float], by_piece: bool) -> dict[int, _Word]:
+def _words(
+    row: Encoding, labels: list[str], scores: list[float], by_piece: bool
+) -> dict[int, _Word]:
     """The words of a window by their number in the text, or its pieces by where they begin."""
     words: dict[int, _Word] = {}
     for place, (number, (start, end)) in enumerate(zip(row.word_ids, row.offsets, strict=True)):
@@ -209,7 +236,11 @@ def entity_spans(labels: Sequence[str], known: Set[str]) -> list[tuple[str, int,
 def _prefix(label: str, known: Set[str]) -> tuple[str, str]:
     """("B", "PER") of "B-PER"; a label that only looks like that, such as "E-mail", has the prefix ""."""
     prefix, dash, kind = label.partition("-")
-    if dash and prefix in tuple("BIELSU") and (prefix in "BI" or {f"B-{kind}", f"I-{kind}"} & known):
+    if (
+        dash
+        and prefix in tuple("BIELSU")
+        and (prefix in "BI" or {f"B-{kind}", f"I-{kind}"} & known)
+    ):
         return prefix, kind
     return "", label
 
@@ -251,9 +282,13 @@ def answer_question(
     _require(model, BertForQuestionAnswering)
     check_count("max_answer_length", max_answer_length)
     rows, second, limit = _as_list(questions), _as_list(contexts), _limit(model, tokenizer)
-    longest = max(map(len, tokenizer(rows, add_special_tokens=False, verbose=False)["input_ids"]), default=0)
+    longest = max(
+        map(len, tokenizer(rows, add_special_tokens=False, verbose=False)["input_ids"]), default=0
+    )
     if longest > limit - 4:  # [CLS], two [SEP] and a token of the context
-        raise ValueError(f"A question has {longest} tokens; the model has room for {limit - 4}: shorten it.")
+        raise ValueError(
+            f"A question has {longest} tokens; the model has room for {limit - 4}: shorten it."
+        )
     if stride is None:
         stride = max(0, min(limit // 4, (limit - longest - 3) // 2))
     spans: list[list[tuple[float, int, int]]] = [[] for _ in rows]
@@ -279,7 +314,11 @@ def answer_question(
 
 
 def _windows(
-    model: PreTrainedModel, tokenizer: BertTokenizer, texts: list[str], pairs: list[str] | None, stride: int
+    model: PreTrainedModel,
+    tokenizer: BertTokenizer,
+    texts: list[str],
+    pairs: list[str] | None,
+    stride: int,
 ) -> Iterator[tuple[int, Encoding, Tensor]]:
     """Texts, or the second of pairs, in windows that the model takes: number of the text, tokens, logits of each."""
     batch = tokenizer(
@@ -320,7 +359,10 @@ def best_span(logits: Tensor, context: Tensor, longest: int) -> tuple[float, int
 
 
 def _logits(
-    model: PreTrainedModel, batch: Mapping[str, Any], score: Callable[..., Tensor], sizes: Sequence[int] | None = None
+    model: PreTrainedModel,
+    batch: Mapping[str, Any],
+    score: Callable[..., Tensor],
+    sizes: Sequence[int] | None = None,
 ) -> list[Tensor]:
     """`run_packed` on a batch of lists, whatever the config says: logits of each row, (size, classes) float32, CPU.
 
@@ -339,7 +381,9 @@ def _logits(
 
 def _require(model: Any, *kinds: type) -> None:
     if not isinstance(model, kinds):
-        raise TypeError(f"model should be a {' or '.join(k.__name__ for k in kinds)}, not a {type(model).__name__}.")
+        raise TypeError(
+            f"model should be a {' or '.join(k.__name__ for k in kinds)}, not a {type(model).__name__}."
+        )
 
 
 def _as_list(texts: Texts) -> list[str]:

@@ -21,7 +21,12 @@ from torch.overrides import TorchFunctionMode
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import BACKBONE, model_name, read_tensors, write_tensors
-from minibert.compatibility.keywords import SAVING, drop_ignored_keywords, one_device, refuse_unknown
+from minibert.compatibility.keywords import (
+    SAVING,
+    drop_ignored_keywords,
+    one_device,
+    refuse_unknown,
+)
 from minibert.compatibility.model import ModelProtocol
 from minibert.compatibility.outputs import ModelOutput
 from minibert.config import BertConfig
@@ -106,7 +111,11 @@ class LoadReport:
             "Pass tie_word_embeddings=False if that is right, or correct the file."
             for name, other in self.untied
         ]
-        found = [f"{_listed(names)} {'are' if names[1:] else 'is'} {what}" for what, names in said.items() if names]
+        found = [
+            f"{_listed(names)} {'are' if names[1:] else 'is'} {what}"
+            for what, names in said.items()
+            if names
+        ]
         return [f"{model_name}: {sentence}" for sentence in found + untied]
 
 
@@ -175,22 +184,34 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             source, options = split_source(pretrained_model_name_or_path, options)
         if isinstance(config, str | os.PathLike):
             config = BertConfig.from_pretrained(config)
-        model_options = {k: options.pop(k) for k in list(options) if k in inspect.signature(cls).parameters}
+        model_options = {
+            k: options.pop(k) for k in list(options) if k in inspect.signature(cls).parameters
+        }
         if dtype not in ("auto", None):
             options["dtype"] = dtype
         if source is None and (config is None or state_dict is None):
-            raise ValueError(f"{cls.__name__}.from_pretrained without a name takes both config and state_dict.")
-        config = BertConfig.from_pretrained(source, **options) if config is None else config.replace(**options)  # type: ignore[arg-type]
+            raise ValueError(
+                f"{cls.__name__}.from_pretrained without a name takes both config and state_dict."
+            )
+        config = (
+            BertConfig.from_pretrained(source, **options)
+            if config is None
+            else config.replace(**options)
+        )  # type: ignore[arg-type]
         tensors = read_tensors(source, mmap) if state_dict is None else state_dict  # type: ignore[arg-type]
         if config.dtype is None:
-            stored = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
+            stored = next(
+                (t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32
+            )
             config.dtype = str(stored)
         where = "state_dict" if source is None else str(source)
         with collector_paused():
             with prefix_errors(where):
                 model = build_on_meta(cls, config, model_options)
             stored_as = getattr(torch, str(config.dtype))
-            model.load_report = report = assign(model, tensors, where, stored_as, ignore_mismatched_sizes)
+            model.load_report = report = assign(
+                model, tensors, where, stored_as, ignore_mismatched_sizes
+            )
         for sentence in report.problems(cls.__name__):
             warnings.warn(sentence, stacklevel=2)
         model = model if device is None else model.to(device)
@@ -230,13 +251,24 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             return
         folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
-        self.config.replace(architectures=[type(self).__name__], dtype=str(self.dtype)).save_pretrained(folder)
+        self.config.replace(
+            architectures=[type(self).__name__], dtype=str(self.dtype)
+        ).save_pretrained(folder)
         # the reference does not look for aliases when the config says that there are none
         aliases = self.tied_weights() if self.config.tie_word_embeddings else {}
-        state = self.state_dict(keep_vars=True) if state_dict is None else state_dict  # without copies of aliases
-        tensors = {name: t.detach().contiguous() for name, t in state.items() if name not in aliases}
-        shared = self.tied_weights().keys() - aliases.keys()  # safetensors refuses tensors that share memory
-        write_tensors(folder / "model.safetensors", {n: t.clone() if n in shared else t for n, t in tensors.items()})
+        state = (
+            self.state_dict(keep_vars=True) if state_dict is None else state_dict
+        )  # without copies of aliases
+        tensors = {
+            name: t.detach().contiguous() for name, t in state.items() if name not in aliases
+        }
+        shared = (
+            self.tied_weights().keys() - aliases.keys()
+        )  # safetensors refuses tensors that share memory
+        write_tensors(
+            folder / "model.safetensors",
+            {n: t.clone() if n in shared else t for n, t in tensors.items()},
+        )
 
     def tie_weights(self, **unused: Any) -> None:
         """Makes every alias of `tied_weights` the very tensor it stands for."""
@@ -280,7 +312,9 @@ class PreTrainedModel(ModelProtocol, nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the parameters are."""
-        weight: Tensor = self.base_model.embeddings.LayerNorm.weight  # not the first that a walk finds: every call asks
+        weight: Tensor = (
+            self.base_model.embeddings.LayerNorm.weight
+        )  # not the first that a walk finds: every call asks
         return weight.device
 
     @property
@@ -297,7 +331,9 @@ class PreTrainedModel(ModelProtocol, nn.Module):
 class _NoInitialDraws(TorchFunctionMode):
     """Leaves out `torch.nn.init`: drawing numbers that a file replaces would take most of the loading time."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if getattr(function, "__module__", None) == "torch.nn.init":
             return kwargs["tensor"]
         return function(*args, **(kwargs or {}))
@@ -309,7 +345,9 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
     One layer is built and copied, because building modules is most of what loading costs.
     """
     few = copy.copy(config)
-    vars(few)["num_hidden_layers"] = min(1, config.num_hidden_layers)  # by assignment it would all be checked again
+    vars(few)["num_hidden_layers"] = min(
+        1, config.num_hidden_layers
+    )  # by assignment it would all be checked again
     with torch.device("meta"), _NoInitialDraws():
         model = model_class(few, **options).eval()
     vars(few)["num_hidden_layers"] = config.num_hidden_layers  # the model's own config from now on
@@ -321,14 +359,22 @@ def build_on_meta(model_class: type[Model], config: BertConfig, options: dict[st
 def _twin(module: nn.Module) -> nn.Module:
     """A module like this one; only the parameters, which are about to be assigned, are the same."""
     twin = module.__new__(type(module))
-    vars(twin).update({name: x.copy() if isinstance(x, dict | set) else x for name, x in vars(module).items()})
-    vars(twin)["_modules"] = {name: None if child is None else _twin(child) for name, child in module._modules.items()}
+    vars(twin).update(
+        {name: x.copy() if isinstance(x, dict | set) else x for name, x in vars(module).items()}
+    )
+    vars(twin)["_modules"] = {
+        name: None if child is None else _twin(child) for name, child in module._modules.items()
+    }
     return twin
 
 
 @one_thread()
 def assign(
-    model: PreTrainedModel, tensors: dict[str, Tensor], source: str, dtype: torch.dtype, ignore_mismatched_sizes: bool
+    model: PreTrainedModel,
+    tensors: dict[str, Tensor],
+    source: str,
+    dtype: torch.dtype,
+    ignore_mismatched_sizes: bool,
 ) -> LoadReport:
     """Makes the tensors of a file the parameters of a model that was built on the meta device.
 
@@ -350,16 +396,23 @@ def assign(
         if shapes[0] != shapes[1]:
             report.mismatched.append((own, *shapes))
         elif not tensor.is_floating_point():
-            raise ValueError(f"{source}: tensor {name} is {tensor.dtype}, but weights are floating-point numbers.")
+            raise ValueError(
+                f"{source}: tensor {name} is {tensor.dtype}, but weights are floating-point numbers."
+            )
         else:
             found[own] = tensor.to(dtype)
     mismatched = {name for name, _, _ in report.mismatched}
-    if not any(name.removeprefix("bert.").startswith(BACKBONE) for name in found.keys() | mismatched):
+    if not any(
+        name.removeprefix("bert.").startswith(BACKBONE) for name in found.keys() | mismatched
+    ):
         raise ValueError(
             f"{source} holds no tensor of a BERT ({len(tensors)} tensors, such as {min(tensors, default='')!r})."
         )
     if report.mismatched and not ignore_mismatched_sizes:
-        details = [f"{n} is {ours} in the file but {theirs} in the model" for n, ours, theirs in report.mismatched]
+        details = [
+            f"{n} is {ours} in the file but {theirs} in the model"
+            for n, ours, theirs in report.mismatched
+        ]
         raise ValueError(
             f"{source} does not fit its config: {_listed(details, '; ')}. Correct the config (num_labels?), or pass "
             "ignore_mismatched_sizes=True to start these from random."
@@ -367,7 +420,12 @@ def assign(
     for alias, name in model.tied_weights().items():
         # an alias is the same tensor as its original, whichever of the two the file holds; where it holds both and
         # they differ, a decoder stays untied, and a bias is the one that the reference computes with
-        if alias in found and name == WORD_EMBEDDINGS and name in found and not torch.equal(found[alias], found[name]):
+        if (
+            alias in found
+            and name == WORD_EMBEDDINGS
+            and name in found
+            and not torch.equal(found[alias], found[name])
+        ):
             report.untied.append((alias, name))
             model.config.tie_word_embeddings = False
         elif alias in found:
@@ -377,8 +435,13 @@ def assign(
     report.missing = [name for name in new if name not in mismatched]
     absent = sum(expected[name].numel() for name in new)
     if absent > max(MAX_NEW, 10 * sum(tensor.numel() for tensor in found.values())):
-        sizes = " and ".join(f"{name} {getattr(model.config, name):,}" for name in ("num_hidden_layers", "num_labels"))
-        raise ValueError(f"{source} lacks {absent:,} of the numbers that its config asks for with {sizes}: correct it.")
+        sizes = " and ".join(
+            f"{name} {getattr(model.config, name):,}"
+            for name in ("num_hidden_layers", "num_labels")
+        )
+        raise ValueError(
+            f"{source} lacks {absent:,} of the numbers that its config asks for with {sizes}: correct it."
+        )
     for name in new:
         found[name] = torch.empty(expected[name].shape, dtype=dtype, device="cpu")
     for prefix, module in model.named_modules():

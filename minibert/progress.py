@@ -41,17 +41,27 @@ class Progress(AbstractContextManager["Progress"]):
         done: how much is done already.
     """
 
-    def __init__(self, show: bool | None, total: int | None = None, unit: str = "texts", done: int = 0) -> None:
+    def __init__(
+        self, show: bool | None, total: int | None = None, unit: str = "texts", done: int = 0
+    ) -> None:
         self._bar: Any = None
         self._total, self._unit, self._before, self._done = total, unit, done, done
         if show:
-            from huggingface_hub.constants import HF_HUB_DISABLE_PROGRESS_BARS  # here, because it is slow to import
+            from huggingface_hub.constants import (
+                HF_HUB_DISABLE_PROGRESS_BARS,  # here, because it is slow to import
+            )
             from huggingface_hub.utils.tqdm import enable_progress_bars, tqdm
 
             if not HF_HUB_DISABLE_PROGRESS_BARS:
                 enable_progress_bars("minibert")  # whatever others have said of theirs
             self._bar = tqdm(  # type: ignore[no-untyped-call]
-                total=total, initial=done, unit=f" {unit}", file=sys.stderr, delay=DELAY, leave=None, name="minibert"
+                total=total,
+                initial=done,
+                unit=f" {unit}",
+                file=sys.stderr,
+                delay=DELAY,
+                leave=None,
+                name="minibert",
             )
         self._start = time.perf_counter()
         self._next_line = float("inf") if show is False else self._start + SECONDS_BETWEEN_LINES
@@ -72,7 +82,12 @@ class Progress(AbstractContextManager["Progress"]):
         self._next_line = now + SECONDS_BETWEEN_LINES
         from huggingface_hub.utils.tqdm import tqdm
 
-        how = {"unit": f" {self._unit}", "postfix": ", ".join(shown), "initial": self._before, "ncols": 0}
+        how = {
+            "unit": f" {self._unit}",
+            "postfix": ", ".join(shown),
+            "initial": self._before,
+            "ncols": 0,
+        }
         line = tqdm.format_meter(self._done, self._total, now - self._start, **how)
         print(line.strip(), file=sys.stderr, flush=True)
 
@@ -100,7 +115,11 @@ def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[
         yield lambda: False
         return
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    before = {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
+    before = {
+        number: handler
+        for number, handler in handlers.items()
+        if handler not in (None, signal.SIG_IGN)
+    }
 
     def note(number: int = 0, _: Any = None) -> None:
         told.append(number)
@@ -136,7 +155,9 @@ def collector_paused() -> Iterator[None]:
 
 def counted(items: Iterable[T], unit: str, show: bool | None = None) -> Iterator[T]:
     """The items one by one, and a bar that counts them; `show` as in `Progress`, None: as `is_watched` says."""
-    with Progress(is_watched() if show is None else show, length_hint(items) or None, unit) as progress:
+    with Progress(
+        is_watched() if show is None else show, length_hint(items) or None, unit
+    ) as progress:
         for item in items:
             yield item
             progress.add()

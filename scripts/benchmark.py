@@ -50,7 +50,9 @@ SECTIONS = {
 
 def main() -> None:
     """Runs the sections that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
@@ -81,16 +83,27 @@ def rows_of(section: str) -> Iterator[dict[str, Any]]:
     try:
         yield from getattr(importlib.import_module(module), function)()
     except ModuleNotFoundError as error:
-        yield {"skipped": f"{section} needs {error.name}: pip install -c constraints.txt '.[test,bench]'"}
+        yield {
+            "skipped": f"{section} needs {error.name}: pip install -c constraints.txt '.[test,bench]'"
+        }
     except FileNotFoundError as error:
         if error.filename is None:  # no file of the data: something else has gone wrong
             raise
-        yield {"skipped": f"{section} needs {error.filename}: set MINIBERT_DATA to the folder that holds the data"}
+        yield {
+            "skipped": f"{section} needs {error.filename}: set MINIBERT_DATA to the folder that holds the data"
+        }
 
 
 def machine(threads: int) -> dict[str, Any]:
     """What the figures were measured on."""
-    names = ("torch", "transformers", "tokenizers", "sentence_transformers", "onnxruntime", "openvino")
+    names = (
+        "torch",
+        "transformers",
+        "tokenizers",
+        "sentence_transformers",
+        "onnxruntime",
+        "openvino",
+    )
     versions = {}
     for name in names:
         try:
@@ -118,7 +131,9 @@ def markdown(results: dict[str, Any]) -> str:
     for section, entries in results.items():
         for entry in entries if section != "machine" else []:
             if "ratio" in entry:
-                lines.append(f"| {entry['work']} | {entry['peer']} | {entry['ratio']:.2f}x | `{section}` |")
+                lines.append(
+                    f"| {entry['work']} | {entry['peer']} | {entry['ratio']:.2f}x | `{section}` |"
+                )
     return "\n".join(lines) + "\n"
 
 
@@ -126,12 +141,18 @@ def line(entry: dict[str, Any]) -> str:
     """One row for people."""
     if "ratio" not in entry:
         return "  ".join(
-            f"{name} {value:.4g}" if isinstance(value, float) else f"{value}" for name, value in entry.items()
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{value}"
+            for name, value in entry.items()
         )
     target = f"  (at least {entry['target']:g}x)" if entry.get("target") else ""
-    more = {k: v for k, v in entry.items() if k not in ("work", "ours_ms", "peer", "peer_ms", "ratio", "target")}
+    more = {
+        k: v
+        for k, v in entry.items()
+        if k not in ("work", "ours_ms", "peer", "peer_ms", "ratio", "target")
+    }
     rest = "".join(
-        f"  {name} {value:.6g}" if isinstance(value, float) else f"  {name} {value}" for name, value in more.items()
+        f"  {name} {value:.6g}" if isinstance(value, float) else f"  {name} {value}"
+        for name, value in more.items()
     )
     return (
         f"{entry['work']}: {entry['ratio']:.2f}x {entry['peer']}{target}"
@@ -146,14 +167,18 @@ def plot(results: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    entries = [e for section, rows in results.items() if section != "machine" for e in rows if "ratio" in e][::-1]
+    entries = [
+        e for section, rows in results.items() if section != "machine" for e in rows if "ratio" in e
+    ][::-1]
     figure, axes = plt.subplots(figsize=(10, 0.42 * len(entries) + 1.2))
     axes.barh(range(len(entries)), [e["ratio"] for e in entries], color="#3b6ea8")
     for i, entry in enumerate(entries):
         if entry.get("target"):
             axes.plot([entry["target"]] * 2, [i - 0.4, i + 0.4], color="#c0392b", linewidth=2)
         axes.text(entry["ratio"], i, f" {entry['ratio']:.2f}x", va="center", fontsize=8)
-    axes.set_yticks(range(len(entries)), [f"{e['work']}  |  {e['peer']}" for e in entries], fontsize=7)
+    axes.set_yticks(
+        range(len(entries)), [f"{e['work']}  |  {e['peer']}" for e in entries], fontsize=7
+    )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xlabel("times as fast as the peer (red: target)")
     axes.margins(x=0.1)

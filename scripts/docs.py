@@ -27,8 +27,14 @@ def undocumented() -> Iterator[str]:
             yield name
         members = vars(value).items() if inspect.isclass(value) else ()
         for member, definition in members:
-            function = getattr(definition, "fget", None) or getattr(definition, "__func__", definition)
-            if not member.startswith("_") and inspect.isfunction(function) and not inspect.getdoc(function):
+            function = getattr(definition, "fget", None) or getattr(
+                definition, "__func__", definition
+            )
+            if (
+                not member.startswith("_")
+                and inspect.isfunction(function)
+                and not inspect.getdoc(function)
+            ):
                 yield f"{name}.{member}"
 
 
@@ -48,7 +54,12 @@ def broken_links(folder: Path) -> set[str]:
 def modules() -> list[str]:
     """The package, and the modules whose classes the public ones inherit from."""
     classes = (c for name in minibert.__all__ if inspect.isclass(c := getattr(minibert, name)))
-    bases = {base.__module__ for c in classes for base in c.__mro__ if base.__module__.startswith("minibert.")}
+    bases = {
+        base.__module__
+        for c in classes
+        for base in c.__mro__
+        if base.__module__.startswith("minibert.")
+    }
     return ["minibert", *sorted(bases)]
 
 
@@ -56,9 +67,13 @@ def build(folder: Path) -> None:
     """Writes the reference."""
     import pdoc
 
-    pdoc.render.configure(docformat="google", show_source=False, footer_text=f"minibert {minibert.__version__}")
+    pdoc.render.configure(
+        docformat="google", show_source=False, footer_text=f"minibert {minibert.__version__}"
+    )
     pdoc.pdoc(*modules(), output_directory=folder)
-    for path in folder.rglob("*.html"):  # private bases have no entry: their names stay, without a link
+    for path in folder.rglob(
+        "*.html"
+    ):  # private bases have no entry: their names stay, without a link
         text = path.read_text(encoding="utf-8")
         path.write_text(re.sub(r'<a href="[^"]*#_[^"]*">(.*?)</a>', r"\1", text), encoding="utf-8")
 

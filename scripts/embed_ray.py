@@ -34,7 +34,9 @@ from minibert.corpus.location import Location
 from minibert.corpus.shards import encode_file
 from minibert.progress import Progress, is_watched
 
-PART_BYTES = 2 * 2**20  # some ten thousand texts: minutes of work, so that few wait long for the last ones
+PART_BYTES = (
+    2 * 2**20
+)  # some ten thousand texts: minutes of work, so that few wait long for the last ones
 
 
 def embed_part(
@@ -55,13 +57,19 @@ def embed_part(
     import torch
 
     torch.set_num_threads(threads)
-    embedder, place, bad = SentenceEmbedder.from_pretrained(**loading), Location(target), list[BadRow]()
+    embedder, place, bad = (
+        SentenceEmbedder.from_pretrained(**loading),
+        Location(target),
+        list[BadRow](),
+    )
 
     def texts() -> Iterator[Text]:
         yield from read_part(part, column, id_column, bad.append)
         if bad:  # before the vectors, which say that the part is done
             with (place / f"_bad/{name}.jsonl").replacing() as temporary:
-                temporary.write_text("".join(json.dumps(row._asdict()) + "\n" for row in bad), encoding="utf-8")
+                temporary.write_text(
+                    "".join(json.dumps(row._asdict()) + "\n" for row in bad), encoding="utf-8"
+                )
 
     try:
         for folder in ("", "_bad"):
@@ -74,7 +82,9 @@ def embed_part(
 
 def embed_parts(batch: dict[str, np.ndarray], **options: Any) -> dict[str, list[Any]]:
     """Columns name, file, start and end (-1: to the last row) to those of `embed_part`; what Ray maps."""
-    rows = zip(*(batch[column].tolist() for column in ("name", "file", "start", "end")), strict=True)
+    rows = zip(
+        *(batch[column].tolist() for column in ("name", "file", "start", "end")), strict=True
+    )
     done = [embed_part(n, Part(f, s, None if e < 0 else e), **options) for n, f, s, e in rows]
     return {column: [row[column] for row in done] for column in ("texts", "tokens", "bad", "error")}
 
@@ -88,8 +98,12 @@ def plan(source: str, target: str, settings: dict[str, Any]) -> tuple[dict[str, 
     """
     column, id_column = settings["column"], settings["id_column"]
     parts = parts_of(source, column, settings["part_bytes"])
-    if not any(True for _ in read_texts(source, column, id_column, lambda row: None)):  # reads as far as the first text
-        next(read_texts(source, column, id_column), None)  # which says what is wrong with the first row
+    if not any(
+        True for _ in read_texts(source, column, id_column, lambda row: None)
+    ):  # reads as far as the first text
+        next(
+            read_texts(source, column, id_column), None
+        )  # which says what is wrong with the first row
     place = Location(target)
     run, there = place / "_run.json", place.files()
     try:
@@ -104,13 +118,22 @@ def plan(source: str, target: str, settings: dict[str, Any]) -> tuple[dict[str, 
     else:
         for name, value in settings.items():
             if before.get(name) != value:
-                raise ValueError(f"{target} was begun with {name} {before.get(name)!r}, not {value!r}.")
+                raise ValueError(
+                    f"{target} was begun with {name} {before.get(name)!r}, not {value!r}."
+                )
     done = {name.removesuffix(".parquet"): changed for name, (_, changed) in there.items()}
     if unknown := min(done.keys() - parts.keys(), default=None):
-        raise ValueError(f"{target} holds {unknown}.parquet, of which {source} has no part: the source has changed.")
-    written = {name or Location(source).path.rpartition("/")[2]: t for name, (_, t) in Location(source).files().items()}
+        raise ValueError(
+            f"{target} holds {unknown}.parquet, of which {source} has no part: the source has changed."
+        )
+    written = {
+        name or Location(source).path.rpartition("/")[2]: t
+        for name, (_, t) in Location(source).files().items()
+    }
     stale = {name for name, changed in done.items() if changed < written[name.rpartition("-")[0]]}
-    return {name: part for name, part in parts.items() if name not in done or name in stale}, len(parts)
+    return {name: part for name, part in parts.items() if name not in done or name in stale}, len(
+        parts
+    )
 
 
 def embed(
@@ -160,11 +183,20 @@ def embed(
 
     ray.init(ignore_reinit_error=True, log_to_driver=False)
     for resource, wanted in (("CPU", threads), ("GPU", gpus)):
-        if (most := max(node["Resources"].get(resource, 0) for node in ray.nodes() if node["Alive"])) < wanted:
-            raise ValueError(f"a worker needs {wanted} {resource}, but no machine has more than {most:g}.")
+        if (
+            most := max(node["Resources"].get(resource, 0) for node in ray.nodes() if node["Alive"])
+        ) < wanted:
+            raise ValueError(
+                f"a worker needs {wanted} {resource}, but no machine has more than {most:g}."
+            )
     ray.data.DataContext.get_current().enable_progress_bars = False
     rows = [
-        {"name": name, "file": part.file, "start": part.start, "end": -1 if part.end is None else part.end}
+        {
+            "name": name,
+            "file": part.file,
+            "start": part.start,
+            "end": -1 if part.end is None else part.end,
+        }
         for name, part in todo.items()
     ]
     options = {**options, **({"device": "cuda"} if gpus else {}), "name": options["model"]}
@@ -185,35 +217,68 @@ def embed(
                 total[name] += row[name]
             if row["error"]:
                 total["errors"].append(row["error"])
-            told = {"texts": total["texts"], "bad rows": total["bad"], "errors": len(total["errors"])}
+            told = {
+                "texts": total["texts"],
+                "bad rows": total["bad"],
+                "errors": len(total["errors"]),
+            }
             progress.add(1, row["tokens"], **{name: f"{number:,}" for name, number in told.items()})
     return total
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", help="file or folder, path or URI: .parquet, .jsonl, .csv, .tsv, or lines of text")
-    parser.add_argument("target", help="folder for the parquet files, path or URI; run again to go on after a stop")
-    parser.add_argument("--model", required=True, help="folder or Hub id, to be found on every machine")
-    parser.add_argument("--column", default="text", help="of the texts, in tables (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "source", help="file or folder, path or URI: .parquet, .jsonl, .csv, .tsv, or lines of text"
+    )
+    parser.add_argument(
+        "target", help="folder for the parquet files, path or URI; run again to go on after a stop"
+    )
+    parser.add_argument(
+        "--model", required=True, help="folder or Hub id, to be found on every machine"
+    )
+    parser.add_argument(
+        "--column", default="text", help="of the texts, in tables (default: %(default)s)"
+    )
     parser.add_argument("--id-column", help="of the ids, kept beside the vectors")
     parser.add_argument(
-        "--workers", "--actors", type=int, help="parts at a time (default: what the cluster has room for)"
+        "--workers",
+        "--actors",
+        type=int,
+        help="parts at a time (default: what the cluster has room for)",
     )
-    parser.add_argument("--threads", type=int, default=1, help="CPUs of each (default: %(default)s)")
-    parser.add_argument("--gpus", type=float, default=0, help="GPUs of each, or a share of one (default: none)")
-    parser.add_argument("--part-bytes", type=int, default=PART_BYTES, help="text of a part (default: %(default)s)")
     parser.add_argument(
-        "--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"], help="exact: the model unchanged"
+        "--threads", type=int, default=1, help="CPUs of each (default: %(default)s)"
     )
-    parser.add_argument("--max-length", type=int, help="most tokens of a text (default: what the model says)")
+    parser.add_argument(
+        "--gpus", type=float, default=0, help="GPUs of each, or a share of one (default: none)"
+    )
+    parser.add_argument(
+        "--part-bytes", type=int, default=PART_BYTES, help="text of a part (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--precision",
+        default="fp32",
+        choices=["fp32", "bf16", "int8", "exact"],
+        help="exact: the model unchanged",
+    )
+    parser.add_argument(
+        "--max-length", type=int, help="most tokens of a text (default: what the model says)"
+    )
     parser.add_argument("--prompt-name", help="a prompt that the model brings, such as passage")
     parser.add_argument(
-        "--overflow", default="truncate", choices=["truncate", "mean"], help="what to do with long texts"
+        "--overflow",
+        default="truncate",
+        choices=["truncate", "mean"],
+        help="what to do with long texts",
     )
     options = vars(parser.parse_args())
     # fused and int8 operators are the CPU's
-    options["precision"] = None if options["precision"] == "exact" or options["gpus"] else options["precision"]
+    options["precision"] = (
+        None if options["precision"] == "exact" or options["gpus"] else options["precision"]
+    )
     try:
         done = embed(**options)
     except (ValueError, OSError, ImportError) as error:

@@ -17,7 +17,9 @@ from minibert.training.finetuning import SequenceTask, finetune
 from minibert.training.options import TrainingOptions
 
 
-def k_fold(model: str, path: str, folder: str, folds: int, task: SequenceTask, options: TrainingOptions) -> list[float]:
+def k_fold(
+    model: str, path: str, folder: str, folds: int, task: SequenceTask, options: TrainingOptions
+) -> list[float]:
     """The score of each part; models and parts stay in `folder`."""
     rows, scores = task.read(path), []
     parts = np.array_split(np.random.default_rng(options.seed).permutation(len(rows)), folds)
@@ -34,7 +36,9 @@ def k_fold(model: str, path: str, folder: str, folds: int, task: SequenceTask, o
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ("model", "rows", "folder"):
         parser.add_argument(name)
     parser.add_argument("--text", default="text")
@@ -49,4 +53,6 @@ if __name__ == "__main__":
         SequenceTask(text=given.text, label=given.label),
         TrainingOptions(),
     )
-    print(f"{np.mean(found):.4f}, standard deviation {np.std(found, ddof=1):.4f}, of {np.round(found, 4)}")
+    print(
+        f"{np.mean(found):.4f}, standard deviation {np.std(found, ddof=1):.4f}, of {np.round(found, 4)}"
+    )

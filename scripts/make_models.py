@@ -86,11 +86,15 @@ class Recipe:
 
     def tokenizer(self, model: Model) -> BertTokenizer:
         """Cuts a model's texts into its word pieces."""
-        return BertTokenizer.from_pretrained(minilm() if model.language == "en" else self.data / model.vocabulary)
+        return BertTokenizer.from_pretrained(
+            minilm() if model.language == "en" else self.data / model.vocabulary
+        )
 
     def cache(self, model: Model, name: str, held_back: bool = False) -> TokenCache:
         """A text as ids."""
-        return TokenCache(self.work / "texts" / model.language / (f"{name}-held-back" if held_back else name))
+        return TokenCache(
+            self.work / "texts" / model.language / (f"{name}-held-back" if held_back else name)
+        )
 
     def sentence_file(self, language: str) -> Path:
         """The sentences for the teacher, one a line."""
@@ -104,12 +108,17 @@ class Recipe:
 
     def texts(self) -> None:
         """Tokenizes all texts; writes the sentences for the teacher."""
-        prompts = texts.Prompts(text for path in table.PROMPTS.values() for text, _ in measures.read_prompts(path))
+        prompts = texts.Prompts(
+            text for path in table.PROMPTS.values() for text, _ in measures.read_prompts(path)
+        )
         for model in MODELS.values():
             folder = self.work / "texts" / model.language
             for name in dict.fromkeys(corpus.name for corpus in model.corpora):
                 path = self.data / model.folder / f"{name}.txt.xz"
-                for held_back, target in ((False, folder / name), (True, folder / f"{name}-held-back")):
+                for held_back, target in (
+                    (False, folder / name),
+                    (True, folder / f"{name}-held-back"),
+                ):
                     if not (target / "cache.json").is_file():
                         part = texts.split(path, model.language, held_back, prompts)
                         TokenCache.write(part, self.tokenizer(model), target)
@@ -127,9 +136,13 @@ class Recipe:
         """Encodes the sentences of both languages in turn, the English ones by MiniLM too."""
         _, tokenizer = read_e5(self.e5, self.work / "e5")
         e5 = E5(self.work / "e5", tokenizer)
-        body, pieces = optimize(BertModel.from_pretrained(minilm()), "bf16"), self.tokenizer(MODELS["en"])
+        body, pieces = (
+            optimize(BertModel.from_pretrained(minilm()), "bf16"),
+            self.tokenizer(MODELS["en"]),
+        )
         everything = {
-            n: self.sentence_file(n[:2]).read_text("utf-8").split("\n")[:-1] for n in ("en", "ko", "en-minilm")
+            n: self.sentence_file(n[:2]).read_text("utf-8").split("\n")[:-1]
+            for n in ("en", "ko", "en-minilm")
         }
         for start in range(0, max(map(len, everything.values())), CHUNK):
             for name, all_sentences in everything.items():
@@ -177,21 +190,31 @@ class Recipe:
         space = self.space()
         if model.language == "en":
             count = min(len(self.chunks("en")), len(self.chunks("en-minilm")))
-            vectors = space.of_both(_read(self.chunks("en")[:count]), _read(self.chunks("en-minilm")[:count]))
+            vectors = space.of_both(
+                _read(self.chunks("en")[:count]), _read(self.chunks("en-minilm")[:count])
+            )
         else:
             vectors = space.of_e5(_read(self.chunks(model.language)))
         folder = self.work / "sentences" / f"{model.language}-{len(vectors)}"
         if not (folder / "cache.json").is_file():
-            sentences = self.sentence_file(model.language).read_text("utf-8").split("\n")[: len(vectors)]
+            sentences = (
+                self.sentence_file(model.language).read_text("utf-8").split("\n")[: len(vectors)]
+            )
             TokenCache.write(([sentence] for sentence in sentences), self.tokenizer(model), folder)
         cache = TokenCache(folder)
         if len(cache) != len(vectors):
-            raise ValueError(f"{folder} has {len(cache)} sentences, not {len(vectors)}: one has no tokens.")
-        return vectors, TaughtSentences(cache, self.tokenizer(model), sentences_per_epoch=model.sentences)
+            raise ValueError(
+                f"{folder} has {len(cache)} sentences, not {len(vectors)}: one has no tokens."
+            )
+        return vectors, TaughtSentences(
+            cache, self.tokenizer(model), sentences_per_epoch=model.sentences
+        )
 
     # --- the teacher of words ----------------------------------------------------------------------------------------
 
-    def words(self, model: Model, next_sentence: bool = True, mask_probability: float = 0.2) -> list[Epochs]:
+    def words(
+        self, model: Model, next_sentence: bool = True, mask_probability: float = 0.2
+    ) -> list[Epochs]:
         """The texts of a model; without next sentences, all of them are single ones."""
         found: list[Epochs] = []
         for seed, corpus in enumerate(model.corpora, 1000 * self.seed):
@@ -204,7 +227,11 @@ class Recipe:
                 mask_probability=mask_probability,
                 seed=seed,
             ).epoch
-            found.append(AsAsked(epochs, self.tokenizer(model), seed=seed) if model.language == "ko" else epochs)
+            found.append(
+                AsAsked(epochs, self.tokenizer(model), seed=seed)
+                if model.language == "ko"
+                else epochs
+            )
         return found
 
     def log_frequencies(self, model: Model) -> Tensor:
@@ -217,20 +244,28 @@ class Recipe:
 
     def some(self, model: Model, windows: int = 64) -> Batch:
         """A packed batch to fit things on, nothing hidden."""
-        examples = Mixture(self.words(model, next_sentence=False, mask_probability=0.0), **LABELS).epoch(0)
+        examples = Mixture(
+            self.words(model, next_sentence=False, mask_probability=0.0), **LABELS
+        ).epoch(0)
         chosen = np.random.default_rng(0).permutation(len(examples))[:windows]
-        return pack(sorted((examples[i] for i in chosen), key=lambda example: len(example["input_ids"])))
+        return pack(
+            sorted((examples[i] for i in chosen), key=lambda example: len(example["input_ids"]))
+        )
 
     def wake(self, steps: int = 320) -> None:
         """Gives MiniLM a masked-language head and trains all of it on hidden words."""
         english, folder = MODELS["en"], self.work / "wake"
         body = BertModel.from_pretrained(minilm())
-        model = BertForMaskedLM(body.config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+        model = BertForMaskedLM(
+            body.config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        )
         model.bert.load_state_dict(body.state_dict(), strict=False)
         batch = self.some(english)
         with torch.no_grad():
             states = body(
-                input_ids=batch["input_ids"], token_type_ids=batch["token_type_ids"], layout=batch["layout"]
+                input_ids=batch["input_ids"],
+                token_type_ids=batch["token_type_ids"],
+                layout=batch["layout"],
             ).last_hidden_state
             open_gelu(model.cls.predictions.transform, states)
             model.cls.predictions.bias.copy_(self.log_frequencies(english))
@@ -247,7 +282,13 @@ class Recipe:
         data = Mixture(self.words(english, next_sentence=False), ["labels"], [])
         resume = bool(saved_states(folder))
         trainer = Trainer(
-            model, data.epoch, pretraining_losses, folder, options, tokenizer=self.tokenizer(english), resume=resume
+            model,
+            data.epoch,
+            pretraining_losses,
+            folder,
+            options,
+            tokenizer=self.tokenizer(english),
+            resume=resume,
         )
         trainer.run()
         trainer.save_model(folder / "model")
@@ -259,7 +300,9 @@ class Recipe:
         if self.given is None:
             return self.begin_en(model) if model.language == "en" else self.begin_ko(model)
         without = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        student = BertForPreTraining.from_pretrained(self.given / f"minibert-{model.language}", **without)
+        student = BertForPreTraining.from_pretrained(
+            self.given / f"minibert-{model.language}", **without
+        )
         if model.language == "en":
             self.turn(student.eval())
         return student
@@ -270,7 +313,9 @@ class Recipe:
         student, _, kept = project(teacher, model.config, self.some(model, 160))
         print(f"256 directions keep {kept:.3f} of MiniLM's hidden states", flush=True)
         shift = self.turn(student.eval())
-        with torch.no_grad():  # vectors lie around zero, like the teacher's; the MLM head does not notice
+        with (
+            torch.no_grad()
+        ):  # vectors lie around zero, like the teacher's; the MLM head does not notice
             student.bert.encoder.layer[-1].output.LayerNorm.bias -= shift
             transform = student.cls.predictions.transform.dense
             transform.bias += transform.weight @ shift
@@ -293,13 +338,17 @@ class Recipe:
         start = self.work / "start-of-ko"
         if not (start / "config.json").is_file():  # minibert-en as it is now
             now = BertForPreTraining(MODELS["en"].config)
-            now.load_state_dict(torch.load(saved_states(self.work / "en")[-1], weights_only=True)["model"])
+            now.load_state_dict(
+                torch.load(saved_states(self.work / "en")[-1], weights_only=True)["model"]
+            )
             now.save_pretrained(start)
         english = BertForPreTraining.from_pretrained(start)
         kept = [english.bert.encoder.layer[number] for number in model.layers]
         english.bert.encoder.layer = torch.nn.ModuleList(kept)
         shapes = {name: tensor.shape for name, tensor in student.state_dict().items()}
-        same = {n: w for n, w in english.state_dict().items() if w.shape == shapes[n]}  # all but embeddings
+        same = {
+            n: w for n, w in english.state_dict().items() if w.shape == shapes[n]
+        }  # all but embeddings
         student.load_state_dict(same, strict=False)
         log_frequencies = self.log_frequencies(MODELS["en"])
         begin_embeddings(
@@ -316,7 +365,9 @@ class Recipe:
 
     # --- training ----------------------------------------------------------------------------------------------------
 
-    def trainer(self, model: Model, folder: Path, steps: int = 1_000_000, decay_steps: int = 1) -> Trainer:
+    def trainer(
+        self, model: Model, folder: Path, steps: int = 1_000_000, decay_steps: int = 1
+    ) -> Trainer:
         """A run in a folder, from the state that lies there; a new one where there is none."""
         resume = bool(saved_states(folder))
         student = BertForPreTraining(model.config) if resume else self.begin(model)
@@ -332,7 +383,9 @@ class Recipe:
             save_every=20,
         )
         data = Mixture([*self.words(model), sentences.epoch], **LABELS)
-        teacher = self.token_teacher() if model.language == "en" else self.word_teacher(sentences.cache)
+        teacher = (
+            self.token_teacher() if model.language == "en" else self.word_teacher(sentences.cache)
+        )
         weights = {"pair_weight": model.pair_weight, "sentence_weight": 9.0, "token_weight": 9.0}
         losses = TaughtPretraining(vectors, token_teacher=teacher, **weights)
         return Trainer(student, data.epoch, losses, folder, options, resume=resume)
@@ -343,12 +396,17 @@ class Recipe:
         Spearman's correlation on STS-B dev is 0.864 with it, and it says twenty times as much as one vector.
         """
         space, body = self.space(), optimize(BertModel.from_pretrained(minilm()), "bf16")
-        weight, bias = torch.from_numpy(space.minilm_weight.T.copy()), torch.from_numpy(space.minilm_bias)
+        weight, bias = (
+            torch.from_numpy(space.minilm_weight.T.copy()),
+            torch.from_numpy(space.minilm_bias),
+        )
         return TokenTeacher(body, weight, bias)
 
     def word_teacher(self, cache: TokenCache) -> WordTeacher:
         """e5, mapped to the space like its vectors: what each Korean word means where it stands."""
-        states = [np.load(path, mmap_mode="r") for path in sorted((self.work / "states").glob("ko-*.npy"))]
+        states = [
+            np.load(path, mmap_mode="r") for path in sorted((self.work / "states").glob("ko-*.npy"))
+        ]
         return WordTeacher(states, cache.sentences, CHUNK, self.space())
 
     def train(self, model: Model) -> None:
@@ -374,7 +432,9 @@ class Recipe:
 
     def save(self, model: Model, folder: Path) -> None:
         """The folder of a model."""
-        student = BertForPreTraining.from_pretrained(self.work / f"{model.language}-decayed" / "model")
+        student = BertForPreTraining.from_pretrained(
+            self.work / f"{model.language}-decayed" / "model"
+        )
         give_away(student, self.tokenizer(model), folder)
 
     def measure(self, model: Model, folder: Path) -> dict[str, Any]:
@@ -411,12 +471,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Makes minibert-en and minibert-ko.")
     parser.add_argument("--data", type=Path, required=True, help="folder of texts")
     parser.add_argument("--e5", type=Path, required=True, help="e5-small-q4.bin")
-    parser.add_argument("--work", type=Path, required=True, help="where every step leaves its result")
-    parser.add_argument("--given", type=Path, help="folder of the models to go on from, such as minibert/models")
-    parser.add_argument("--seed", type=int, default=0, help="another one reads other parts of the texts")
+    parser.add_argument(
+        "--work", type=Path, required=True, help="where every step leaves its result"
+    )
+    parser.add_argument(
+        "--given", type=Path, help="folder of the models to go on from, such as minibert/models"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="another one reads other parts of the texts"
+    )
     parser.add_argument("--decay-steps", type=int, default=300)
     parser.add_argument(
-        "steps", nargs="+", metavar="STEP", help="texts, vectors, wake, en, ko, decay-.., save-.., measure"
+        "steps",
+        nargs="+",
+        metavar="STEP",
+        help="texts, vectors, wake, en, ko, decay-.., save-.., measure",
     )
     options = parser.parse_args()
     torch.manual_seed(0)
@@ -431,9 +500,15 @@ def main() -> None:
             recipe.save(MODELS[language], options.work / f"minibert-{language}")
         elif step == "measure":
             folders = {language: options.work / f"minibert-{language}" for language in MODELS}
-            scores = {n: recipe.measure(MODELS[n], folder) for n, folder in folders.items() if folder.is_dir()}
+            scores = {
+                n: recipe.measure(MODELS[n], folder)
+                for n, folder in folders.items()
+                if folder.is_dir()
+            }
             if len(scores) == len(MODELS):
-                scores["across"] = {"accuracy": table.across(folders["ko"], folders["en"], options.data)}
+                scores["across"] = {
+                    "accuracy": table.across(folders["ko"], folders["en"], options.data)
+                }
             write_json(options.work / "scores.json", scores)
         else:
             {"texts": recipe.texts, "vectors": recipe.vectors, "wake": recipe.wake}[step]()

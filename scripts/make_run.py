@@ -18,7 +18,9 @@ LARGEST = 31  # whole numbers of 6 bits
 
 def main() -> None:
     """Packs the run whose folder is given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("run", help="the folder of minibert pretrain --checkpoints")
     content = {**read_run(parser.parse_args().run, LARGEST), "folder": None}
     target = Path(minibert.__file__).parent / "study" / "page" / "run.json.xz"

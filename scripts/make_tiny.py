@@ -54,7 +54,10 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
 
 def wikitext_sentences(path: Path) -> list[list[str]]:
     """Articles of a WikiText file as sentences, short ones left out."""
-    split = [[s for text in article for s in re.split(r"(?<= [.!?]) (?=[A-Z\"[])", text)] for article in wikitext(path)]
+    split = [
+        [s for text in article for s in re.split(r"(?<= [.!?]) (?=[A-Z\"[])", text)]
+        for article in wikitext(path)
+    ]
     long = [[s for s in article if len(s) > 20] for article in split]
     return [article for article in long if len(article) > 1]
 
@@ -62,14 +65,32 @@ def wikitext_sentences(path: Path) -> list[list[str]]:
 def wikipedia(path: Path) -> list[list[str]]:
     """Articles of a Wikipedia dump as sentences, without markup."""
     articles = []
-    for text in re.findall(r"<text[^>]*>(.*?)</text>", bz2.open(path, "rt", encoding="utf-8").read(), re.DOTALL):
-        text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
-        text = re.sub(r"<!--.*?-->|<ref[^>]*/>|<ref.*?</ref>|<(math|gallery|table).*?</\1>", "", text, flags=re.DOTALL)
+    for text in re.findall(
+        r"<text[^>]*>(.*?)</text>", bz2.open(path, "rt", encoding="utf-8").read(), re.DOTALL
+    ):
+        text = (
+            text.replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&quot;", '"')
+            .replace("&amp;", "&")
+        )
+        text = re.sub(
+            r"<!--.*?-->|<ref[^>]*/>|<ref.*?</ref>|<(math|gallery|table).*?</\1>",
+            "",
+            text,
+            flags=re.DOTALL,
+        )
         for _ in range(4):  # from the innermost out
             text = re.sub(r"\{\{[^{}]*\}\}|\{\|[^{}]*\|\}", "", text)
-        text = re.sub(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]", r"\1", re.sub(r"\[\[(File|Image):[^\n]*", "", text))
+        text = re.sub(
+            r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]",
+            r"\1",
+            re.sub(r"\[\[(File|Image):[^\n]*", "", text),
+        )
         text = re.sub(r"\[\S+ ([^\]]*)\]|<[^>]*>|&\w+;|'''?", r"\1", text)
-        lines = [line for line in text.split("\n") if len(line) > 100 and line[0] not in "|!*#:;={}[<"]
+        lines = [
+            line for line in text.split("\n") if len(line) > 100 and line[0] not in "|!*#:;={}[<"
+        ]
         if sentences := [s for line in lines for s in SENTENCE.split(line) if len(s) > 20]:
             articles.append(sentences)
     return [article for article in articles if len(article) > 1]
@@ -86,7 +107,9 @@ def wordnet(folder: Path) -> list[list[str]]:
             word = re.sub(r"\(\w+\)$", "", fields.split()[4]).replace("_", " ")
             definition, *examples = re.split(r';? *"', gloss.strip())
             article = "" if word[0].isupper() else "an " if word[0] in "aeiou" else "a "
-            start = {"noun": f"{article}{word} is", "verb": f"to {word} is to"}.get(kind, f"{word} means")
+            start = {"noun": f"{article}{word} is", "verb": f"to {word} is to"}.get(
+                kind, f"{word} means"
+            )
             sentences = [f"{start} {definition.strip(' ;')}."]
             meanings.append(sentences + [e.strip() for e in examples if len(e.split()) > 3])
     return meanings
@@ -128,17 +151,23 @@ def student_from(teacher: BertModel, word_counts: np.ndarray) -> BertForPreTrain
     student = BertForPreTraining(BertConfig.from_preset("tiny"))
     ours, theirs = student.bert.embeddings, teacher.embeddings
     words = theirs.word_embeddings.weight.detach()
-    weights = torch.from_numpy(word_counts**0.5)[:, None].float()  # common words count for more, but not for all
+    weights = torch.from_numpy(word_counts**0.5)[
+        :, None
+    ].float()  # common words count for more, but not for all
     mean = (words * weights).sum(0) / weights.sum()
     _, _, directions = torch.linalg.svd((words - mean) * weights.sqrt(), full_matrices=False)
     basis = directions[: student.config.hidden_size].T
     with torch.no_grad():
         ours.word_embeddings.weight.copy_((words - mean) @ basis)
         ours.position_embeddings.weight.copy_(theirs.position_embeddings.weight @ basis)
-        ours.token_type_embeddings.weight.copy_((theirs.token_type_embeddings.weight + mean) @ basis)
+        ours.token_type_embeddings.weight.copy_(
+            (theirs.token_type_embeddings.weight + mean) @ basis
+        )
         ours.word_embeddings.weight[0] = 0
         # before any context is known, words are as likely as they are frequent
-        student.cls.predictions.bias.copy_(torch.from_numpy(np.log(word_counts / word_counts.sum())))
+        student.cls.predictions.bias.copy_(
+            torch.from_numpy(np.log(word_counts / word_counts.sum()))
+        )
     return student
 
 
@@ -149,7 +178,9 @@ def stream(epochs: Epochs, batch_size: int, pool: int) -> Iterator[list[Example]
     """Batches of one epoch after the other, without end."""
     for epoch in itertools.count():
         examples = epochs(epoch)
-        for batch in epoch_order([len(e["input_ids"]) for e in examples], batch_size, 0, epoch, pool):
+        for batch in epoch_order(
+            [len(e["input_ids"]) for e in examples], batch_size, 0, epoch, pool
+        ):
             yield [examples[i] for i in batch]
 
 
@@ -197,7 +228,10 @@ def train(
         optimizer.zero_grad()
         if step % 50 == 0:
             rest = (time.time() - began) / (step + 1) * (steps - step) / 60
-            print(f"step {step}: distillation {distilled:.4f}, MLM + NSP {predicted:.3f}, {rest:.0f} min", flush=True)
+            print(
+                f"step {step}: distillation {distilled:.4f}, MLM + NSP {predicted:.3f}, {rest:.0f} min",
+                flush=True,
+            )
 
 
 # --- measurements ----------------------------------------------------------------------------------------------------
@@ -206,7 +240,9 @@ def train(
 def sts_spearman(model: BertModel, tokenizer: BertTokenizer, path: Path) -> float:
     with path.open(encoding="utf-8") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    first, second = (encode(model, sentence_examples([row[n] for row in rows], tokenizer)) for n in (5, 6))
+    first, second = (
+        encode(model, sentence_examples([row[n] for row in rows], tokenizer)) for n in (5, 6)
+    )
     return float(spearmanr((first * second).sum(-1), [float(row[4]) for row in rows]).statistic)
 
 
@@ -240,8 +276,12 @@ def fill(model: BertForPreTraining, tokenizer: BertTokenizer, text: str) -> list
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Makes minibert-tiny.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with wikitext2, sst2 and stsb")
-    parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="folder of data.noun etc.")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with wikitext2, sst2 and stsb"
+    )
+    parser.add_argument(
+        "--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="folder of data.noun etc."
+    )
     parser.add_argument("--output", type=Path, default=Path("minibert/models/minibert-tiny"))
     parser.add_argument("--steps", type=int, default=5000)
     options = parser.parse_args()
@@ -253,25 +293,39 @@ def main() -> None:
     articles = wikitext_sentences(options.data / "wikitext2" / "valid.txt")
     articles += wikipedia(package_folder("gensim") / dump)
     meanings = wordnet(options.wordnet)
-    short = columns(options.data / "stsb" / "stsb-train.csv", 5, 6) + columns(options.data / "sst2" / "train.tsv", 0)
+    short = columns(options.data / "stsb" / "stsb-train.csv", 5, 6) + columns(
+        options.data / "sst2" / "train.tsv", 0
+    )
     rng = np.random.default_rng(0)
-    other = [s for article in articles for s in article] + [s for meaning in meanings for s in meaning]
+    other = [s for article in articles for s in article] + [
+        s for meaning in meanings for s in meaning
+    ]
     other = [other[i] for i in rng.permutation(len(other))[:60_000]]
-    print(f"{len(articles)} articles, {len(meanings)} meanings, {len(short)} + {len(other)} sentences", flush=True)
+    print(
+        f"{len(articles)} articles, {len(meanings)} meanings, {len(short)} + {len(other)} sentences",
+        flush=True,
+    )
 
     sentences = sentence_examples(short + other, tokenizer)
     vectors = encode(teacher, sentences)
     print("sentences encoded", flush=True)
-    encoded, short_ones = (list(encode_documents(documents, tokenizer)) for documents in (articles, meanings))
+    encoded, short_ones = (
+        list(encode_documents(documents, tokenizer)) for documents in (articles, meanings)
+    )
     paired = PretrainingData(encoded, tokenizer)
     unpaired = PretrainingData(short_ones, tokenizer, next_sentence=False)
-    counts = Counter(i for d in [*encoded, *short_ones] for sentence in d for i in sentence.tolist())
+    counts = Counter(
+        i for d in [*encoded, *short_ones] for sentence in d for i in sentence.tolist()
+    )
     word_counts = np.array([counts[i] + 0.1 for i in range(len(tokenizer))])
 
     student = student_from(teacher, word_counts)
     parts = [sentences[: len(short)], sentences[len(short) :]]
     sentence_streams = [stream(partial(lambda part, _: part, part), 96, pool=4) for part in parts]
-    text_streams = [stream(paired.epoch, 24, pool=50), stream(partial(without_pairs, unpaired), 48, pool=50)]
+    text_streams = [
+        stream(paired.epoch, 24, pool=50),
+        stream(partial(without_pairs, unpaired), 48, pool=50),
+    ]
     train(student, sentence_streams, vectors, text_streams, options.steps)
 
     save(student, tokenizer, options.output)
@@ -289,24 +343,45 @@ def package_folder(name: str) -> Path:
 def save(student: BertForPreTraining, tokenizer: BertTokenizer, folder: Path) -> None:
     """Saves in bf16; config.json asks for float32, which is faster on CPUs and what the scores are measured with."""
     student.to(torch.bfloat16).save_pretrained(folder)
-    student.config.replace(dtype="float32", architectures=["BertForPreTraining"]).save_pretrained(folder)
+    student.config.replace(dtype="float32", architectures=["BertForPreTraining"]).save_pretrained(
+        folder
+    )
     tokenizer.save_pretrained(folder)
-    for repeated in ("tokenizer.json", "special_tokens_map.json"):  # vocab.txt and tokenizer_config.json say it all
+    for repeated in (
+        "tokenizer.json",
+        "special_tokens_map.json",
+    ):  # vocab.txt and tokenizer_config.json say it all
         (folder / repeated).unlink()
-    pooling = {"word_embedding_dimension": student.config.hidden_size, "pooling_mode_mean_tokens": True}
+    pooling = {
+        "word_embedding_dimension": student.config.hidden_size,
+        "pooling_mode_mean_tokens": True,
+    }
     (folder / "1_Pooling").mkdir(exist_ok=True)
     write_json(folder / "1_Pooling" / "config.json", pooling)
-    modules = [("", "sentence_transformers.models.Transformer"), ("1_Pooling", "sentence_transformers.models.Pooling")]
-    content = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(modules)]
+    modules = [
+        ("", "sentence_transformers.models.Transformer"),
+        ("1_Pooling", "sentence_transformers.models.Pooling"),
+    ]
+    content = [
+        {"idx": i, "name": str(i), "path": path, "type": kind}
+        for i, (path, kind) in enumerate(modules)
+    ]
     write_json(folder / "modules.json", content)
 
 
 def measure(folder: Path, data: Path) -> dict[str, float]:
     """The scores of the card, from the saved files."""
-    model, tokenizer = BertForPreTraining.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
+    model, tokenizer = (
+        BertForPreTraining.from_pretrained(folder),
+        BertTokenizer.from_pretrained(folder),
+    )
     articles = wikitext_sentences(data / "wikitext2" / "test.txt")
     test = PretrainingData(list(encode_documents(articles, tokenizer)), tokenizer, seed=7)
-    for text in ("Paris is the [MASK] of France.", "The cat sat on the [MASK].", "Paris is the capital of [MASK]."):
+    for text in (
+        "Paris is the [MASK] of France.",
+        "The cat sat on the [MASK].",
+        "Paris is the capital of [MASK].",
+    ):
         print(text, fill(model, tokenizer, text))
     sts = sts_spearman(model.bert, tokenizer, data / "stsb" / "stsb-dev.csv")
     return {"sts_spearman": sts, **pretraining_scores(model, test)}

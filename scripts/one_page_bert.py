@@ -23,7 +23,11 @@ from torch import nn
 def tokenize(text, vocab):  # in full: minibert/tokenization/basic.py
     """The ids of `[CLS] text [SEP]`: words end at blanks and punctuation, and WordPiece cuts them into pieces."""
     words = re.findall(r"\[MASK\]|[^\W_]+|\S", text)
-    return [vocab["[CLS]"], *(i for word in words for i in word_pieces(word, vocab)), vocab["[SEP]"]]
+    return [
+        vocab["[CLS]"],
+        *(i for word in words for i in word_pieces(word, vocab)),
+        vocab["[SEP]"],
+    ]
 
 
 def word_pieces(word, vocab):  # in full: minibert/tokenization/wordpiece.py
@@ -64,11 +68,18 @@ class SelfAttention(nn.Module):  # in full: minibert/attention.py
     def __init__(self, c):
         super().__init__()
         self.heads = c["num_attention_heads"]
-        self.query, self.key, self.value = (nn.Linear(c["hidden_size"], c["hidden_size"]) for _ in range(3))
+        self.query, self.key, self.value = (
+            nn.Linear(c["hidden_size"], c["hidden_size"]) for _ in range(3)
+        )
 
     def forward(self, x):  # (1, seq, hidden) -> (1, seq, hidden)
-        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.query, self.key, self.value))
-        scores = q @ k.transpose(2, 3) * q.shape[-1] ** -0.5  # (1, heads, seq, seq), row: who looks, column: at whom
+        q, k, v = (
+            f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for f in (self.query, self.key, self.value)
+        )
+        scores = (
+            q @ k.transpose(2, 3) * q.shape[-1] ** -0.5
+        )  # (1, heads, seq, seq), row: who looks, column: at whom
         return (scores.softmax(-1) @ v).transpose(1, 2).flatten(-2)
 
 
@@ -89,8 +100,12 @@ class Layer(nn.Module):  # in full: minibert/encoder.py
 
     def __init__(self, c):
         super().__init__()
-        self.attention = nn.ModuleDict({"self": SelfAttention(c), "output": AddAndNorm(c, c["hidden_size"])})
-        self.intermediate = nn.ModuleDict({"dense": nn.Linear(c["hidden_size"], c["intermediate_size"])})
+        self.attention = nn.ModuleDict(
+            {"self": SelfAttention(c), "output": AddAndNorm(c, c["hidden_size"])}
+        )
+        self.intermediate = nn.ModuleDict(
+            {"dense": nn.Linear(c["hidden_size"], c["intermediate_size"])}
+        )
         self.output = AddAndNorm(c, c["intermediate_size"])
 
     def forward(self, x):
@@ -104,7 +119,9 @@ class Head(nn.Module):  # in full: minibert/model.py, minibert/heads.py
     def __init__(self, c):
         super().__init__()
         norm = nn.LayerNorm(c["hidden_size"], eps=c.get("layer_norm_eps", 1e-12))
-        self.transform = nn.ModuleDict({"dense": nn.Linear(c["hidden_size"], c["hidden_size"]), "LayerNorm": norm})
+        self.transform = nn.ModuleDict(
+            {"dense": nn.Linear(c["hidden_size"], c["hidden_size"]), "LayerNorm": norm}
+        )
         self.bias = nn.Parameter(torch.zeros(c["vocab_size"]))
 
     def forward(self, x, words):  # (1, seq, hidden) -> (1, seq, vocab)
@@ -118,17 +135,23 @@ class Bert(nn.Module):
     def __init__(self, c):
         super().__init__()
         layers = nn.ModuleList(Layer(c) for _ in range(c["num_hidden_layers"]))
-        self.bert = nn.ModuleDict({"embeddings": Embeddings(c), "encoder": nn.ModuleDict({"layer": layers})})
+        self.bert = nn.ModuleDict(
+            {"embeddings": Embeddings(c), "encoder": nn.ModuleDict({"layer": layers})}
+        )
         self.cls = nn.ModuleDict({"predictions": Head(c)})
 
-    def hidden_states(self, ids):  # (1, seq) -> the embeddings and the output of each layer, (1, seq, hidden) each
+    def hidden_states(
+        self, ids
+    ):  # (1, seq) -> the embeddings and the output of each layer, (1, seq, hidden) each
         states = [self.bert["embeddings"](ids)]
         for layer in self.bert["encoder"]["layer"]:
             states.append(layer(states[-1]))
         return states
 
     def forward(self, ids):  # (1, seq) -> (1, seq, vocab)
-        return self.cls["predictions"](self.hidden_states(ids)[-1], self.bert["embeddings"].word_embeddings)
+        return self.cls["predictions"](
+            self.hidden_states(ids)[-1], self.bert["embeddings"].word_embeddings
+        )
 
 
 def load(folder):  # in full: minibert/checkpoints/, minibert/pretrained.py
@@ -136,7 +159,9 @@ def load(folder):  # in full: minibert/checkpoints/, minibert/pretrained.py
     model = Bert(json.loads((folder / "config.json").read_text(encoding="utf-8"))).eval()
     old = {"gamma": "weight", "beta": "bias"}  # TensorFlow's names for the parts of a LayerNorm
     tensors = load_file(folder / "model.safetensors")
-    renamed = {".".join(old.get(part, part) for part in name.split(".")): t for name, t in tensors.items()}
+    renamed = {
+        ".".join(old.get(part, part) for part in name.split(".")): t for name, t in tensors.items()
+    }
     model.load_state_dict({name: renamed[name] for name in model.state_dict()})
     return model, (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
 

@@ -46,5 +46,9 @@ class PackagePage(MetadataHookInterface):
         readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         page = package_page(readme, address, metadata["version"])
         metadata["readme"] = {"content-type": "text/markdown", "text": page}
-        names = {"Repository": "", "Changelog": f"/blob/v{metadata['version']}/CHANGELOG.md", "Issues": "/issues"}
+        names = {
+            "Repository": "",
+            "Changelog": f"/blob/v{metadata['version']}/CHANGELOG.md",
+            "Issues": "/issues",
+        }
         metadata["urls"] = {name: address + path for name, path in names.items() if address}

@@ -20,7 +20,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXAMPLE = re.compile(r"(<!-- example of a command -->\n```bash\n(.*?)```\n\n```text\n)(.*?)(?=```)", re.DOTALL)
+EXAMPLE = re.compile(
+    r"(<!-- example of a command -->\n```bash\n(.*?)```\n\n```text\n)(.*?)(?=```)", re.DOTALL
+)
 
 
 def output(commands: str) -> str:
@@ -40,11 +42,15 @@ def output(commands: str) -> str:
 
 def main() -> None:
     """Runs all of it."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     printed = functools.cache(output)
     for readme in (ROOT / "README.md", ROOT / "README.ko.md"):
         text = readme.read_text(encoding="utf-8")
-        readme.write_text(EXAMPLE.sub(lambda found: found[1] + printed(found[2]), text), encoding="utf-8")
+        readme.write_text(
+            EXAMPLE.sub(lambda found: found[1] + printed(found[2]), text), encoding="utf-8"
+        )
     sources = sorted((ROOT / "scripts" / "notebooks").glob("*.md"))
     names = [path.stem for path in sources if '"minibert-' in path.read_text(encoding="utf-8")]
     for script, *arguments in (("notebooks/build.py", *names), ("figures/page.py",)):

@@ -18,7 +18,9 @@ from minibert.training.finetuning import SequenceTask, finetune
 from minibert.training.options import TrainingOptions
 
 
-def search(model: str, train: str, dev: str, folder: str, trials: int, task: SequenceTask, **fixed: Any) -> Any:
+def search(
+    model: str, train: str, dev: str, folder: str, trials: int, task: SequenceTask, **fixed: Any
+) -> Any:
     """The study after so many more trials; `fixed` options are not searched for."""
     Path(folder).mkdir(parents=True, exist_ok=True)
 
@@ -30,7 +32,9 @@ def search(model: str, train: str, dev: str, folder: str, trials: int, task: Seq
             "layer_decay": trial.suggest_float("layer_decay", 0.8, 1.0),
         }
         how = TrainingOptions(**{**options, **fixed})
-        return finetune(task, model, train, dev, Path(folder, f"trial-{trial.number}"), how)[task.metric]
+        return finetune(task, model, train, dev, Path(folder, f"trial-{trial.number}"), how)[
+            task.metric
+        ]
 
     study = optuna.create_study(
         storage=f"sqlite:///{folder}/trials.db",
@@ -44,7 +48,9 @@ def search(model: str, train: str, dev: str, folder: str, trials: int, task: Seq
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ("model", "train", "dev", "folder"):
         parser.add_argument(name)
     parser.add_argument("--text", default="text")

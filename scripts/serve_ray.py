@@ -32,7 +32,10 @@ def service(model: str, precision: str, replicas: int, threads: int) -> serve.Ap
         queue = {"max_wait_ms": 2.0, "max_tokens": BATCH_TOKENS, "max_pending": 4096}
         return create_app([load(model, Source(model), precision=precision, **queue)], key=key)
 
-    memory = {"MALLOC_ARENA_MAX": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192"}  # as in minibert serve
+    memory = {
+        "MALLOC_ARENA_MAX": "1",
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",
+    }  # as in minibert serve
     environment = {"env_vars": {"OMP_NUM_THREADS": str(threads), **memory}}
     actor = {"num_cpus": threads, "runtime_env": environment}
 
@@ -46,16 +49,24 @@ def service(model: str, precision: str, replicas: int, threads: int) -> serve.Ap
 
 def main() -> None:
     """Serves until it is interrupted."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", nargs="?", default="minibert-en", help="folder, bundled model or Hub id")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "model", nargs="?", default="minibert-en", help="folder, bundled model or Hub id"
+    )
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8"])
     parser.add_argument("--replicas", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=1, help="of each replica (default: %(default)s)")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="of each replica (default: %(default)s)"
+    )
     parser.add_argument("--port", type=int, default=8000)
     options = parser.parse_args()
 
     serve.start(http_options={"host": "127.0.0.1", "port": options.port})
-    serve.run(service(options.model, options.precision, options.replicas, options.threads), blocking=True)
+    serve.run(
+        service(options.model, options.precision, options.replicas, options.threads), blocking=True
+    )
 
 
 if __name__ == "__main__":

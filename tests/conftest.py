@@ -26,7 +26,9 @@ import minibert
 torch.ones((), requires_grad=True).backward()
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    torch.set_num_threads(1)  # one core for each worker; more threads than cores only wait for each other
+    torch.set_num_threads(
+        1
+    )  # one core for each worker; more threads than cores only wait for each other
 
 # every class with a head; the last one takes (batch, choices, seq)
 HEADS = (
@@ -65,7 +67,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def python_path(*folders: Path) -> dict[str, str]:
     """The environment of a process that looks for modules in these folders first."""
     before = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), *filter(None, [before])])}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([*map(str, folders), *filter(None, [before])]),
+    }
 
 
 @pytest.fixture
@@ -92,9 +97,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """In CI a parity test that skips is a failure: nobody would notice that nothing was compared."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
-    if report.skipped and os.environ.get("CI") and "parity" in item.path.parts and not hasattr(report, "wasxfail"):
+    if (
+        report.skipped
+        and os.environ.get("CI")
+        and "parity" in item.path.parts
+        and not hasattr(report, "wasxfail")
+    ):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} skipped in CI, where every parity test has to run: {report.longrepr}"
+        report.longrepr = (
+            f"{item.nodeid} skipped in CI, where every parity test has to run: {report.longrepr}"
+        )
 
 
 @pytest.fixture(scope="session")
@@ -131,9 +143,17 @@ def bucket() -> Iterator[str]:
         port = free.getsockname()[1]
     server = ThreadedMotoServer("127.0.0.1", port)
     server.start()
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}
+    keys = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**keys, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_REGION": "us-east-1"}.items():
+        for name, value in {
+            **keys,
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_REGION": "us-east-1",
+        }.items():
             patch.setenv(name, value)
         boto3.client("s3").create_bucket(Bucket="corpus")
         yield "s3://corpus"
@@ -145,7 +165,10 @@ def full_disk(size: int) -> Iterator[None]:
     """As on a disk that is full after so many bytes: nothing longer can be written."""
     import resource
 
-    limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits, ignored = (
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
         yield
@@ -183,14 +206,18 @@ def with_reference(name: str, config: minibert.BertConfig, **options: Any) -> tu
     with torch.no_grad():
         for parameter in ours.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.02)
-    theirs_config = transformers.BertConfig(**config.to_dict(), attn_implementation=config.attn_implementation)
+    theirs_config = transformers.BertConfig(
+        **config.to_dict(), attn_implementation=config.attn_implementation
+    )
     theirs = getattr(transformers, name)(theirs_config, **options).eval()
     missing, unexpected = theirs.load_state_dict(ours.state_dict(), strict=False)
     assert not missing and not unexpected, (missing, unexpected)
     return ours, theirs
 
 
-def ragged_batch(config: minibert.BertConfig, lengths: tuple[int, ...] = (11, 7, 1)) -> dict[str, torch.Tensor]:
+def ragged_batch(
+    config: minibert.BertConfig, lengths: tuple[int, ...] = (11, 7, 1)
+) -> dict[str, torch.Tensor]:
     """Random ids padded to the longest of `lengths`, with two segments and a mask; all (batch, seq)."""
     batch, seq = len(lengths), max(lengths)
     mask = (torch.arange(seq)[None] < torch.tensor(lengths)[:, None]).long()

@@ -58,10 +58,14 @@ def pretraining_tensors(config: dict[str, Any], legacy: bool) -> dict[str, torch
     for name in [name for name in tensors if "LayerNorm" in name]:
         tensors[name] += torch.randn_like(tensors[name]) * 0.1  # ones and zeros would hide a mix-up
         if legacy:
-            new = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+            new = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            )
             tensors[new] = tensors.pop(name)
     if legacy:
-        tensors["bert.embeddings.position_ids"] = torch.arange(config["max_position_embeddings"])[None]
+        tensors["bert.embeddings.position_ids"] = torch.arange(config["max_position_embeddings"])[
+            None
+        ]
     return tensors
 
 
@@ -69,7 +73,11 @@ def write_folder(folder: Path, config: dict[str, Any], tensors: dict[str, torch.
     """A checkpoint folder of one safetensors file and its config.json."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    save_file({name: t.contiguous() for name, t in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
+    save_file(
+        {name: t.contiguous() for name, t in tensors.items()},
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
     return folder
 
 
@@ -78,7 +86,9 @@ def bert_base_uncased(folder: Path, minilm: str, **smaller: Any) -> Path:
     config = {**BERT_BASE_UNCASED, **smaller}
     write_folder(folder, config, pretraining_tensors(config, legacy=True))
     (folder / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
-    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 512}', encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(
+        '{"do_lower_case": true, "model_max_length": 512}', encoding="utf-8"
+    )
     return folder
 
 

@@ -17,18 +17,28 @@ from minibert.files import write_json
 @pytest.mark.parametrize("name", ["BertModel", *HEADS])
 def test_the_class_follows_the_tensors(name: str, tmp_path: Path) -> None:
     getattr(minibert, name)(tiny_config()).save_pretrained(tmp_path)
-    minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).save_pretrained(tmp_path)
+    minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).save_pretrained(
+        tmp_path
+    )
     model, tokenizer = load_with_heads(tmp_path)
     assert type(model).__name__ == name and tokenizer.tokenize("a") == ["a"]
     assert model.load_report is not None
-    assert not (model.load_report.missing or model.load_report.left_out or model.load_report.unexpected)
+    assert not (
+        model.load_report.missing or model.load_report.left_out or model.load_report.unexpected
+    )
 
 
-@pytest.mark.parametrize("name", ["AutoModel", *(head.replace("BertFor", "AutoModelFor") for head in HEADS)])
-def test_auto_classes_make_and_load_models_and_refuse_others_by_name(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["AutoModel", *(head.replace("BertFor", "AutoModelFor") for head in HEADS)]
+)
+def test_auto_classes_make_and_load_models_and_refuse_others_by_name(
+    name: str, tmp_path: Path
+) -> None:
     auto, config = getattr(minibert, name), tiny_config()
     model = auto.from_config(config)
-    assert type(model).__name__ == name.replace("AutoModel", "Bert" if "For" in name else "BertModel")
+    assert type(model).__name__ == name.replace(
+        "AutoModel", "Bert" if "For" in name else "BertModel"
+    )
     assert model.config is config and model.training
     model.save_pretrained(tmp_path)
     assert type(auto.from_pretrained(tmp_path)) is type(model)
@@ -47,7 +57,9 @@ def test_no_pooler_is_drawn_for_a_checkpoint_without_one(tmp_path: Path) -> None
 def test_more_than_a_file_can_mean(tmp_path: Path) -> None:
     """Before the memory is spent."""
     BertModel(tiny_config(hidden_size=64)).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"lacks 65,000,000 of the numbers .* num_labels 1,000,000: correct it"):
+    with pytest.raises(
+        ValueError, match=r"lacks 65,000,000 of the numbers .* num_labels 1,000,000: correct it"
+    ):
         minibert.BertForSequenceClassification.from_pretrained(tmp_path, num_labels=1_000_000)
 
 

@@ -35,13 +35,19 @@ from minibert.encoder import ACTIVATIONS
 def test_presets(name: str, layers: int, hidden: int, heads: int) -> None:
     """The sizes of google-research/bert's README, feed-forward layers 4 H wide, 64 numbers a head."""
     config = BertConfig.from_preset(name)
-    assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (layers, hidden, heads)
+    assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (
+        layers,
+        hidden,
+        heads,
+    )
     assert config.intermediate_size == 4 * hidden and hidden == 64 * heads
     assert BertConfig.from_preset(name, num_labels=3).num_labels == 3
 
 
 def test_unknown_preset() -> None:
-    with pytest.raises(ValueError, match="no preset 'huge'; the presets are base, large, medium, mini, small, tiny"):
+    with pytest.raises(
+        ValueError, match="no preset 'huge'; the presets are base, large, medium, mini, small, tiny"
+    ):
         BertConfig.from_preset("huge")
 
 
@@ -72,13 +78,18 @@ def test_official_files(name: str, tmp_path: Path) -> None:
     assert (config.max_position_embeddings, config.vocab_size) == (300, 30000)
     assert config.layer_norm_eps == 1e-12 and config.pad_token_id == 0
     config.save_pretrained(tmp_path)
-    assert content.items() <= json.loads((tmp_path / "config.json").read_text(encoding="utf-8")).items()
+    assert (
+        content.items()
+        <= json.loads((tmp_path / "config.json").read_text(encoding="utf-8")).items()
+    )
     assert BertConfig.from_pretrained(tmp_path) == config
 
 
 def test_a_file_without_model_type_is_bert() -> None:
     """prajjwal1/bert-tiny's config.json has nothing but sizes."""
-    config = BertConfig(hidden_size=128, num_attention_heads=2, num_hidden_layers=2, vocab_size=30522)
+    config = BertConfig(
+        hidden_size=128, num_attention_heads=2, num_hidden_layers=2, vocab_size=30522
+    )
     assert config.model_type == "bert"
 
 
@@ -86,13 +97,19 @@ def test_a_file_without_model_type_is_bert() -> None:
     ("values", "message"),
     [
         ({"model_type": "roberta"}, "model_type='roberta' is not supported: minibert loads BERT"),
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key' is not supported"),
+        (
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type='relative_key' is not supported",
+        ),
         ({"is_decoder": True}, "is_decoder=True is not supported"),
         ({"add_cross_attention": True}, "add_cross_attention=True is not supported"),
         ({"hidden_act": "glu"}, "hidden_act should be one of gelu, .*, not 'glu'"),
         ({"hidden_size": -1}, "hidden_size should be a whole number of 1 or more, not -1"),
         ({"vocab_size": "many"}, "vocab_size should be a whole number of 1 or more, not 'many'"),
-        ({"hidden_dropout_prob": 1.5}, "hidden_dropout_prob should be a probability between 0 and 1, not 1.5"),
+        (
+            {"hidden_dropout_prob": 1.5},
+            "hidden_dropout_prob should be a probability between 0 and 1, not 1.5",
+        ),
         ({"layer_norm_eps": "1e-12"}, "layer_norm_eps should be a number of 0 or more"),
         ({"pad_token_id": 30522}, r"pad_token_id should be below vocab_size \(30522\), not 30522"),
         ({"attn_implementation": "flash"}, "attn_implementation should be one of sdpa, eager"),
@@ -120,7 +137,9 @@ def test_labels() -> None:
 def test_a_size_that_heads_do_not_divide() -> None:
     """A config may have it, until a model is built."""
     config = BertConfig(hidden_size=37)
-    with pytest.raises(ValueError, match=r"hidden_size \(37\) should be a multiple of num_attention_heads \(12\)"):
+    with pytest.raises(
+        ValueError, match=r"hidden_size \(37\) should be a multiple of num_attention_heads \(12\)"
+    ):
         BertModel(config)
     config.num_attention_heads = 37
     assert BertModel(config.replace(num_hidden_layers=1)).config.hidden_size == 37
@@ -131,9 +150,17 @@ def test_fields_can_be_assigned() -> None:
     assert config.replace(hidden_size=24).hidden_size == 24 and config.hidden_size == 768
     config.hidden_size = 24
     config.num_labels = 3
-    assert config.hidden_size == 24 and config.id2label == {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}
+    assert config.hidden_size == 24 and config.id2label == {
+        0: "LABEL_0",
+        1: "LABEL_1",
+        2: "LABEL_2",
+    }
     config.id2label = {"1": "b", "0": "a"}
-    assert config.id2label == {0: "a", 1: "b"} and config.label2id == {"a": 0, "b": 1} and config.num_labels == 2
+    assert (
+        config.id2label == {0: "a", 1: "b"}
+        and config.label2id == {"a": 0, "b": 1}
+        and config.num_labels == 2
+    )
     config.label2id = {"x": 0}
     assert config.id2label == {0: "x"}
     config.torch_dtype = torch.float16
@@ -151,12 +178,19 @@ def test_tools_find_what_they_have_set() -> None:
     config = copy.deepcopy(BertConfig(hidden_size=24))
     config.d_model = config.hidden_size
     config.num_labels = 3
-    assert vars(config)["d_model"] == vars(config)["hidden_size"] == config.replace(num_labels=2).d_model == 24
+    assert (
+        vars(config)["d_model"]
+        == vars(config)["hidden_size"]
+        == config.replace(num_labels=2).d_model
+        == 24
+    )
     assert "d_model" not in config.extra and config.to_dict()["d_model"] == 24
 
 
 def test_the_constructor_shows_its_keywords() -> None:
-    assert {"hidden_size", "num_labels", "limits"} <= inspect.signature(BertConfig).parameters.keys()
+    assert {"hidden_size", "num_labels", "limits"} <= inspect.signature(
+        BertConfig
+    ).parameters.keys()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +200,11 @@ def test_the_constructor_shows_its_keywords() -> None:
         ("num_labels", 0, "id2label should number one or more labels"),
         ("return_dict", 1, "return_dict should be true or false, not 1"),
         ("is_decoder", True, "is_decoder=True is not supported: minibert is an encoder"),
-        ("num_labels", 10**9, "num_labels would be 1,000,000,000, more than 1,000,000; pass limits="),
+        (
+            "num_labels",
+            10**9,
+            "num_labels would be 1,000,000,000, more than 1,000,000; pass limits=",
+        ),
     ],
 )
 def test_what_is_assigned_is_checked(name: str, value: Any, message: str) -> None:
@@ -177,20 +215,27 @@ def test_what_is_assigned_is_checked(name: str, value: Any, message: str) -> Non
 
 
 def test_a_name_that_is_mistyped() -> None:
-    with pytest.raises(TypeError, match="BertConfig has no field 'hiden_size'; did you mean 'hidden_size'"):
+    with pytest.raises(
+        TypeError, match="BertConfig has no field 'hiden_size'; did you mean 'hidden_size'"
+    ):
         BertConfig(hiden_size=64)
     with pytest.raises(TypeError, match="no field 'xyz'; keep what is yours in extra"):
         BertConfig().replace(xyz=1)
     config = BertConfig()
     with pytest.warns(
-        UserWarning, match="no field 'hiden_size', which is kept without effect; did you mean 'hidden_si"
+        UserWarning,
+        match="no field 'hiden_size', which is kept without effect; did you mean 'hidden_si",
     ):
-        config.hiden_size = 64  # raising would stop tools that write other models' names: layer_norm_epsilon
+        config.hiden_size = (
+            64  # raising would stop tools that write other models' names: layer_norm_epsilon
+        )
     assert (config.hidden_size, config.hiden_size) == (768, 64)
     with pytest.raises(AttributeError, match="BertConfig has no field 'quantization_config'"):
         BertConfig().quantization_config  # noqa: B018
     kept = BertConfig.from_dict({"hiden_size": 64}, num_labels=3)
-    assert (kept.hidden_size, kept.num_labels, kept.hiden_size) == (768, 3, 64) and kept.to_dict()["hiden_size"] == 64
+    assert (kept.hidden_size, kept.num_labels, kept.hiden_size) == (768, 3, 64) and kept.to_dict()[
+        "hiden_size"
+    ] == 64
     assert BertConfig(extra={"hiden_size": 64}).hiden_size == 64
 
 
@@ -202,16 +247,28 @@ def test_every_field_of_the_reference_can_be_read_and_passed_on() -> None:
             assert getattr(ours, name) == getattr(theirs, name), name
     ours.use_cache, ours.chunk_size_feed_forward = False, 7
     assert transformers.BertConfig(**ours.to_dict()).use_cache is ours.use_cache is False
-    assert BertConfig.from_dict(ours.to_dict()) == ours and ours.to_dict()["chunk_size_feed_forward"] == 7
+    assert (
+        BertConfig.from_dict(ours.to_dict()) == ours
+        and ours.to_dict()["chunk_size_feed_forward"] == 7
+    )
 
 
 def test_a_config_is_a_mapping(tmp_path: Path) -> None:
     config = BertConfig(num_labels=3, num_hidden_layers=1)
     assert config.get_text_config() is config
     assert dict(config) == {**config} == config.to_dict() and "hidden_size" in config
-    assert config.get("hidden_size") == config["hidden_size"] == 768 and config.get("nothing", 5) == 5
-    assert config.to_diff_dict().keys() == {"model_type", "num_hidden_layers", "id2label", "label2id"}
-    assert repr(config) == f"BertConfig {config.to_json_string()}" and '\n  "hidden_size": 768,' in repr(config)
+    assert (
+        config.get("hidden_size") == config["hidden_size"] == 768 and config.get("nothing", 5) == 5
+    )
+    assert config.to_diff_dict().keys() == {
+        "model_type",
+        "num_hidden_layers",
+        "id2label",
+        "label2id",
+    }
+    assert repr(
+        config
+    ) == f"BertConfig {config.to_json_string()}" and '\n  "hidden_size": 768,' in repr(config)
     assert json.loads(config.to_json_string(use_diff=True)) == config.to_diff_dict()
     config.to_json_file(tmp_path / "mine.json", use_diff=True)
     assert BertConfig.from_json_file(tmp_path / "mine.json") == config
@@ -225,7 +282,15 @@ def test_a_config_is_a_mapping(tmp_path: Path) -> None:
     [
         {"num_labels": 10**9},
         {"num_hidden_layers": 10**6, "hidden_size": 1, "intermediate_size": 1},
-        *({name: 10**18} for name in ("vocab_size", "hidden_size", "intermediate_size", "max_position_embeddings")),
+        *(
+            {name: 10**18}
+            for name in (
+                "vocab_size",
+                "hidden_size",
+                "intermediate_size",
+                "max_position_embeddings",
+            )
+        ),
         {"type_vocab_size": 10**18},
         {"num_labels": 10**18},
     ],
@@ -268,7 +333,9 @@ def test_bad_files(tmp_path: Path) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 FIELDS = [field.name for field in dataclasses.fields(BertConfig)]
@@ -282,7 +349,9 @@ def test_any_json_object_is_a_config_or_a_clear_error(values: dict[str, Any]) ->
     except ValueError as error:
         assert str(error)
         return
-    assert BertConfig.from_dict(json.loads(config.to_json_string())).to_dict() == json.loads(config.to_json_string())
+    assert BertConfig.from_dict(json.loads(config.to_json_string())).to_dict() == json.loads(
+        config.to_json_string()
+    )
 
 
 @pytest.mark.parametrize("old_first", [True, False])

@@ -46,7 +46,10 @@ def test_no_cpu_tensor_inside(name: str, attention: str) -> None:
     """On the meta device, which stands for any that is not the CPU: shapes without numbers, forward and backward."""
     model = getattr(minibert, name)(tiny_config(attn_implementation=attention)).to("meta")
     ids = torch.zeros(2, 5, dtype=torch.long, device="meta")
-    labels = {key: torch.zeros(shape, dtype=torch.long, device="meta") for key, shape in HEADS[name].items()}
+    labels = {
+        key: torch.zeros(shape, dtype=torch.long, device="meta")
+        for key, shape in HEADS[name].items()
+    }
     layout, packed = PaddedLayout(), PackedLayout([3, 7])
     layout.mask = torch.ones(2, 1, 1, 5, dtype=torch.bool, device="meta")
     with OnlyOn("meta"):
@@ -96,5 +99,7 @@ def test_half_precision_on_cuda(cuda: torch.device, dtype: torch.dtype) -> None:
     batch = ragged_batch(model.config)
     with torch.no_grad():
         expected = model(**batch).last_hidden_state[0]
-        ours = model.to(cuda, dtype)(**{name: x.to(cuda) for name, x in batch.items()}).last_hidden_state[0]
+        ours = model.to(cuda, dtype)(
+            **{name: x.to(cuda) for name, x in batch.items()}
+        ).last_hidden_state[0]
     assert torch.cosine_similarity(ours.float().cpu(), expected).min() > 0.999

@@ -34,7 +34,9 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(
         '<p id="here"><a href="#here">fine</a> <a href="b.html#there">lost</a>', encoding="utf-8"
     )
-    (tmp_path / "b.html").write_text('<a href="a.html#here">fine</a> <a href="#gone">lost</a>', encoding="utf-8")
+    (tmp_path / "b.html").write_text(
+        '<a href="a.html#here">fine</a> <a href="#gone">lost</a>', encoding="utf-8"
+    )
     assert docs.broken_links(tmp_path) == {"a.html -> b.html#there", "b.html -> #gone"}
 
 

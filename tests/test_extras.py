@@ -21,7 +21,9 @@ def test_a_clone_installs_from_itself() -> None:
     assert extras.install_line("train") == f"pip install -e '{CHECKOUT}[train]'"
 
 
-@pytest.mark.parametrize(("made_from", "expected"), [("a clone", "pip install '{clone}[train]'"), ("the index", "")])
+@pytest.mark.parametrize(
+    ("made_from", "expected"), [("a clone", "pip install '{clone}[train]'"), ("the index", "")]
+)
 def test_an_installed_package_remembers_its_clone(
     made_from: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,14 +35,20 @@ def test_an_installed_package_remembers_its_clone(
         def read_text(self, name: str) -> str | None:
             return json.dumps({"url": clone.as_uri()}) if made_from == "a clone" else None
 
-    monkeypatch.setattr(extras, "__file__", str(tmp_path / "site-packages" / "minibert" / "extras.py"))
+    monkeypatch.setattr(
+        extras, "__file__", str(tmp_path / "site-packages" / "minibert" / "extras.py")
+    )
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed())
     line = extras.install_line("train")
     assert line == (expected.format(clone=clone) or "pip install 'minibert-torch[train]'")
 
 
 def test_every_extra_that_a_message_names_exists() -> None:
-    declared = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8").split("[project.optional-dependencies]")[1]
+    declared = (
+        (CHECKOUT / "pyproject.toml")
+        .read_text(encoding="utf-8")
+        .split("[project.optional-dependencies]")[1]
+    )
     for path in sorted((CHECKOUT / "minibert").rglob("*.py")):
         for call in path.read_text(encoding="utf-8").split("need(")[1:]:
             arguments = call.split(")")[0].split('"')[1::2]
@@ -48,13 +56,17 @@ def test_every_extra_that_a_message_names_exists() -> None:
                 assert f"\n{arguments[1]} = [" in declared, f"{path} names the extra {arguments[1]}"
 
 
-def test_the_other_package_is_named_where_a_name_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_other_package_is_named_where_a_name_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def version(name: str) -> str:
         return "0.2.2"
 
     monkeypatch.setattr(importlib.metadata, "version", version)
     monkeypatch.setitem(sys.modules, "minibert.model", None)  # cannot be imported
-    with pytest.raises(ImportError, match=r"Another package called minibert \(0\.2\.2\) is installed"):
+    with pytest.raises(
+        ImportError, match=r"Another package called minibert \(0\.2\.2\) is installed"
+    ):
         minibert.BertModel  # noqa: B018
 
 
@@ -75,7 +87,9 @@ def test_both_packages_in_one_environment(installed_last: str, code: int, tmp_pa
     for path in Path(minibert.__file__).parent.iterdir():
         (package / path.name).symlink_to(path)
     for name in ("activations", "configuration", "modules"):  # theirs alone
-        (package / f"{name}.py").write_text("raise ImportError('no module of ours')", encoding="utf-8")
+        (package / f"{name}.py").write_text(
+            "raise ImportError('no module of ours')", encoding="utf-8"
+        )
     if installed_last == "theirs":
         for name in ("__init__", "attention", "embeddings"):
             (package / f"{name}.py").unlink()
@@ -86,10 +100,17 @@ def test_both_packages_in_one_environment(installed_last: str, code: int, tmp_pa
     )
     command = [sys.executable, "-m", "minibert", "tokenize", "I love Korea"]
     environment = python_path(tmp_path)
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=120)
+    run = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=120
+    )
     assert run.returncode == code, run.stderr
     if code:
-        assert run.stderr.startswith("minibert cannot start. Another package called minibert (0.2.2) is installed")
-        assert run.stderr.count("\n") == 1 and "pip uninstall minibert minibert-torch && pip install " in run.stderr
+        assert run.stderr.startswith(
+            "minibert cannot start. Another package called minibert (0.2.2) is installed"
+        )
+        assert (
+            run.stderr.count("\n") == 1
+            and "pip uninstall minibert minibert-torch && pip install " in run.stderr
+        )
     else:
         assert "korea" in run.stdout and not run.stderr

@@ -18,12 +18,15 @@ def test_a_folder(tmp_path: Path) -> None:
     assert source.file("vocab.txt") == tmp_path / "vocab.txt"
     assert source.file("config.json") is None
     assert source.require("config.json", "vocab.txt") == tmp_path / "vocab.txt"
-    with pytest.raises(FileNotFoundError, match="holds no config.json or model.bin; is it a BERT checkpoint"):
+    with pytest.raises(
+        FileNotFoundError, match="holds no config.json or model.bin; is it a BERT checkpoint"
+    ):
         source.require("config.json", "model.bin")
 
 
 @pytest.mark.parametrize(
-    "name", ["", "no such folder", "/no/such/folder", "./nothing", "a/b/c", "-\0-", "~nobody", "x" * 5000]
+    "name",
+    ["", "no such folder", "/no/such/folder", "./nothing", "a/b/c", "-\0-", "~nobody", "x" * 5000],
 )
 def test_a_name_that_is_nothing(name: str) -> None:
     with pytest.raises(FileNotFoundError, match="cannot be a Hub id"):
@@ -56,8 +59,15 @@ def test_replaced_files_have_the_usual_permissions(tmp_path: Path) -> None:
 def test_only_files_are_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
-    for name, message in (("pipe", "no ordinary file"), ("link", "no ordinary file"), ("", "a folder")):
-        with pytest.raises(OSError, match=f"is {message}; name a file to write"), replacing(tmp_path / name):
+    for name, message in (
+        ("pipe", "no ordinary file"),
+        ("link", "no ordinary file"),
+        ("", "a folder"),
+    ):
+        with (
+            pytest.raises(OSError, match=f"is {message}; name a file to write"),
+            replacing(tmp_path / name),
+        ):
             raise AssertionError
     with pytest.raises(FileNotFoundError, match="there is no folder .*/no to write it into"):
         write_json(tmp_path / "no" / "it", {})
@@ -81,13 +91,17 @@ def test_one_reader_of_text_for_all_files(tmp_path: Path) -> None:
             reader(tmp_path / "latin")
 
 
-def test_a_folder_with_the_name_of_a_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_the_name_of_a_bundled_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It counts, and that is said; one without a model in it does not hide what is bundled."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "minibert-tiny").mkdir()
     assert Source("minibert-tiny").folder == BUNDLED_MODELS / "minibert-tiny"
     (tmp_path / "minibert-tiny" / "config.json").write_text("{}", encoding="utf-8")
-    with pytest.warns(UserWarning, match="minibert-tiny is the folder here and not the bundled model of that name"):
+    with pytest.warns(
+        UserWarning, match="minibert-tiny is the folder here and not the bundled model of that name"
+    ):
         assert Source("minibert-tiny").folder == Path("minibert-tiny")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

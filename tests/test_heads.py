@@ -41,8 +41,15 @@ def words(model: Any) -> nn.Parameter:
 def assert_tied(model: Any) -> None:
     """One tensor under both names, used by the forward pass and by the gradient, and saved and counted once."""
     predictions = model.cls.predictions
-    assert predictions.decoder.weight is words(model) and predictions.decoder.bias is predictions.bias
-    assert model.config.vocab_size == predictions.decoder.out_features == len(predictions.bias) == len(words(model))
+    assert (
+        predictions.decoder.weight is words(model) and predictions.decoder.bias is predictions.bias
+    )
+    assert (
+        model.config.vocab_size
+        == predictions.decoder.out_features
+        == len(predictions.bias)
+        == len(words(model))
+    )
     ids = torch.tensor([[3, 5, 8]])
     before = model(ids)[0]
     with torch.no_grad():
@@ -81,7 +88,9 @@ class TestTying:
     def test_after_load_state_dict(self, name: str, assign: bool) -> None:
         model, other = build(name), build(name)
         wrapped = nn.ModuleDict({"model": model})  # as training code does
-        wrapped.load_state_dict({f"model.{n}": t.clone() for n, t in other.state_dict().items()}, assign=assign)
+        wrapped.load_state_dict(
+            {f"model.{n}": t.clone() for n, t in other.state_dict().items()}, assign=assign
+        )
         assert torch.equal(words(model), words(other))
         assert_tied(model)
 
@@ -94,7 +103,9 @@ class TestTying:
         written = load(save(state))
         itself = model.state_dict(keep_vars=True)
         assert written.keys() == state.keys() == itself.keys()
-        assert all(torch.equal(written[n], p) and p is model.get_parameter(n) for n, p in itself.items())
+        assert all(
+            torch.equal(written[n], p) and p is model.get_parameter(n) for n, p in itself.items()
+        )
         with torch.inference_mode():
             model.load_state_dict(model.state_dict())
 
@@ -132,7 +143,9 @@ class TestTying:
         kept = min(vocab_size, 99)
         after = model(ids)[0]
         assert after.shape[-1] == vocab_size
-        torch.testing.assert_close(after[..., :kept], before[..., :kept])  # a product of another size rounds otherwise
+        torch.testing.assert_close(
+            after[..., :kept], before[..., :kept]
+        )  # a product of another size rounds otherwise
         mean = model.cls.predictions.bias[:kept].mean().expand(vocab_size - kept)
         torch.testing.assert_close(model.cls.predictions.bias[kept:], mean, rtol=0, atol=1e-3)
         model.save_pretrained(tmp_path)
@@ -157,7 +170,9 @@ class TestTying:
         nn.init.normal_(model.cls.predictions.bias)
         model.save_pretrained(tmp_path)
         tensors = load_file(tmp_path / "model.safetensors")
-        tensors["cls.predictions.decoder.weight"] = tensors.pop("bert.embeddings.word_embeddings.weight")
+        tensors["cls.predictions.decoder.weight"] = tensors.pop(
+            "bert.embeddings.word_embeddings.weight"
+        )
         tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
         save_file(tensors, tmp_path / "model.safetensors")
         with warnings.catch_warnings():
@@ -187,7 +202,9 @@ class TestHeadlessCheckpoint:
     }
 
     @each_head
-    def test_one_warning_names_what_is_new_and_nothing_else(self, headless: Path, name: str) -> None:
+    def test_one_warning_names_what_is_new_and_nothing_else(
+        self, headless: Path, name: str
+    ) -> None:
         with pytest.warns(UserWarning) as caught:
             model = getattr(minibert, name).from_pretrained(headless)
         (warning,) = caught
@@ -217,7 +234,9 @@ class TestHeadlessCheckpoint:
     def test_seeded(self, headless: Path, name: str) -> None:
         def load(seed: int) -> dict[str, Tensor]:
             torch.manual_seed(seed)
-            state: dict[str, Tensor] = getattr(minibert, name).from_pretrained(headless).state_dict()
+            state: dict[str, Tensor] = (
+                getattr(minibert, name).from_pretrained(headless).state_dict()
+            )
             return state
 
         with warnings.catch_warnings():
@@ -227,13 +246,17 @@ class TestHeadlessCheckpoint:
         drawn = [path for path in first if not torch.equal(first[path], other[path])]
         assert drawn and all(path.startswith(("cls", "classifier", "qa_outputs")) for path in drawn)
 
-    def test_a_pooler_that_is_not_needed_is_not_missed(self, headless: Path, tmp_path: Path) -> None:
+    def test_a_pooler_that_is_not_needed_is_not_missed(
+        self, headless: Path, tmp_path: Path
+    ) -> None:
         tagger = build("BertForTokenClassification")
         tagger.save_pretrained(tmp_path)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             minibert.BertForTokenClassification.from_pretrained(tmp_path)
-        with pytest.warns(UserWarning, match=r"bert.pooler.dense.weight, bert.pooler.dense.bias are not in"):
+        with pytest.warns(
+            UserWarning, match=r"bert.pooler.dense.weight, bert.pooler.dense.bias are not in"
+        ):
             minibert.BertForSequenceClassification.from_pretrained(tmp_path)
 
     def test_what_a_head_rightly_leaves_out_is_not_worth_a_word(self, tmp_path: Path) -> None:
@@ -246,7 +269,9 @@ class TestHeadlessCheckpoint:
         with pytest.warns(UserWarning) as caught:
             minibert.BertForSequenceClassification.from_pretrained(tmp_path)
         (warning,) = caught
-        assert "classifier.weight, classifier.bias are not in" in str(warning.message) and "cls" not in str(warning)
+        assert "classifier.weight, classifier.bias are not in" in str(
+            warning.message
+        ) and "cls" not in str(warning)
 
     @each_head
     def test_encoder_is_the_checkpoint_s(self, headless: Path, name: str) -> None:
@@ -267,15 +292,24 @@ class TestLabelNames:
         model = minibert.BertForTokenClassification.from_pretrained(tmp_path)
         assert model.config.id2label == names and model.classifier.out_features == 3
 
-    @pytest.mark.parametrize("name", ["BertForSequenceClassification", "BertForTokenClassification"])
+    @pytest.mark.parametrize(
+        "name", ["BertForSequenceClassification", "BertForTokenClassification"]
+    )
     def test_another_number_of_labels_than_the_file_has(self, name: str, tmp_path: Path) -> None:
         build(name, num_labels=2).save_pretrained(tmp_path)
         message = r"classifier.weight is \(2, 32\) in the file but \(5, 32\) in the model.*ignore_mismatched_sizes=True"
         with pytest.raises(ValueError, match=message):
             getattr(minibert, name).from_pretrained(tmp_path, num_labels=5)
-        with pytest.warns(UserWarning, match=r"classifier.weight \(file \(2, 32\), model \(5, 32\)\).*newly init"):
-            model = getattr(minibert, name).from_pretrained(tmp_path, num_labels=5, ignore_mismatched_sizes=True)
-        assert {entry[0] for entry in model.load_report.mismatched} == {"classifier.weight", "classifier.bias"}
+        with pytest.warns(
+            UserWarning, match=r"classifier.weight \(file \(2, 32\), model \(5, 32\)\).*newly init"
+        ):
+            model = getattr(minibert, name).from_pretrained(
+                tmp_path, num_labels=5, ignore_mismatched_sizes=True
+            )
+        assert {entry[0] for entry in model.load_report.mismatched} == {
+            "classifier.weight",
+            "classifier.bias",
+        }
         assert model.load_report.missing == [] and model.config.num_labels == 5
         assert model(**ragged_batch(model.config)).logits.shape[-1] == 5
 
@@ -310,16 +344,56 @@ class TestBadLabels:
                 {"labels": [0, 3, 1]},
                 "labels hold 3, but the model has 3 classes (0 to",
             ),
-            ("BertForSequenceClassification", {"labels": [0, -1, 1]}, "labels hold -1, but the model has 3 classes"),
-            ("BertForSequenceClassification", {"labels": [0, 1]}, "labels should be of shape (3,), not (2,)"),
-            ("BertForSequenceClassification", {"labels": [[0, 1, 2]]}, "labels should be of shape (3,), not (1, 3)"),
-            ("BertForSequenceClassification", {"labels": [0.0, 1.0, 1.0]}, "for one class a text pass whole numbers"),
-            ("BertForSequenceClassification", {"labels": [[0.0, 1, 2]] * 3}, "labels should be from 0.0 to 1.0"),
-            ("BertForTokenClassification", {"labels": [[0.0] * 5] * 3}, "should be whole numbers (torch.long), one"),
-            ("BertForTokenClassification", {"labels": [[True] * 5] * 3}, "one class each, not torch.bool"),
-            ("BertForTokenClassification", {"labels": [[0] * 3] * 5}, "of shape (3, 5), not (5, 3)"),
-            ("BertForMaskedLM", {"labels": [[99] * 5] * 3}, "labels hold 99, but the model has 99 classes (0 to 98)"),
-            ("BertForNextSentencePrediction", {"labels": [0, 1, 2]}, "labels hold 2, but the model has 2 classes"),
+            (
+                "BertForSequenceClassification",
+                {"labels": [0, -1, 1]},
+                "labels hold -1, but the model has 3 classes",
+            ),
+            (
+                "BertForSequenceClassification",
+                {"labels": [0, 1]},
+                "labels should be of shape (3,), not (2,)",
+            ),
+            (
+                "BertForSequenceClassification",
+                {"labels": [[0, 1, 2]]},
+                "labels should be of shape (3,), not (1, 3)",
+            ),
+            (
+                "BertForSequenceClassification",
+                {"labels": [0.0, 1.0, 1.0]},
+                "for one class a text pass whole numbers",
+            ),
+            (
+                "BertForSequenceClassification",
+                {"labels": [[0.0, 1, 2]] * 3},
+                "labels should be from 0.0 to 1.0",
+            ),
+            (
+                "BertForTokenClassification",
+                {"labels": [[0.0] * 5] * 3},
+                "should be whole numbers (torch.long), one",
+            ),
+            (
+                "BertForTokenClassification",
+                {"labels": [[True] * 5] * 3},
+                "one class each, not torch.bool",
+            ),
+            (
+                "BertForTokenClassification",
+                {"labels": [[0] * 3] * 5},
+                "of shape (3, 5), not (5, 3)",
+            ),
+            (
+                "BertForMaskedLM",
+                {"labels": [[99] * 5] * 3},
+                "labels hold 99, but the model has 99 classes (0 to 98)",
+            ),
+            (
+                "BertForNextSentencePrediction",
+                {"labels": [0, 1, 2]},
+                "labels hold 2, but the model has 2 classes",
+            ),
             (
                 "BertForPreTraining",
                 {"labels": [[0] * 5] * 3, "next_sentence_label": [0, 1]},
@@ -342,7 +416,9 @@ class TestBadLabels:
             ),
         ],
     )
-    def test_one_sentence_says_what_is_wrong(self, name: str, arguments: dict[str, Any], message: str) -> None:
+    def test_one_sentence_says_what_is_wrong(
+        self, name: str, arguments: dict[str, Any], message: str
+    ) -> None:
         model = build(name, **({"num_labels": 3} if "Classification" in name else {}))
         tensors = {argument: torch.tensor(value) for argument, value in arguments.items()}
         with pytest.raises(ValueError, match=re.escape(message)):
@@ -358,7 +434,9 @@ class TestBadLabels:
 
     def test_choices(self) -> None:
         model = build("BertForMultipleChoice")
-        with pytest.raises(ValueError, match=r"input_ids should be of shape \(batch, choices, seq\), not \(3, 5\)"):
+        with pytest.raises(
+            ValueError, match=r"input_ids should be of shape \(batch, choices, seq\), not \(3, 5\)"
+        ):
             model(torch.randint(1, 99, (3, 5)))
         with pytest.raises(ValueError, match="labels hold 2, but the model has 2 classes"):
             model(torch.randint(1, 99, (3, 2, 5)), labels=torch.tensor([0, 1, 2]))
@@ -375,7 +453,9 @@ class TestBadLabels:
         logits = torch.randn(len(labels), classes)
         wrong = [label for label in labels if label != IGNORED and not 0 <= label < classes]
         if wrong:
-            with pytest.raises(ValueError, match=f"labels hold {wrong[0]}, but the model has {classes} classes"):
+            with pytest.raises(
+                ValueError, match=f"labels hold {wrong[0]}, but the model has {classes} classes"
+            ):
                 cross_entropy(logits, torch.tensor(labels, dtype=dtype))
             return
         kept = [(row, label) for row, label in enumerate(labels) if label != IGNORED]
@@ -383,11 +463,15 @@ class TestBadLabels:
         if not kept:
             assert loss.isnan()
         else:
-            terms = torch.stack([-logits[row].double().log_softmax(-1)[label] for row, label in kept])
+            terms = torch.stack(
+                [-logits[row].double().log_softmax(-1)[label] for row, label in kept]
+            )
             torch.testing.assert_close(loss.double(), terms.mean(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("labels", [torch.bool, torch.int64, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "labels", [torch.bool, torch.int64, torch.bfloat16, torch.float32, torch.float64]
+)
 @pytest.mark.parametrize("logits", [torch.bfloat16, torch.float32])
 def test_labels_of_any_dtype_have_gradients(logits: torch.dtype, labels: torch.dtype) -> None:
     """As the formulas' own: 2 (x - y) / n for a regression, (sigmoid(x) - y) / n for many labels."""
@@ -400,7 +484,9 @@ def test_labels_of_any_dtype_have_gradients(logits: torch.dtype, labels: torch.d
         loss(x, y).backward()
         assert x.grad is not None and x.grad.dtype == logits
         rounding = 2 * torch.finfo(logits).eps
-        torch.testing.assert_close(x.grad.double(), gradient(x.detach().double()), rtol=rounding, atol=rounding)
+        torch.testing.assert_close(
+            x.grad.double(), gradient(x.detach().double()), rtol=rounding, atol=rounding
+        )
 
 
 @pytest.mark.parametrize(
@@ -430,7 +516,9 @@ class TestChosenPositions:
         labels[0, [1, 4]] = torch.tensor([7, 9])
         labels[1, 2] = 3
         positions = labels != IGNORED
-        extra = {"next_sentence_label": torch.tensor([0, 1, 1])} if name == "BertForPreTraining" else {}
+        extra = (
+            {"next_sentence_label": torch.tensor([0, 1, 1])} if name == "BertForPreTraining" else {}
+        )
         whole = model(**batch, labels=labels, **extra)
         whole.loss.backward()
         expected = {path: parameter.grad.clone() for path, parameter in model.named_parameters()}
@@ -450,16 +538,23 @@ class TestChosenPositions:
         assert model(torch.randint(1, 99, (2, 5)), positions=nowhere)[0].shape == (0, 99)
 
     @each_mlm_head
-    @pytest.mark.parametrize("positions", [torch.tensor([[1, 2]]), torch.ones(5, 2, dtype=torch.bool)])
+    @pytest.mark.parametrize(
+        "positions", [torch.tensor([[1, 2]]), torch.ones(5, 2, dtype=torch.bool)]
+    )
     def test_anything_but_a_mask_is_refused(self, name: str, positions: Tensor) -> None:
         received = f"not {positions.dtype} of {tuple(positions.shape)}"
-        with pytest.raises(ValueError, match=re.escape(f"positions should be torch.bool of shape (2, 5), {received}")):
+        with pytest.raises(
+            ValueError,
+            match=re.escape(f"positions should be torch.bool of shape (2, 5), {received}"),
+        ):
             build(name)(torch.randint(1, 99, (2, 5)), positions=positions)
 
     def test_labels_of_another_shape(self) -> None:
         ids = torch.randint(1, 99, (2, 5))
         with pytest.raises(ValueError, match=r"labels should be of shape \(2, 5\), not \(2, 4\)"):
-            build("BertForMaskedLM")(ids, positions=torch.ones(2, 5, dtype=torch.bool), labels=ids[:, :4])
+            build("BertForMaskedLM")(
+                ids, positions=torch.ones(2, 5, dtype=torch.bool), labels=ids[:, :4]
+            )
 
 
 @pytest.mark.parametrize("name", HEADS[:-1])  # a batch for multiple choice has one more axis
@@ -472,4 +567,6 @@ def test_packed(name: str) -> None:
     for key in packed.keys():
         alone = [model(sequence[None])[key] for sequence in sequences]
         per_sequence = packed[key].shape[0] == 3
-        torch.testing.assert_close(packed[key], torch.cat([x if per_sequence else x[0] for x in alone]))
+        torch.testing.assert_close(
+            packed[key], torch.cat([x if per_sequence else x[0] for x in alone])
+        )

@@ -14,7 +14,9 @@ from minibert import BertModel, PackedLayout, PaddedLayout
 MODEL = BertModel(tiny_config(), add_pooling_layer=True).eval()
 
 
-def packed_and_padded(lengths: list[int], attention: str) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def packed_and_padded(
+    lengths: list[int], attention: str
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Hidden states of each sequence and pooled outputs, from both layouts."""
     MODEL.config = MODEL.config.replace(attn_implementation=attention)
     ids = [torch.randint(1, 99, (length,)) for length in lengths]
@@ -24,7 +26,9 @@ def packed_and_padded(lengths: list[int], attention: str) -> tuple[list[torch.Te
         packed_out = MODEL(torch.cat(ids), layout=PackedLayout(lengths), output_hidden_states=True)
         padded_out = MODEL(padded, attention_mask=mask, output_hidden_states=True)
     ours = [*torch.cat(packed_out.hidden_states, -1).split(lengths), packed_out.pooler_output]
-    theirs = [torch.cat(padded_out.hidden_states, -1)[i, :length] for i, length in enumerate(lengths)]
+    theirs = [
+        torch.cat(padded_out.hidden_states, -1)[i, :length] for i, length in enumerate(lengths)
+    ]
     return ours, [*theirs, padded_out.pooler_output]
 
 
@@ -93,22 +97,30 @@ def test_masks_that_are_no_masks() -> None:
     for shape in ((5,), (2, 1, 1, 5, 5)):
         with pytest.raises(ValueError, match="attention_mask should be .batch, seq."):
             PaddedLayout(torch.ones(shape))
-    with pytest.raises(ValueError, match="is added to the scores: it should be 0 or -1000 and less, or boolean"):
+    with pytest.raises(
+        ValueError, match="is added to the scores: it should be 0 or -1000 and less, or boolean"
+    ):
         PaddedLayout(torch.ones(2, 1, 1, 5))
     with pytest.raises(ValueError, match="is added to the scores"):
         PaddedLayout(torch.full((2, 1, 1, 5), torch.nan))
     for wrong in (-1, torch.nan, -10000.0):
-        with pytest.raises(ValueError, match=f"should hold 1 for tokens and 0 for padding, not {wrong:g}"):
+        with pytest.raises(
+            ValueError, match=f"should hold 1 for tokens and 0 for padding, not {wrong:g}"
+        ):
             PaddedLayout(torch.tensor([[1, wrong]]))
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (3, 4), (2, 4, 5), (2, 5, 4), (2, 1, 5, 4), (2, 1, 1, 3)])
+@pytest.mark.parametrize(
+    "shape", [(1, 5), (3, 4), (2, 4, 5), (2, 5, 4), (2, 1, 5, 4), (2, 1, 1, 3)]
+)
 @pytest.mark.parametrize("hides", [True, False])
 def test_masks_of_another_shape(shape: tuple[int, ...], hides: bool) -> None:
     """Refused alike, whether they hide anything or not."""
     mask = torch.ones(shape, dtype=torch.bool)
     mask[..., 0] = not hides
-    with pytest.raises(ValueError, match=r"attention_mask is for .* tokens, but input_ids are \(2, 4\)"):
+    with pytest.raises(
+        ValueError, match=r"attention_mask is for .* tokens, but input_ids are \(2, 4\)"
+    ):
         MODEL(torch.ones(2, 4, dtype=torch.long), attention_mask=mask)
 
 
@@ -117,9 +129,14 @@ def test_a_mask_that_broadcasts() -> None:
     mask = torch.tensor([1, 1, 1, 0])
     expected = MODEL(ids, attention_mask=mask.expand(2, 4)).last_hidden_state
     for shape in ((1, 4), (1, 1, 4), (2, 4, 4), (1, 1, 1, 4), (2, 1, 4, 4)):
-        assert torch.equal(MODEL(ids, attention_mask=mask.expand(shape)).last_hidden_state, expected)
+        assert torch.equal(
+            MODEL(ids, attention_mask=mask.expand(shape)).last_hidden_state, expected
+        )
 
 
 def test_tokens_there_must_be() -> None:
-    with pytest.raises(ValueError, match=r"input_ids should have a token or more in each sequence, not shape \(2, 0\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"input_ids should have a token or more in each sequence, not shape \(2, 0\)",
+    ):
         MODEL(torch.zeros(2, 0, dtype=torch.long))

@@ -18,7 +18,13 @@ from torch.utils.data import DataLoader
 import minibert
 from minibert import BertConfig, BertForMaskedLM, BertModel, PackedLayout, PaddedLayout
 from minibert.attention import ATTENTION_FUNCTIONS
-from minibert.outputs import BertModelOutput, LogitsOutput, ModelOutput, PreTrainingOutput, QuestionAnsweringOutput
+from minibert.outputs import (
+    BertModelOutput,
+    LogitsOutput,
+    ModelOutput,
+    PreTrainingOutput,
+    QuestionAnsweringOutput,
+)
 
 
 @pytest.fixture
@@ -32,10 +38,16 @@ def test_outputs_by_name_number_key_and_unpacking(model: BertModel) -> None:
     assert out.keys() == ["last_hidden_state", "pooler_output"]
     assert last_hidden_state is out.last_hidden_state is out["last_hidden_state"] is out[0]
     assert pooler_output is out[1] is out[-1] and out[:1] == (last_hidden_state,)
-    assert len(out) == 2 and "attentions" not in out and out.attentions is None and out.get("attentions") is None
+    assert (
+        len(out) == 2
+        and "attentions" not in out
+        and out.attentions is None
+        and out.get("attentions") is None
+    )
     assert dict(**out).keys() == set(out.keys())
     with pytest.raises(
-        KeyError, match="'attentions' is not in this output, which has last_hidden_state, pooler_output"
+        KeyError,
+        match="'attentions' is not in this output, which has last_hidden_state, pooler_output",
     ):
         out["attentions"]
 
@@ -55,7 +67,10 @@ def test_outputs_as_mappings_and_pytrees(model: BertModel) -> None:
     assert halves.attentions[0].dtype == torch.float16
     out["input_ids"] = torch.zeros(3, 11)  # the fill-mask pipeline adds what went in
     out["pooler_output"] = None
-    assert out.keys() == ["last_hidden_state", "hidden_states", "attentions", "input_ids"] and len(out) == 4
+    assert (
+        out.keys() == ["last_hidden_state", "hidden_states", "attentions", "input_ids"]
+        and len(out) == 4
+    )
     assert {**out}["input_ids"] is out.input_ids
 
 
@@ -64,14 +79,21 @@ def test_outputs_as_mappings_and_pytrees(model: BertModel) -> None:
     [
         LogitsOutput(torch.tensor(1.0), torch.zeros(2, 3)),
         LogitsOutput(logits=torch.zeros(2, 3), attentions=(torch.zeros(2, 4, 5, 5),)),
-        PreTrainingOutput(torch.tensor([1.0, 2.0]), torch.zeros(2, 5, 9), torch.zeros(2, 2), (torch.zeros(2, 5, 4),)),
+        PreTrainingOutput(
+            torch.tensor([1.0, 2.0]),
+            torch.zeros(2, 5, 9),
+            torch.zeros(2, 2),
+            (torch.zeros(2, 5, 4),),
+        ),
         QuestionAnsweringOutput(None, torch.zeros(2, 5), torch.zeros(2, 5)),
     ],
     ids=lambda output: type(output).__name__,
 )
 def test_values_find_their_fields(given: ModelOutput) -> None:
     received = type(given)(iter(given))
-    assert received.keys() == given.keys() and all(a is b for a, b in zip(received, given, strict=True))
+    assert received.keys() == given.keys() and all(
+        a is b for a, b in zip(received, given, strict=True)
+    )
 
 
 def test_values_without_a_field() -> None:
@@ -87,10 +109,14 @@ def test_hidden_states_and_attentions_have_the_documented_shapes(model: BertMode
     assert [tuple(h.shape) for h in hidden_states] == [(3, 11, 32)] * 3
     assert [tuple(a.shape) for a in attentions] == [(3, 4, 11, 11)] * 2
     assert hidden_states[-1] is last_hidden_state
-    assert torch.equal(hidden_states[0], model.embeddings(batch["input_ids"], batch["token_type_ids"]))
+    assert torch.equal(
+        hidden_states[0], model.embeddings(batch["input_ids"], batch["token_type_ids"])
+    )
     for weights in attentions:
         torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 11))
-        assert not weights[1, :, :, 7:].any()  # the second sequence has 7 tokens, the rest is padding
+        assert not weights[
+            1, :, :, 7:
+        ].any()  # the second sequence has 7 tokens, the rest is padding
 
 
 def test_the_pooler_is_not_the_cls_state(model: BertModel) -> None:
@@ -104,7 +130,9 @@ def test_padding_does_not_change_a_sentence(model: BertModel) -> None:
     """Only by rounding: the sums over keys have more terms, all of them zero."""
     batch = ragged_batch(model.config)
     alone = model(batch["input_ids"][1:2, :7], token_type_ids=batch["token_type_ids"][1:2, :7])
-    torch.testing.assert_close(model(**batch).last_hidden_state[1:2, :7], alone.last_hidden_state, rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        model(**batch).last_hidden_state[1:2, :7], alone.last_hidden_state, rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("attention", ATTENTION_FUNCTIONS)
@@ -129,14 +157,32 @@ def test_empty_batch(model: BertModel) -> None:
     ("inputs", "message"),
     [
         ({}, "exactly one of input_ids and inputs_embeds"),
-        ({"input_ids": [[1]], "inputs_embeds": [[[0.0] * 32]]}, "exactly one of input_ids and inputs_embeds"),
+        (
+            {"input_ids": [[1]], "inputs_embeds": [[[0.0] * 32]]},
+            "exactly one of input_ids and inputs_embeds",
+        ),
         ({"input_ids": [[1, 99]]}, r"input_ids holds 99, but the model has 99 of them \(0 to 98\)"),
         ({"input_ids": [[1, -1]]}, "input_ids holds -1"),
-        ({"input_ids": [[1, 2]], "token_type_ids": [[0, 2]]}, "token_type_ids holds 2, but the model has 2"),
-        ({"input_ids": [[1, 2]], "position_ids": [[0, 64]]}, "position_ids holds 64, but the model has 64"),
-        ({"input_ids": [[1] * 65]}, r"65 tokens is longer than max_position_embeddings \(64\): pass truncation=True"),
-        ({"input_ids": [[1, 2]], "attention_mask": [[0, 1, 1]]}, r"is for \(1, 3\) tokens, but input_ids are \(1, 2\)"),
-        ({"input_ids": [[1, 2]], "attention_mask": [0, 1]}, r"attention_mask should be \(batch, seq\)"),
+        (
+            {"input_ids": [[1, 2]], "token_type_ids": [[0, 2]]},
+            "token_type_ids holds 2, but the model has 2",
+        ),
+        (
+            {"input_ids": [[1, 2]], "position_ids": [[0, 64]]},
+            "position_ids holds 64, but the model has 64",
+        ),
+        (
+            {"input_ids": [[1] * 65]},
+            r"65 tokens is longer than max_position_embeddings \(64\): pass truncation=True",
+        ),
+        (
+            {"input_ids": [[1, 2]], "attention_mask": [[0, 1, 1]]},
+            r"is for \(1, 3\) tokens, but input_ids are \(1, 2\)",
+        ),
+        (
+            {"input_ids": [[1, 2]], "attention_mask": [0, 1]},
+            r"attention_mask should be \(batch, seq\)",
+        ),
         ({"input_ids": [1, 2]}, r"input_ids should be \(batch, seq\)"),
     ],
 )
@@ -176,11 +222,21 @@ def test_parts_called_alone(model: BertModel) -> None:
         assert torch.equal(attentions[0], expected.attentions[i])
         x = layer(x)
     plain = model(ids)
-    assert torch.equal(x, plain.last_hidden_state) and torch.equal(model.pooler(x), plain.pooler_output)
+    assert torch.equal(x, plain.last_hidden_state) and torch.equal(
+        model.pooler(x), plain.pooler_output
+    )
     out = model.encoder(model.embeddings(ids), output_hidden_states=True)
-    assert torch.equal(out.last_hidden_state, out[0]) and torch.equal(out[0], x) and len(out.hidden_states) == 3
-    eager = model.encoder(model.embeddings(ids), attend=ATTENTION_FUNCTIONS["eager"], output_attentions=True)
-    assert all(torch.equal(a, b) for a, b in zip(eager.attentions, expected.attentions, strict=True))
+    assert (
+        torch.equal(out.last_hidden_state, out[0])
+        and torch.equal(out[0], x)
+        and len(out.hidden_states) == 3
+    )
+    eager = model.encoder(
+        model.embeddings(ids), attend=ATTENTION_FUNCTIONS["eager"], output_attentions=True
+    )
+    assert all(
+        torch.equal(a, b) for a, b in zip(eager.attentions, expected.attentions, strict=True)
+    )
     context, weights = model.encoder.layer[0].attention.self(x)
     assert context.shape == (2, 7, 32) and weights is None
     assert model.encoder.layer[0].attention.self.attention_head_size == 8
@@ -191,10 +247,27 @@ def test_parts_called_alone(model: BertModel) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"use_cache": False, "head_mask": None, "past_key_values": None, "encoder_hidden_states": None}, None, ""),
+        (
+            {
+                "use_cache": False,
+                "head_mask": None,
+                "past_key_values": None,
+                "encoder_hidden_states": None,
+            },
+            None,
+            "",
+        ),
         ({"use_cache": True, "num_items_in_batch": 5, "encoder_attention_mask": None}, None, ""),
-        ({"head_mask": torch.ones(4)}, ValueError, r"head_mask is not supported: .* Trace\.switch_off_head"),
-        ({"past_key_values": (torch.ones(1),)}, ValueError, "past_key_values is not supported: it is for decoders"),
+        (
+            {"head_mask": torch.ones(4)},
+            ValueError,
+            r"head_mask is not supported: .* Trace\.switch_off_head",
+        ),
+        (
+            {"past_key_values": (torch.ones(1),)},
+            ValueError,
+            "past_key_values is not supported: it is for decoders",
+        ),
         (
             {"encoder_hidden_states": torch.ones(1)},
             ValueError,
@@ -219,11 +292,26 @@ def test_the_reference_s_arguments(
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({"input_ids": torch.ones(1, 3, dtype=torch.uint8)}, "input_ids should be a tensor of whole numbers .*uint8"),
-        ({"input_ids": torch.ones(1, 3)}, "input_ids should be a tensor of whole numbers .*float32"),
-        ({"input_ids": torch.ones(1, 3).bool()}, "input_ids should be a tensor of whole numbers .*bool"),
-        ({"input_ids": [[1, 2]]}, r"input_ids should be a tensor of whole numbers \(torch.long\), not list"),
-        ({"inputs_embeds": [[0.0] * 32]}, r"inputs_embeds should be torch.float32 of shape .*, not list"),
+        (
+            {"input_ids": torch.ones(1, 3, dtype=torch.uint8)},
+            "input_ids should be a tensor of whole numbers .*uint8",
+        ),
+        (
+            {"input_ids": torch.ones(1, 3)},
+            "input_ids should be a tensor of whole numbers .*float32",
+        ),
+        (
+            {"input_ids": torch.ones(1, 3).bool()},
+            "input_ids should be a tensor of whole numbers .*bool",
+        ),
+        (
+            {"input_ids": [[1, 2]]},
+            r"input_ids should be a tensor of whole numbers \(torch.long\), not list",
+        ),
+        (
+            {"inputs_embeds": [[0.0] * 32]},
+            r"inputs_embeds should be torch.float32 of shape .*, not list",
+        ),
         (
             {"inputs_embeds": torch.ones(1, 3, 32).double()},
             r"inputs_embeds should be torch.float32 .*, not torch.float64",
@@ -245,7 +333,11 @@ def test_the_reference_s_arguments(
             "attention_mask should be a tensor, not list",
         ),
         (
-            {"input_ids": torch.ones(5).long(), "layout": PackedLayout([2, 3]), "position_ids": torch.ones(1).long()},
+            {
+                "input_ids": torch.ones(5).long(),
+                "layout": PackedLayout([2, 3]),
+                "position_ids": torch.ones(1).long(),
+            },
             r"position_ids should be of shape \(5,\) as the tokens are, not \(1,\)",
         ),
     ],
@@ -263,7 +355,11 @@ def test_what_tools_ask_of_a_model() -> None:
     model.get_input_embeddings().weight.requires_grad_(False)
     assert model.num_parameters(only_trainable=True) == total - words
     assert model.get_memory_footprint() == 4 * total and not model.can_generate()
-    assert (model.base_model_prefix, model.main_input_name, model.config_class) == ("bert", "input_ids", BertConfig)
+    assert (model.base_model_prefix, model.main_input_name, model.config_class) == (
+        "bert",
+        "input_ids",
+        BertConfig,
+    )
     model.set_attn_implementation("eager")
     assert model.config.attn_implementation == model.bert.config.attn_implementation == "eager"
     with pytest.raises(ValueError, match="attn_implementation should be one of sdpa, eager"):
@@ -287,8 +383,16 @@ def test_what_tools_ask_of_a_model() -> None:
         enable(None, every_n_layers=1, offload=False)  # as a Trainer calls it
         assert model.is_gradient_checkpointing
         model.gradient_checkpointing_disable()
-    assert type(model).from_config(tiny_config(), gradient_checkpointing=True).is_gradient_checkpointing
-    assert model.vocab_size == 99 and not type(model).can_generate() and model._can_set_attn_implementation()
+    assert (
+        type(model)
+        .from_config(tiny_config(), gradient_checkpointing=True)
+        .is_gradient_checkpointing
+    )
+    assert (
+        model.vocab_size == 99
+        and not type(model).can_generate()
+        and model._can_set_attn_implementation()
+    )
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.post_init()
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
@@ -303,7 +407,10 @@ def test_what_the_config_is_told_later_acts(name: str) -> None:
     assert model(**batch).keys() == [*usual, "hidden_states", "attentions"]
     assert model(**batch, output_hidden_states=False, output_attentions=False).keys() == usual
     model.config.return_dict = False
-    assert type(model(**batch)) is tuple and model(**batch, return_dict=True).keys()[-1] == "attentions"
+    assert (
+        type(model(**batch)) is tuple
+        and model(**batch, return_dict=True).keys()[-1] == "attentions"
+    )
     model.config.return_dict = model.config.torchscript = True
     assert type(model(**batch)) is tuple
 
@@ -312,7 +419,11 @@ def test_positional_arguments_are_in_the_reference_s_order() -> None:
     transformers = importlib.import_module("transformers")
     for name in ("BertModel", *HEADS):
         ours, theirs = (
-            [n for n in inspect.signature(getattr(package, name).forward).parameters if n != "kwargs"]
+            [
+                n
+                for n in inspect.signature(getattr(package, name).forward).parameters
+                if n != "kwargs"
+            ]
             for package in (minibert, transformers)
         )
         shared = [n for n in theirs if not n.startswith(("encoder_", "past_", "use_cache"))]
@@ -329,7 +440,9 @@ def test_more_words_around_the_mean() -> None:
     assert model.config.vocab_size == 104 and model.get_output_embeddings().out_features == 104
     model.resize_token_embeddings(200, mean_resizing=False)
     assert 0.01 < model.get_input_embeddings().weight[104:].std() < 0.03
-    with pytest.raises(ValueError, match="pad_to_multiple_of should be a whole number of 1 or more, not -8"):
+    with pytest.raises(
+        ValueError, match="pad_to_multiple_of should be a whole number of 1 or more, not -8"
+    ):
         model.resize_token_embeddings(pad_to_multiple_of=-8)
 
 
@@ -340,7 +453,10 @@ def test_more_words() -> None:
     model.resize_token_embeddings(103)
     assert torch.equal(model.get_input_embeddings().weight[:99], before)
     logits = model(torch.tensor([[102, 5]])).logits
-    assert logits.shape == (1, 2, 103) and model.config.vocab_size == model.bert.config.vocab_size == 103
+    assert (
+        logits.shape == (1, 2, 103)
+        and model.config.vocab_size == model.bert.config.vocab_size == 103
+    )
 
 
 def test_copies(model: BertModel) -> None:
@@ -386,5 +502,7 @@ def test_resized_embeddings_stay_frozen() -> None:
     model = BertModel(tiny_config())
     model.get_input_embeddings().weight.requires_grad_(False)
     assert not model.resize_token_embeddings(103).weight.requires_grad
-    with pytest.raises(ValueError, match="vocab_size should be 1 or more, not 0: number 0 is padding"):
+    with pytest.raises(
+        ValueError, match="vocab_size should be 1 or more, not 0: number 0 is padding"
+    ):
         model.resize_token_embeddings(0)

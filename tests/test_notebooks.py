@@ -39,10 +39,15 @@ def printed(book: Any) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize("source", [path for path in SOURCES if path != LEARNS], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "source", [path for path in SOURCES if path != LEARNS], ids=lambda path: path.stem
+)
 def test_outputs_are_those_committed(build: Any, source: Path) -> None:
     """Korean and English share their code, so one of them is run; all words and, nearly, all numbers agree."""
-    fresh, kept = printed(build.execute(build.notebook(source, "en"))), printed(committed(build, source, "en"))
+    fresh, kept = (
+        printed(build.execute(build.notebook(source, "en"))),
+        printed(committed(build, source, "en")),
+    )
     assert [NUMBER.sub("#", text) for text in fresh] == [NUMBER.sub("#", text) for text in kept]
     for new, old in zip(fresh, kept, strict=True):
         numbers = [[float(number) for number in NUMBER.findall(text)] for text in (new, old)]
@@ -50,11 +55,15 @@ def test_outputs_are_those_committed(build: Any, source: Path) -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_both_languages_are_built_from_the_source_and_show_the_same(build: Any, source: Path) -> None:
+def test_both_languages_are_built_from_the_source_and_show_the_same(
+    build: Any, source: Path
+) -> None:
     books = {language: committed(build, source, language) for language in ("en", "ko")}
     for language, book in books.items():
         expected = build.notebook(source, language)
-        assert [(c.cell_type, c.source) for c in book.cells] == [(c.cell_type, c.source) for c in expected.cells]
+        assert [(c.cell_type, c.source) for c in book.cells] == [
+            (c.cell_type, c.source) for c in expected.cells
+        ]
         assert not any(o.output_type == "error" for c in book.cells for o in c.get("outputs", []))
     assert printed(books["en"]) == printed(books["ko"])
     assert len(books["en"].cells) == len(books["ko"].cells)

@@ -15,7 +15,11 @@ from official import bert_base_uncased
 from minibert import BertForMaskedLM, BertTokenizer, fill_mask
 
 SOURCE = Path(one_page_bert.__file__).read_text(encoding="utf-8")
-TEXTS = ("Paris is the [MASK] of France.", "Embeddings aren't  un-embeddable [MASK]! Héllo; 20%", "a [MASK]")
+TEXTS = (
+    "Paris is the [MASK] of France.",
+    "Embeddings aren't  un-embeddable [MASK]! Héllo; 20%",
+    "a [MASK]",
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +29,9 @@ def official(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> Path:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_hidden_states_and_logits_equal_the_package_and_the_reference(official: Path, text: str) -> None:
+def test_hidden_states_and_logits_equal_the_package_and_the_reference(
+    official: Path, text: str
+) -> None:
     transformers = pytest.importorskip("transformers")
     model, pieces = one_page_bert.load(official)
     ids = torch.tensor([one_page_bert.tokenize(text, {piece: i for i, piece in enumerate(pieces)})])
@@ -40,13 +46,20 @@ def test_hidden_states_and_logits_equal_the_package_and_the_reference(official: 
             assert torch.equal(logits, out.logits)
 
 
-def test_fills_a_mask_as_the_package_does(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fills_a_mask_as_the_package_does(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = CHECKOUT / "minibert" / "models" / "minibert-en"
     monkeypatch.setattr(sys, "argv", ["one_page_bert.py", str(folder), TEXTS[0]])
     exec(compile(SOURCE, "one_page_bert.py", "exec"), {"__name__": "__main__"})
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    model, tokenizer = BertForMaskedLM.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
-    assert [word for _, word in lines] == [answer["token"] for answer in fill_mask(model, tokenizer, TEXTS[0])[0]]
+    model, tokenizer = (
+        BertForMaskedLM.from_pretrained(folder),
+        BertTokenizer.from_pretrained(folder),
+    )
+    assert [word for _, word in lines] == [
+        answer["token"] for answer in fill_mask(model, tokenizer, TEXTS[0])[0]
+    ]
 
 
 def test_one_page_names_only_files_that_exist_and_imports_only_torch_and_safetensors() -> None:
@@ -64,6 +77,9 @@ def test_one_page_names_only_files_that_exist_and_imports_only_torch_and_safeten
     }
     assert imported - sys.stdlib_module_names == {"torch", "safetensors"}
     named = [
-        name.strip() for line in SOURCE.splitlines() if "# in full:" in line for name in line.split(":")[-1].split(",")
+        name.strip()
+        for line in SOURCE.splitlines()
+        if "# in full:" in line
+        for name in line.split(":")[-1].split(",")
     ]
     assert len(named) >= 8 and all((CHECKOUT / name).exists() for name in named), named

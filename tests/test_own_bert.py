@@ -29,7 +29,9 @@ def own_bert(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow  # a model learns to read: minutes
 @pytest.mark.parametrize("language", ["english", "korean"])
-def test_runs_to_its_end_and_its_classifier_beats_the_most_frequent_class(tmp_path: Path, language: str) -> None:
+def test_runs_to_its_end_and_its_classifier_beats_the_most_frequent_class(
+    tmp_path: Path, language: str
+) -> None:
     out = tmp_path / "out"
     done = own_bert(out, *(["--korean"] if language == "korean" else []))
     assert done.returncode == 0, done.stderr
@@ -37,7 +39,10 @@ def test_runs_to_its_end_and_its_classifier_beats_the_most_frequent_class(tmp_pa
     assert ("어휘 집합" in done.stdout) == (language == "korean")
     rows = (LESSON / f"{language}-dev.tsv").read_text(encoding="utf-8").splitlines()[1:]
     labels = Counter(row.rsplit("\t", 1)[1] for row in rows)
-    log = [json.loads(line) for line in (out / "classifier" / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    log = [
+        json.loads(line)
+        for line in (out / "classifier" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     best = max(record["accuracy"] for record in log if "accuracy" in record)
     assert best >= max(labels.values()) / len(rows) + 0.15
     assert np.load(out / "vectors.npy").shape == (len(rows), 128)

@@ -80,8 +80,14 @@ def room(module: str) -> str:
 
 def module_graph() -> dict[str, set[str]]:
     """Module -> the modules of the package that it imports anywhere, functions and type checks included."""
-    names = {"minibert." + m.removesuffix(".py").removesuffix("/__init__").replace("/", "."): m for m in MODULES}
-    return {name: {i for i in imports(PACKAGE / path) if i in names} - {name} for name, path in names.items()}
+    names = {
+        "minibert." + m.removesuffix(".py").removesuffix("/__init__").replace("/", "."): m
+        for m in MODULES
+    }
+    return {
+        name: {i for i in imports(PACKAGE / path) if i in names} - {name}
+        for name, path in names.items()
+    }
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -113,8 +119,21 @@ def test_a_file_is_read_in_one_sitting(module: str) -> None:
 
 
 def test_the_reading_path_is_read_in_an_evening() -> None:
-    path = ("config", "layouts", "embeddings", "attention", "encoder", "model", "losses", "heads", "outputs")
-    assert sum(len((PACKAGE / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in path) <= 1350
+    path = (
+        "config",
+        "layouts",
+        "embeddings",
+        "attention",
+        "encoder",
+        "model",
+        "losses",
+        "heads",
+        "outputs",
+    )
+    assert (
+        sum(len((PACKAGE / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in path)
+        <= 1350
+    )
 
 
 def test_the_model_is_short_and_plain() -> None:
@@ -131,7 +150,9 @@ def test_the_model_is_short_and_plain() -> None:
             "minibert.inference.optimize",
         }
         words = {
-            node.id for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Name)
+            node.id
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Name)
         }
         assert not words & {"fast", "is_cuda", "precision", "bfloat16", "float16"}
 
@@ -157,7 +178,9 @@ def test_importing_is_light() -> None:
         assert not sys.modules.keys() & {{"torch._dynamo", "torch.distributed.tensor", "sympy"}}
         print([name for name in sys.modules if name in {REFERENCES} or name == "huggingface_hub"])
     """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
     assert run.stdout.strip() == "[]"
 
 
@@ -170,7 +193,11 @@ def test_public_names_are_those_that_type_checkers_see() -> None:
         for alias in node.names
         if alias.asname
     }
-    assert declared == {name: f"minibert.{home}" for home, names in minibert._HOMES.items() for name in names.split()}
+    assert declared == {
+        name: f"minibert.{home}"
+        for home, names in minibert._HOMES.items()
+        for name in names.split()
+    }
     assert {"rollout", "check", "show"} <= set(dir(minibert.study))
 
 
@@ -178,7 +205,11 @@ def test_from_a_zip_archive(tmp_path: Path) -> None:
     """As zipapp and PyInstaller pack it: a bundled model is loaded, and a text embedded."""
     with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
         for path in [*PACKAGE.rglob("*"), *(CHECKOUT / "configs").glob("*.json")]:
-            if path.is_file() and path.suffix != ".pyc" and not {"minibert-en", "minibert-ko"} & set(path.parts):
+            if (
+                path.is_file()
+                and path.suffix != ".pyc"
+                and not {"minibert-en", "minibert-ko"} & set(path.parts)
+            ):
                 inside = PACKAGE if PACKAGE in path.parents else CHECKOUT
                 archive.write(path, Path("minibert", path.relative_to(inside)))
     code = """if True:
@@ -188,7 +219,11 @@ def test_from_a_zip_archive(tmp_path: Path) -> None:
     """
     environment = python_path(tmp_path / "app.zip")
     run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", env=environment, cwd=tmp_path
+        [sys.executable, "-c", code],
+        capture_output=True,
+        encoding="utf-8",
+        env=environment,
+        cwd=tmp_path,
     )
     assert run.stdout.strip() == "(128,)", run.stderr
 

@@ -44,10 +44,14 @@ def tokenizer() -> minibert.BertTokenizer:
 def build(name: str, **changes: Any) -> Any:
     """A random model whose predictions differ from text to text."""
     torch.manual_seed(1)
-    return getattr(minibert, name)(tiny_config(vocab_size=len(VOCABULARY), initializer_range=0.1, **changes)).eval()
+    return getattr(minibert, name)(
+        tiny_config(vocab_size=len(VOCABULARY), initializer_range=0.1, **changes)
+    ).eval()
 
 
-def pipeline(task: str, model: Any, tokenizer: minibert.BertTokenizer, folder: Path, **options: Any) -> Any:
+def pipeline(
+    task: str, model: Any, tokenizer: minibert.BertTokenizer, folder: Path, **options: Any
+) -> Any:
     """transformers' pipeline on the same checkpoint."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -64,7 +68,9 @@ class TestClassify:
         ],
         ids=["one label", "several labels", "a number"],
     )
-    def test_equals_the_pipeline(self, changes: dict[str, Any], tokenizer: Any, tmp_path: Path) -> None:
+    def test_equals_the_pipeline(
+        self, changes: dict[str, Any], tokenizer: Any, tmp_path: Path
+    ) -> None:
         model = build("BertForSequenceClassification", **changes)
         reference = pipeline("text-classification", model, tokenizer, tmp_path, top_k=None)
         found = classify(model, tokenizer, TEXTS)
@@ -79,14 +85,20 @@ class TestClassify:
         model = build("BertForSequenceClassification", num_labels=3)
         reference = pipeline("text-classification", model, tokenizer, tmp_path, top_k=None)
         pairs = TEXTS[::-1]
-        for labels, text, pair in zip(classify(model, tokenizer, TEXTS, pairs), TEXTS, pairs, strict=True):
+        for labels, text, pair in zip(
+            classify(model, tokenizer, TEXTS, pairs), TEXTS, pairs, strict=True
+        ):
             expected = reference({"text": text, "text_pair": pair})
             assert [label["score"] for label in labels] == pytest.approx(
                 [label["score"] for label in expected], rel=1e-4
             )
-            assert classify(model, tokenizer, text, pair)[0]["score"] == pytest.approx(labels[0]["score"])
+            assert classify(model, tokenizer, text, pair)[0]["score"] == pytest.approx(
+                labels[0]["score"]
+            )
 
-    def test_one_number_is_a_regression_unless_the_config_says_otherwise(self, tokenizer: Any) -> None:
+    def test_one_number_is_a_regression_unless_the_config_says_otherwise(
+        self, tokenizer: Any
+    ) -> None:
         model = build("BertForSequenceClassification", num_labels=1)
         logits = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits
         assert classify(model, tokenizer, TEXTS[0]) == [
@@ -102,7 +114,9 @@ class TestClassify:
     def test_no_texts(self, tokenizer: Any) -> None:
         assert classify(build("BertForSequenceClassification"), tokenizer, []) == []
 
-    def test_a_model_in_training_predicts_without_dropout_and_goes_on_training(self, tokenizer: Any) -> None:
+    def test_a_model_in_training_predicts_without_dropout_and_goes_on_training(
+        self, tokenizer: Any
+    ) -> None:
         model = build("BertForSequenceClassification")
         expected = classify(model, tokenizer, TEXTS)
         assert classify(model.train(), tokenizer, TEXTS) == expected
@@ -111,7 +125,9 @@ class TestClassify:
     def test_a_config_that_asks_for_more_changes_nothing(self, tokenizer: Any) -> None:
         expected = classify(build("BertForSequenceClassification"), tokenizer, TEXTS)
         asks = {"output_attentions": True, "output_hidden_states": True, "return_dict": False}
-        assert classify(build("BertForSequenceClassification", **asks), tokenizer, TEXTS) == expected
+        assert (
+            classify(build("BertForSequenceClassification", **asks), tokenizer, TEXTS) == expected
+        )
 
 
 def labelled(labels: dict[str, str], tokenizer: minibert.BertTokenizer, positions: int = 64) -> Any:
@@ -148,12 +164,18 @@ def spans(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
 class TestFindEntities:
     @pytest.mark.parametrize(
         "names",
-        [["O", "B-PER", "I-PER", "B-LOC", "I-LOC"], ["O", "PER", "LOC"], ["LABEL_0", "LABEL_1", "LABEL_2"]],
+        [
+            ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"],
+            ["O", "PER", "LOC"],
+            ["LABEL_0", "LABEL_1", "LABEL_2"],
+        ],
         ids=["B- and I-", "plain", "unnamed"],
     )
     def test_equals_the_pipeline(self, names: list[str], tokenizer: Any, tmp_path: Path) -> None:
         model = build("BertForTokenClassification", id2label=dict(enumerate(names)))
-        reference = pipeline("token-classification", model, tokenizer, tmp_path, aggregation_strategy="first")
+        reference = pipeline(
+            "token-classification", model, tokenizer, tmp_path, aggregation_strategy="first"
+        )
         found = find_entities(model, tokenizer, TEXTS)
         assert sum(map(len, found)) > 10
         for text, ours in zip(TEXTS, found, strict=True):
@@ -161,7 +183,9 @@ class TestFindEntities:
             assert [(s["label"], s["start"], s["end"]) for s in ours] == [
                 (s["entity_group"], s["start"], s["end"]) for s in theirs
             ]
-            assert [s["score"] for s in ours] == pytest.approx([float(s["score"]) for s in theirs], rel=1e-4)
+            assert [s["score"] for s in ours] == pytest.approx(
+                [float(s["score"]) for s in theirs], rel=1e-4
+            )
             assert all(s["text"] == text[s["start"] : s["end"]] for s in ours)
 
     @pytest.mark.parametrize(
@@ -173,13 +197,29 @@ class TestFindEntities:
             ("paris:B-LOC seoul:I-PER", "paris the seoul", ["LOC paris", "PER seoul"]),
             ("paris:I-LOC seoul:I-LOC", "paris the seoul", ["LOC paris", "LOC seoul"]),
             ("paris:LOC seoul:LOC", "paris, seoul paris", ["LOC paris", "LOC seoul paris"]),
-            ("paris:B-LOC of:I-LOC seoul:E-LOC", "paris of seoul of", ["LOC paris of seoul", "LOC of"]),
-            ("paris:S-LOC seoul:B-LOC of:E-LOC", "paris paris seoul of", ["LOC paris", "LOC paris", "LOC seoul of"]),
-            ("paris:U-LOC seoul:B-LOC of:L-LOC", "paris seoul of seoul", ["LOC paris", "LOC seoul of", "LOC seoul"]),
+            (
+                "paris:B-LOC of:I-LOC seoul:E-LOC",
+                "paris of seoul of",
+                ["LOC paris of seoul", "LOC of"],
+            ),
+            (
+                "paris:S-LOC seoul:B-LOC of:E-LOC",
+                "paris paris seoul of",
+                ["LOC paris", "LOC paris", "LOC seoul of"],
+            ),
+            (
+                "paris:U-LOC seoul:B-LOC of:L-LOC",
+                "paris seoul of seoul",
+                ["LOC paris", "LOC seoul of", "LOC seoul"],
+            ),
             ("paris:E-LOC seoul:I-LOC", "paris seoul", ["LOC paris", "LOC seoul"]),
             ("paris:E-mail seoul:E-mail", "paris seoul", ["E-mail paris seoul"]),
             ("paris:B-x-y seoul:I-x-y", "paris seoul", ["x-y paris seoul"]),
-            ("king:B-PER ##dom:B-LOC ##s:O", "kingdom kings kingdoms", ["PER kingdom", "PER kings", "PER kingdoms"]),
+            (
+                "king:B-PER ##dom:B-LOC ##s:O",
+                "kingdom kings kingdoms",
+                ["PER kingdom", "PER kings", "PER kingdoms"],
+            ),
             ("king:O ##dom:B-LOC", "kingdom", []),
             ("", "paris", []),
         ],
@@ -189,10 +229,18 @@ class TestFindEntities:
         assert [" ".join(span) for span in spans(find_entities(model, tokenizer, text))] == expected
 
     def test_score_is_the_mean_over_words(self, tokenizer: Any) -> None:
-        model = build("BertForTokenClassification", num_labels=1)  # one label only, so everything is one span
+        model = build(
+            "BertForTokenClassification", num_labels=1
+        )  # one label only, so everything is one span
         model.config = model.config.replace(id2label={0: "X"})
         (span,) = find_entities(model, tokenizer, "the kingdom of paris")
-        assert span == {"label": "X", "score": 1.0, "start": 0, "end": 20, "text": "the kingdom of paris"}
+        assert span == {
+            "label": "X",
+            "score": 1.0,
+            "start": 0,
+            "end": 20,
+            "text": "the kingdom of paris",
+        }
 
     @pytest.mark.parametrize("stride", [None, 0, 5, 13])
     def test_long_texts_are_read_in_windows(self, stride: int | None, tokenizer: Any) -> None:
@@ -201,13 +249,18 @@ class TestFindEntities:
         torch.manual_seed(2)
         numbers = torch.randint(0, 8, (120,)).tolist()
         text = " ".join(
-            ["paris", "seoul", "kingdoms", "of", "the", "river", "unheard", "parisburgs"][n] for n in numbers
+            ["paris", "seoul", "kingdoms", "of", "the", "river", "unheard", "parisburgs"][n]
+            for n in numbers
         )
         long = small_tokenizer(600)
         expected = find_entities(labelled(labels, tokenizer, positions=600), long, text)
         assert len(expected) > 40
-        assert find_entities(labelled(labels, tokenizer, positions=16), long, text, stride) == expected
-        assert find_entities(labelled(labels, tokenizer, positions=16), long, [text, "the", text], stride) == [
+        assert (
+            find_entities(labelled(labels, tokenizer, positions=16), long, text, stride) == expected
+        )
+        assert find_entities(
+            labelled(labels, tokenizer, positions=16), long, [text, "the", text], stride
+        ) == [
             expected,
             [],
             expected,
@@ -237,7 +290,12 @@ class TestFindEntities:
         tokenizer = small_tokenizer(512)
         torch.manual_seed(seed)
         names = dict(enumerate(["O", "B-A", "I-A", "E-A", "S-A"]))
-        config = tiny_config(vocab_size=len(VOCABULARY), max_position_embeddings=9, id2label=names, initializer_range=1)
+        config = tiny_config(
+            vocab_size=len(VOCABULARY),
+            max_position_embeddings=9,
+            id2label=names,
+            initializer_range=1,
+        )
         found = find_entities(minibert.BertForTokenClassification(config).eval(), tokenizer, text)
         end = 0
         for span in found:
@@ -246,7 +304,9 @@ class TestFindEntities:
             end = span["end"]
 
 
-def brute_force(model: Any, folder: Path, question: str, context: str, limit: int, stride: int, longest: int) -> Any:
+def brute_force(
+    model: Any, folder: Path, question: str, context: str, limit: int, stride: int, longest: int
+) -> Any:
     """Every window by transformers' tokenizer and model, every pair of places, one at a time."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     windows = tokenizer(
@@ -269,7 +329,10 @@ def brute_force(model: Any, folder: Path, question: str, context: str, limit: in
         for first in inside:
             for last in inside:
                 if first <= last < first + longest:
-                    span = windows["offset_mapping"][row][first][0], windows["offset_mapping"][row][last][1]
+                    span = (
+                        windows["offset_mapping"][row][first][0],
+                        windows["offset_mapping"][row][last][1],
+                    )
                     best = max(best, (start[first] + end[last], *span))
     return best, nothing
 
@@ -277,7 +340,9 @@ def brute_force(model: Any, folder: Path, question: str, context: str, limit: in
 class TestAnswerQuestion:
     @pytest.mark.parametrize("longest", [1, 4, 30])
     @pytest.mark.parametrize("stride", [None, 0, 7])
-    def test_equals_brute_force(self, longest: int, stride: int | None, tokenizer: Any, tmp_path: Path) -> None:
+    def test_equals_brute_force(
+        self, longest: int, stride: int | None, tokenizer: Any, tmp_path: Path
+    ) -> None:
         model = build("BertForQuestionAnswering", max_position_embeddings=24)
         model.save_pretrained(tmp_path)
         tokenizer.save_pretrained(tmp_path)
@@ -298,7 +363,9 @@ class TestAnswerQuestion:
                 assert (answer["start"], answer["end"]) == best[1:]
                 assert answer["text"] == context[answer["start"] : answer["end"]] != ""
             alone = answer_question(model, tokenizer, question, context, **options)
-            assert alone["start"] == answer["start"] and alone["score"] == pytest.approx(answer["score"], rel=1e-4)
+            assert alone["start"] == answer["start"] and alone["score"] == pytest.approx(
+                answer["score"], rel=1e-4
+            )
 
     def test_no_answer_only_where_it_is_allowed(self, tokenizer: Any) -> None:
         """A model that likes [CLS] best: of vectors of one length, that of [CLS] lies closest to itself."""
@@ -310,7 +377,13 @@ class TestAnswerQuestion:
         assert found["text"] and found.keys() == {"text", "score", "start", "end"}
         nothing = answer_question(model, tokenizer, "the king?", TEXTS[2], no_answer=True)
         assert nothing["no_answer_score"] == pytest.approx(2 * float(cls @ cls))
-        assert nothing == {**found, "text": "", "start": 0, "end": 0, "no_answer_score": nothing["no_answer_score"]}
+        assert nothing == {
+            **found,
+            "text": "",
+            "start": 0,
+            "end": 0,
+            "no_answer_score": nothing["no_answer_score"],
+        }
 
     @pytest.mark.parametrize("context", ["", "  \n "])
     def test_a_context_without_a_word(self, context: str, tokenizer: Any) -> None:
@@ -319,8 +392,12 @@ class TestAnswerQuestion:
             answer_question(build("BertForQuestionAnswering"), tokenizer, "where?", context)
 
     def test_a_question_that_leaves_no_room(self, tokenizer: Any) -> None:
-        with pytest.raises(ValueError, match="A question has 80 tokens; the model has room for .*: shorten it."):
-            answer_question(build("BertForQuestionAnswering"), tokenizer, "the river " * 40, TEXTS[0])
+        with pytest.raises(
+            ValueError, match="A question has 80 tokens; the model has room for .*: shorten it."
+        ):
+            answer_question(
+                build("BertForQuestionAnswering"), tokenizer, "the river " * 40, TEXTS[0]
+            )
 
     @settings(deadline=None, max_examples=60)
     @given(question=st.text(max_size=12), context=st.text(max_size=60), longest=st.integers(1, 5))
@@ -328,7 +405,9 @@ class TestAnswerQuestion:
         """A part of the context, or an error that says why not."""
         model = build("BertForQuestionAnswering", max_position_embeddings=18)
         try:
-            answer = answer_question(model, small_tokenizer(512), question, context, max_answer_length=longest)
+            answer = answer_question(
+                model, small_tokenizer(512), question, context, max_answer_length=longest
+            )
         except ValueError as error:
             assert re.search("holds no word to answer with|the model has room for", str(error))
         else:
@@ -336,7 +415,9 @@ class TestAnswerQuestion:
 
     def test_options(self, tokenizer: Any) -> None:
         model = build("BertForQuestionAnswering")
-        with pytest.raises(ValueError, match="max_answer_length should be a whole number of 1 or more, not 0"):
+        with pytest.raises(
+            ValueError, match="max_answer_length should be a whole number of 1 or more, not 0"
+        ):
             answer_question(model, tokenizer, "where?", TEXTS[0], max_answer_length=0)
         with pytest.raises(ValueError, match="stride is 60, but has to be from 0 to less than"):
             answer_question(model, tokenizer, "where?", " ".join(TEXTS * 3), stride=60)
@@ -346,7 +427,11 @@ class TestFillMask:
     def test_equals_the_pipeline(self, tokenizer: Any, tmp_path: Path) -> None:
         model = build("BertForMaskedLM")
         reference = pipeline("fill-mask", model, tokenizer, tmp_path)
-        texts = ["The [MASK] flows through Seoul.", "[MASK]", "Paris is the [MASK] [MASK] of [MASK]."]
+        texts = [
+            "The [MASK] flows through Seoul.",
+            "[MASK]",
+            "Paris is the [MASK] [MASK] of [MASK].",
+        ]
         found = fill_mask(model, tokenizer, texts, top=4)
         for text, ours in zip(texts, found, strict=True):
             theirs = reference(text, top_k=4)
@@ -354,23 +439,37 @@ class TestFillMask:
             assert len(ours) == text.count("[MASK]")
             for guesses, expected in zip(ours, theirs, strict=True):
                 assert [guess["id"] for guess in guesses] == [guess["token"] for guess in expected]
-                assert [guess["token"] for guess in guesses] == [VOCABULARY[guess["id"]] for guess in guesses]
-                assert [g["score"] for g in guesses] == pytest.approx([g["score"] for g in expected], rel=1e-4)
+                assert [guess["token"] for guess in guesses] == [
+                    VOCABULARY[guess["id"]] for guess in guesses
+                ]
+                assert [g["score"] for g in guesses] == pytest.approx(
+                    [g["score"] for g in expected], rel=1e-4
+                )
             alone = fill_mask(model, tokenizer, text, top=4)
-            assert [[g["id"] for g in mask] for mask in alone] == [[g["id"] for g in mask] for mask in ours]
+            assert [[g["id"] for g in mask] for mask in alone] == [
+                [g["id"] for g in mask] for mask in ours
+            ]
 
     @pytest.mark.parametrize("name", ["BertForMaskedLM", "BertForPreTraining"])
     def test_the_decoder_sees_masked_tokens_only(self, name: str, tokenizer: Any) -> None:
         model = build(name)
         rows = []
-        model.cls.predictions.decoder.register_forward_hook(lambda module, inputs, output: rows.append(len(inputs[0])))
-        fill_mask(model, tokenizer, ["The [MASK] flows through [MASK].", "[MASK] is in the city of Paris."])
+        model.cls.predictions.decoder.register_forward_hook(
+            lambda module, inputs, output: rows.append(len(inputs[0]))
+        )
+        fill_mask(
+            model,
+            tokenizer,
+            ["The [MASK] flows through [MASK].", "[MASK] is in the city of Paris."],
+        )
         assert rows == [3]
 
     def test_top(self, tokenizer: Any) -> None:
         model = build("BertForMaskedLM")
         (every,) = fill_mask(model, tokenizer, "the [MASK]", top=1000)
-        assert len(every) == len(VOCABULARY) and sum(guess["score"] for guess in every) == pytest.approx(1)
+        assert len(every) == len(VOCABULARY) and sum(
+            guess["score"] for guess in every
+        ) == pytest.approx(1)
         assert fill_mask(model, tokenizer, "the [MASK]", top=2) == [every[:2]]
         with pytest.raises(ValueError, match="top should be a whole number of 1 or more, not 0"):
             fill_mask(model, tokenizer, "the [MASK]", top=0)
@@ -386,9 +485,14 @@ class TestFillMask:
 
     def test_bad_texts(self, tokenizer: Any) -> None:
         model = build("BertForMaskedLM")
-        with pytest.raises(ValueError, match=re.escape("There is no [MASK] in 'the river'; write it where a word is")):
+        with pytest.raises(
+            ValueError,
+            match=re.escape("There is no [MASK] in 'the river'; write it where a word is"),
+        ):
             fill_mask(model, tokenizer, ["the [MASK]", "the river"])
-        with pytest.raises(ValueError, match="'the river .*' has 203 tokens, but the model takes 64: shorten it"):
+        with pytest.raises(
+            ValueError, match="'the river .*' has 203 tokens, but the model takes 64: shorten it"
+        ):
             fill_mask(model, tokenizer, "the river " * 100 + "[MASK]")
 
 
@@ -402,7 +506,9 @@ class TestFillMask:
     ],
 )
 def test_a_model_for_something_else(call: Any, wanted: str, tokenizer: Any) -> None:
-    with pytest.raises(TypeError, match=f"model should be a {wanted}, not a BertForNextSentencePrediction"):
+    with pytest.raises(
+        TypeError, match=f"model should be a {wanted}, not a BertForNextSentencePrediction"
+    ):
         call(build("BertForNextSentencePrediction"), tokenizer, "the river")
 
 
@@ -417,12 +523,19 @@ class TestCommand:
         text = "Paris is the [MASK] of the river."
         assert main(["fill-mask", text, "--top", "3", "--model", folder]) == 0
         (guesses,) = fill_mask(build("BertForMaskedLM"), tokenizer, text, top=3)
-        assert capsys.readouterr().out == "".join(f"{g['score']:.4f}  {g['token']}\n" for g in guesses)
+        assert capsys.readouterr().out == "".join(
+            f"{g['score']:.4f}  {g['token']}\n" for g in guesses
+        )
 
     def test_several(self, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["fill-mask", "the [MASK] of [MASK]", "[MASK]", "--top", "1", "--model", folder]) == 0
+        assert (
+            main(["fill-mask", "the [MASK] of [MASK]", "[MASK]", "--top", "1", "--model", folder])
+            == 0
+        )
         lines = capsys.readouterr().out.splitlines()
-        assert lines[0] == "the [MASK] of [MASK]" and lines[1] == "[MASK] 1" and lines[3] == "[MASK] 2"
+        assert (
+            lines[0] == "the [MASK] of [MASK]" and lines[1] == "[MASK] 1" and lines[3] == "[MASK] 2"
+        )
         assert lines[5] == "[MASK]" and len(lines) == 7
 
     def test_json(self, folder: str, tokenizer: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -430,17 +543,24 @@ class TestCommand:
         assert main(["fill-mask", *texts, "--model", folder, "--json"]) == 0
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         expected = fill_mask(build("BertForMaskedLM"), tokenizer, texts)
-        assert lines == [{"text": text, "masks": masks} for text, masks in zip(texts, expected, strict=True)]
+        assert lines == [
+            {"text": text, "masks": masks} for text, masks in zip(texts, expected, strict=True)
+        ]
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             (["the river"], "There is no [MASK] in 'the river'; write it where a word is wanted."),
             (["[MASK]", "--top", "0"], "top should be a whole number of 1 or more, not 0."),
-            (["[MASK]", "--model", "no/such-model", "--offline"], "'no/such-model' is not a local folder"),
+            (
+                ["[MASK]", "--model", "no/such-model", "--offline"],
+                "'no/such-model' is not a local folder",
+            ),
         ],
     )
-    def test_errors(self, arguments: list[str], message: str, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_errors(
+        self, arguments: list[str], message: str, folder: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         model = [] if "--model" in arguments else ["--model", folder]
         assert main(["fill-mask", *arguments, *model]) == 1
         captured = capsys.readouterr()
@@ -464,5 +584,7 @@ def test_what_cannot_be_predicted(tokenizer: Any) -> None:
         classify(model, tokenizer, {"text": "the river", "text_pair": "paris"})
     with torch.no_grad():
         model.classifier.bias[0] = torch.nan
-    with pytest.raises(ValueError, match="The model's logits are not finite: its weights are damaged"):
+    with pytest.raises(
+        ValueError, match="The model's logits are not finite: its weights are damaged"
+    ):
         classify(model, tokenizer, "the river")

@@ -27,12 +27,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     (folder / "lines.txt").write_text("I love Korea\nParis is in France\n" * 10, encoding="utf-8")
     (folder / "masks.txt").write_text("Paris is the [MASK] of France.\n" * 3, encoding="utf-8")
-    (folder / "corpus.txt").write_text("The cat sat.\nIt slept.\n\nA dog ran.\nIt barked.\n\n" * 8, encoding="utf-8")
+    (folder / "corpus.txt").write_text(
+        "The cat sat.\nIt slept.\n\nA dog ran.\nIt barked.\n\n" * 8, encoding="utf-8"
+    )
     (folder / "tags.txt").write_text("Korea B-LOC\nis O\n\n" * 6, encoding="utf-8")
     tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
-    minibert.BertModel(tiny_config(vocab_size=len(tokenizer), max_position_embeddings=128)).save_pretrained(
-        folder / "model"
-    )
+    minibert.BertModel(
+        tiny_config(vocab_size=len(tokenizer), max_position_embeddings=128)
+    ).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     return folder
 
@@ -52,7 +54,9 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("command", LONG, ids=[f"{number}-{command.split()[0]}" for number, command in enumerate(LONG)])
+@pytest.mark.parametrize(
+    "command", LONG, ids=[f"{number}-{command.split()[0]}" for number, command in enumerate(LONG)]
+)
 def test_a_bar_at_a_terminal_and_none_in_a_pipe(
     command: str,
     folder: Path,
@@ -62,7 +66,9 @@ def test_a_bar_at_a_terminal_and_none_in_a_pipe(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("minibert.progress.SECONDS_BETWEEN_LINES", 9999.0)  # however busy this computer is
+    monkeypatch.setattr(
+        "minibert.progress.SECONDS_BETWEEN_LINES", 9999.0
+    )  # however busy this computer is
     assert main(command.format(tmp_path / "piped").split()) == 0
     # what takes less than half a minute says nothing in a log but scores
     assert all(line.startswith("step ") for line in capsys.readouterr().err.splitlines())
@@ -80,10 +86,21 @@ def test_a_real_terminal(tmp_path: Path) -> None:
 
     (tmp_path / "lines.txt").write_text("I love Korea\n" * 3, encoding="utf-8")
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))  # a terminal without width shows no bar
+    fcntl.ioctl(
+        theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0)
+    )  # a terminal without width shows no bar
     code = "import sys; from minibert import progress; from minibert.cli import main; progress.DELAY = 0.0; "
-    run = [sys.executable, "-c", f"{code} sys.exit(main(sys.argv[1:]))", "embed", "--file", "lines.txt"]
-    done = subprocess.run(run, cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=120)
+    run = [
+        sys.executable,
+        "-c",
+        f"{code} sys.exit(main(sys.argv[1:]))",
+        "embed",
+        "--file",
+        "lines.txt",
+    ]
+    done = subprocess.run(
+        run, cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=120
+    )
     os.close(theirs)
     said = b""
     with suppress(OSError):  # how a terminal ends
@@ -94,7 +111,9 @@ def test_a_real_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("error", "ignored"), [(ConnectionError, True), (ValueError, False)])
-def test_last_words_are_said_before_torchrun_ends_the_process(error: type[Exception], ignored: bool) -> None:
+def test_last_words_are_said_before_torchrun_ends_the_process(
+    error: type[Exception], ignored: bool
+) -> None:
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(error), interruptible(last_words=ConnectionError):
@@ -104,7 +123,9 @@ def test_last_words_are_said_before_torchrun_ends_the_process(error: type[Except
         signal.signal(signal.SIGTERM, before)
 
 
-def test_what_is_done_at_once_has_no_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_done_at_once_has_no_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert is_watched() and list(counted("abc", "letters")) == list("abc")
     assert capsys.readouterr().err == ""
@@ -118,10 +139,16 @@ def test_what_a_bar_shows(at_once: None, capsys: pytest.CaptureFixture[str]) -> 
     assert "1/2" in err and "tokens/s, loss 0.5" in err
 
 
-def test_lines_in_a_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_in_a_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("minibert.progress.SECONDS_BETWEEN_LINES", 0.0)
     assert is_watched() is None
-    with Progress(None, total=4, unit="steps", done=1) as progress, Progress(None) as texts, Progress(False) as nothing:
+    with (
+        Progress(None, total=4, unit="steps", done=1) as progress,
+        Progress(None) as texts,
+        Progress(False) as nothing,
+    ):
         progress.add(0)
         progress.add(1, tokens=10, loss="0.5")
         texts.add(3)

@@ -28,15 +28,22 @@ from minibert.corpus.location import Location
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra [ray]")
 
 FILES, ROWS = 40, 50  # rows in each file
-TEXTS = [" ".join(WORDS[(row * k) % len(WORDS)] for k in range(row % 17)) for row in range(FILES * ROWS)]
+TEXTS = [
+    " ".join(WORDS[(row * k) % len(WORDS)] for k in range(row % 17)) for row in range(FILES * ROWS)
+]
 WORK = {"column": "text", "id_column": "id", "threads": 1, "encoding": {}}
-PATH = {"PYTHONPATH": ":".join(str(CHECKOUT / folder) for folder in ("", "scripts", "tests")), "OMP_NUM_THREADS": "1"}
+PATH = {
+    "PYTHONPATH": ":".join(str(CHECKOUT / folder) for folder in ("", "scripts", "tests")),
+    "OMP_NUM_THREADS": "1",
+}
 
 
 def write_texts(folder: Path, ending: str = "jsonl", files: int = FILES) -> Path:
     folder.mkdir()
     for number in range(files):
-        rows = [{"id": row, "text": TEXTS[row]} for row in range(number * ROWS, (number + 1) * ROWS)]
+        rows = [
+            {"id": row, "text": TEXTS[row]} for row in range(number * ROWS, (number + 1) * ROWS)
+        ]
         if ending == "jsonl":
             (folder / f"{number:03d}.jsonl").write_text(
                 "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
@@ -56,21 +63,31 @@ def check(target: str, model: str, ids: list[int] | None = None) -> None:
     ids = list(range(len(TEXTS))) if ids is None else ids
     place = Location(target)
     files = [place / name for name in place.files()]
-    table = pyarrow.concat_tables([parquet.read_table(file.path, filesystem=file.fs) for file in files]).sort_by("id")
+    table = pyarrow.concat_tables(
+        [parquet.read_table(file.path, filesystem=file.fs) for file in files]
+    ).sort_by("id")
     assert table["id"].to_pylist() == ids
     assert table["text"].to_pylist() == [TEXTS[number] for number in ids]
-    expected = SentenceEmbedder.from_pretrained(model, precision=None).encode([TEXTS[number] for number in ids])
-    np.testing.assert_allclose(np.array(table["vector"].to_pylist(), np.float32), expected, atol=1e-6)
+    expected = SentenceEmbedder.from_pretrained(model, precision=None).encode(
+        [TEXTS[number] for number in ids]
+    )
+    np.testing.assert_allclose(
+        np.array(table["vector"].to_pylist(), np.float32), expected, atol=1e-6
+    )
     assert table.schema.field("vector").type == pyarrow.list_(pyarrow.float32(), 32)
 
 
 def in_process(source: Path, target: Path, model: str, **settings: Any) -> list[dict[str, Any]]:
     """What a cluster does, one part after the other."""
     todo, _ = embed_ray.plan(
-        str(source), str(target), {"column": "text", "id_column": "id", "part_bytes": 500, **settings}
+        str(source),
+        str(target),
+        {"column": "text", "id_column": "id", "part_bytes": 500, **settings},
     )
     loading = {"name": model, "precision": None}
-    return [embed_ray.embed_part(n, p, str(target), loading=loading, **WORK) for n, p in todo.items()]  # type: ignore[arg-type]
+    return [
+        embed_ray.embed_part(n, p, str(target), loading=loading, **WORK) for n, p in todo.items()
+    ]  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -96,7 +113,8 @@ def test_a_changed_source_is_embedded_again(model: str, tmp_path: Path) -> None:
     assert 0 < len(again) == len(list(target.glob("001*")))
     (source / "001.jsonl").write_text('{"id": 1, "text": "hello"}\n', encoding="utf-8")
     with pytest.raises(
-        ValueError, match=r"holds 001\.jsonl-.*\.parquet, of which .* has no part: the source has changed"
+        ValueError,
+        match=r"holds 001\.jsonl-.*\.parquet, of which .* has no part: the source has changed",
     ):
         in_process(source, target, model)
 
@@ -114,7 +132,10 @@ def test_rows_without_text_and_damaged_files_leave_the_others(model: str, tmp_pa
     check(str(target), model, list(range(50)))
     (bad,) = (target / "_bad").iterdir()
     rows = [json.loads(line) for line in bad.read_text(encoding="utf-8").splitlines()]
-    assert [row["reason"].split(" (")[0] for row in rows] == ["text is null", "the line is not JSON"]
+    assert [row["reason"].split(" (")[0] for row in rows] == [
+        "text is null",
+        "the line is not JSON",
+    ]
     assert len(in_process(source, target, model)) == 1  # the damaged one is tried again
 
 
@@ -151,7 +172,10 @@ def cluster_of(*cpus: int) -> Any:
     from ray.cluster_utils import Cluster
 
     node = {"object_store_memory": 100 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": cpus[0], "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={**node, "num_cpus": cpus[0], "include_dashboard": False},
+    )
     cluster.others = [cluster.add_node(**node, num_cpus=count) for count in cpus[1:]]
     return cluster
 
@@ -181,7 +205,9 @@ def test_as_many_workers_as_cpus_end(two_cpus: dict[str, str], model: str, tmp_p
 def test_killed_midway_and_run_again(two_cpus: dict[str, str], model: str, tmp_path: Path) -> None:
     source, target = write_texts(tmp_path / "texts"), tmp_path / "out"
     run = command(str(source), str(target), model)
-    first = subprocess.Popen(run, env=two_cpus, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        run, env=two_cpus, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while first.poll() is None and len(list(target.glob("*.parquet"))) < 20:
         time.sleep(0.01)
     first.send_signal(signal.SIGKILL)
@@ -196,18 +222,27 @@ def test_killed_midway_and_run_again(two_cpus: dict[str, str], model: str, tmp_p
 
 @pytest.mark.slow
 @needs_ray
-def test_a_bucket_in_and_out(two_cpus: dict[str, str], bucket: str, model: str, tmp_path: Path) -> None:
+def test_a_bucket_in_and_out(
+    two_cpus: dict[str, str], bucket: str, model: str, tmp_path: Path
+) -> None:
     source = Location(f"{bucket}/ray/texts")
     for path in write_texts(tmp_path / "texts", "parquet", files=4).iterdir():
         with (source / path.name).replacing() as temporary:
             temporary.write_bytes(path.read_bytes())
     # workers are the cluster's processes, which were started without the bucket's address
-    uri, query = bucket.replace("s3://", "s3://test:test@"), os.environ["AWS_ENDPOINT_URL"].split("://")[1]
+    uri, query = (
+        bucket.replace("s3://", "s3://test:test@"),
+        os.environ["AWS_ENDPOINT_URL"].split("://")[1],
+    )
     there = [f"{uri}/ray/{name}?scheme=http&endpoint_override={query}" for name in ("texts", "out")]
-    done = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800)
+    done = subprocess.run(
+        command(*there, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     check(f"{bucket}/ray/out", model, list(range(200)))
-    again = subprocess.run(command(*there, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800)
+    again = subprocess.run(
+        command(*there, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800
+    )
     assert again.stdout.startswith("0 texts, ")
 
 
@@ -245,7 +280,9 @@ def test_a_lost_node_loses_and_doubles_nothing(
 
 
 @needs_ray
-def test_workers_that_no_machine_has_room_for(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_no_machine_has_room_for(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import ray
 
     monkeypatch.setattr(ray, "init", lambda **options: None)

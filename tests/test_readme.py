@@ -23,9 +23,13 @@ READMES = [path for path in (CHECKOUT / "README.md", CHECKOUT / "README.ko.md") 
 @pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
 def test_the_example_prints_what_it_says(readme: Path) -> None:
     text = readme.read_text(encoding="utf-8")
-    found = re.search(r"<!-- example -->\n```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    found = re.search(
+        r"<!-- example -->\n```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL
+    )
     assert found
-    run = subprocess.run([sys.executable, "-c", found[1]], capture_output=True, encoding="utf-8", check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", found[1]], capture_output=True, encoding="utf-8", check=True
+    )
     assert run.stdout == found[2] and not run.stderr
 
 
@@ -34,11 +38,15 @@ def test_the_example_goes_on(readme: Path, tmp_path: Path) -> None:
     """The later snippets run after the first one, with no name undefined."""
     pytest.importorskip("matplotlib", reason="needs matplotlib: extra [plot]")
     text = readme.read_text(encoding="utf-8")
-    snippets = re.findall(r"<!-- example(?: that goes on)? -->\n```python\n(.*?)```", text, re.DOTALL)
+    snippets = re.findall(
+        r"<!-- example(?: that goes on)? -->\n```python\n(.*?)```", text, re.DOTALL
+    )
     assert len(snippets) == 3
     environment = {**python_path(CHECKOUT), "MPLBACKEND": "agg"}
     command = [sys.executable, "-c", "".join(snippets)]
-    subprocess.run(command, capture_output=True, encoding="utf-8", check=True, cwd=tmp_path, env=environment)
+    subprocess.run(
+        command, capture_output=True, encoding="utf-8", check=True, cwd=tmp_path, env=environment
+    )
     assert (tmp_path / "heads.png").stat().st_size > 1000
 
 
@@ -52,14 +60,18 @@ def test_the_commands_print_what_it_says() -> None:
     for _, commands, printed in examples:
         said = refresh.output(commands)
         assert re.sub(r"-?\d\.\d+", "", said) == re.sub(r"-?\d\.\d+", "", printed)
-        numbers = [[float(number) for number in re.findall(r"-?\d\.\d+", text)] for text in (said, printed)]
+        numbers = [
+            [float(number) for number in re.findall(r"-?\d\.\d+", text)] for text in (said, printed)
+        ]
         assert numbers[0] == pytest.approx(numbers[1], abs=0.002)
 
 
 @pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
 def test_sizes(readme: Path) -> None:
     rows = re.findall(
-        r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \| ([\d,]+) \|$", readme.read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \| ([\d,]+) \|$",
+        readme.read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     assert {name: int(number.replace(",", "")) for name, *_, number in rows} == PARAMETERS
 
@@ -71,7 +83,9 @@ def test_links(readme: Path) -> None:
     headings = re.findall(r"^#+ (.*)$", readme.read_text(encoding="utf-8"), re.MULTILINE)
     places = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
     inside = re.findall(r"\]\(#([^)]+)\)", readme.read_text(encoding="utf-8"))
-    assert inside and set(inside) <= places  # the first picture leads to the section on `minibert learn`
+    assert (
+        inside and set(inside) <= places
+    )  # the first picture leads to the section on `minibert learn`
 
 
 @pytest.mark.parametrize("address", ["https://example.org/me/minibert", ""])
@@ -80,14 +94,31 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
 
     Built from a copy without the models, which only take time to pack.
     """
-    for name in ("pyproject.toml", "README.md", "LICENSE", "minibert/__init__.py", "scripts/package_page.py"):
+    for name in (
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "minibert/__init__.py",
+        "scripts/package_page.py",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(CHECKOUT / name, tmp_path / name)
     shutil.copytree(CHECKOUT / "configs", tmp_path / "configs")
     project = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
-    project, found = re.subn(r'^address = ".*?"', f'address = "{address}"', project, flags=re.MULTILINE)
+    project, found = re.subn(
+        r'^address = ".*?"', f'address = "{address}"', project, flags=re.MULTILINE
+    )
     (tmp_path / "pyproject.toml").write_text(project, encoding="utf-8")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", "dist"]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        "dist",
+    ]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
     (wheel,) = (tmp_path / "dist").iterdir()
     with zipfile.ZipFile(wheel) as files:
@@ -99,7 +130,11 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
     ours = [(image, link) for image, link in links if link.startswith("https://example.org/")]
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     assert found == 1
-    assert links and all(link.startswith("https://") for _, link in links) and "href=" not in page + readme
+    assert (
+        links
+        and all(link.startswith("https://") for _, link in links)
+        and "href=" not in page + readme
+    )
     assert len(ours) == (len(re.findall(r"\]\((?!https://|#)", readme)) if address else 0)
     for image, link in ours:
         place = link.removeprefix(f"{address}/{'raw' if image else 'blob'}/v{version}/")
@@ -112,13 +147,18 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
 
 def code(text: str) -> list[str]:
     """The code blocks without what may be in another language: comments and texts in quotes."""
-    return [re.sub(r"#.*|\"[^\"]*\"", "", block) for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)]
+    return [
+        re.sub(r"#.*|\"[^\"]*\"", "", block)
+        for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+    ]
 
 
 def tables(text: str) -> list[list[str]]:
     """The numbers of every table row, in order; counts of files and names of sections are alike, too."""
     rows = re.findall(r"^\|.*\|$", text, re.MULTILINE)
-    return [re.findall(r"\d(?:[\d,.]*\d)?", re.sub(r"\[[^\]]*\]\([^)]*\)", "", row)) for row in rows]
+    return [
+        re.findall(r"\d(?:[\d,.]*\d)?", re.sub(r"\[[^\]]*\]\([^)]*\)", "", row)) for row in rows
+    ]
 
 
 def test_both_readmes_show_the_same() -> None:
@@ -127,7 +167,9 @@ def test_both_readmes_show_the_same() -> None:
     assert code(korean) == code(english)
     assert [sorted(row) for row in tables(korean)] == [sorted(row) for row in tables(english)]
     links = [re.findall(r"\]\(([^)#]+)\)", text) for text in (english, korean)]
-    assert sorted(links[0]) == sorted("README.ko.md" if link == "README.md" else link for link in links[1])
+    assert sorted(links[0]) == sorted(
+        "README.ko.md" if link == "README.md" else link for link in links[1]
+    )
 
 
 def test_the_reading_order_is_the_import_order() -> None:
@@ -137,5 +179,7 @@ def test_the_reading_order_is_the_import_order() -> None:
         *(path.read_text(encoding="utf-8") for path in READMES),
         (CHECKOUT / "minibert" / "model.py").read_text(encoding="utf-8"),
     ):
-        shown = re.findall(r"\b(embeddings|layouts|attention|encoder|model|losses|heads)\.py\b", text)
+        shown = re.findall(
+            r"\b(embeddings|layouts|attention|encoder|model|losses|heads)\.py\b", text
+        )
         assert list(dict.fromkeys(shown)) == order

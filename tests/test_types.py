@@ -41,7 +41,9 @@ def test_types(tmp_path: Path) -> None:
     # in the checkout with its settings: what mypy found out about torch there is not found out again
     command = [sys.executable, "-m", "mypy", str(tmp_path / "use.py")]
     run = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=CHECKOUT)
-    revealed = [line.split("Revealed type is ")[1] for line in run.stdout.splitlines() if "Revealed" in line]
+    revealed = [
+        line.split("Revealed type is ")[1] for line in run.stdout.splitlines() if "Revealed" in line
+    ]
     assert [r.count("int") for r in revealed[:2]] == [1, 2], run.stdout  # (D,) and (N, D)
     assert "Tensor" in revealed[2] and "WordVectors" in revealed[3]
     assert "BertModelOutput" in revealed[4] and "Tensor" in revealed[5] and "Tensor" in revealed[6]
@@ -53,4 +55,6 @@ def test_types(tmp_path: Path) -> None:
     }
     for number, word in expected.items():
         assert re.search(rf"use\.py:{number}: error: .*\b{word}\b", errors), run.stdout
-    assert {int(number) for number in re.findall(r"use\.py:(\d+): error", errors)} == expected.keys(), run.stdout
+    assert {
+        int(number) for number in re.findall(r"use\.py:(\d+): error", errors)
+    } == expected.keys(), run.stdout

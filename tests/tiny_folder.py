@@ -56,14 +56,23 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def sentence_folder(folder: Path, *steps: tuple[str, dict[str, Any]], **files: dict[str, Any]) -> Path:
+def sentence_folder(
+    folder: Path, *steps: tuple[str, dict[str, Any]], **files: dict[str, Any]
+) -> Path:
     """A tiny checkpoint with modules.json: `("Pooling", config)` and so on, and further JSON files by name."""
     tiny_folder(folder)
-    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
+    ]
     for number, (kind, config) in enumerate(steps, start=1):
         path = f"{number}_{kind}"
         modules.append(
-            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            {
+                "idx": number,
+                "name": str(number),
+                "path": path,
+                "type": f"sentence_transformers.models.{kind}",
+            }
         )
         (folder / path).mkdir(exist_ok=True)
         (folder / path / "config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -28,7 +28,9 @@ def check_pickle(path: Path) -> None:
             return
         with zipfile.ZipFile(file) as parts:
             entries = parts.infolist()
-            if sum(entry.file_size for entry in entries) > path.stat().st_size:  # compressed, or one on another
+            if (
+                sum(entry.file_size for entry in entries) > path.stat().st_size
+            ):  # compressed, or one on another
                 raise pickle.UnpicklingError("its parts are larger than the file")
             for entry in entries:
                 if entry.filename.endswith("data.pkl"):
@@ -38,5 +40,7 @@ def check_pickle(path: Path) -> None:
 def _check_opcodes(stream: IO[bytes]) -> None:
     """Walks through a pickle without doing what it says; torch's error for a bad name takes its length squared."""
     for number, (_, argument, _) in enumerate(pickletools.genops(stream)):
-        if number > MAX_OPCODES or (isinstance(argument, (str, bytes)) and len(argument) > MAX_PICKLED_NAME):
+        if number > MAX_OPCODES or (
+            isinstance(argument, (str, bytes)) and len(argument) > MAX_PICKLED_NAME
+        ):
             raise pickle.UnpicklingError("an implausibly long name or number of parts")

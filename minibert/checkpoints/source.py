@@ -30,7 +30,9 @@ def packaged(name: str) -> Path:
 
 @cache
 def _unpacked(name: str) -> Path:
-    copy = tempfile.TemporaryDirectory(prefix="minibert-", ignore_cleanup_errors=True)  # Windows keeps what is mapped
+    copy = tempfile.TemporaryDirectory(
+        prefix="minibert-", ignore_cleanup_errors=True
+    )  # Windows keeps what is mapped
     atexit.register(copy.cleanup)
     todo = [(importlib.resources.files("minibert") / name, Path(copy.name, name))]
     for entry, place in todo:
@@ -80,10 +82,18 @@ class Source:
     ) -> None:
         self.name = os.fspath(name)
         self.folder: Path | None = None
-        self._repository, self._subfolder = self.name, ""  # `inside` changes the name, not the repository
+        self._repository, self._subfolder = (
+            self.name,
+            "",
+        )  # `inside` changes the name, not the repository
         self.assumed_absent: list[str] = []
         self._answers: bool | None = None
-        self._hub = {"revision": revision, "cache_dir": cache_dir, "local_files_only": local_files_only, "token": token}
+        self._hub = {
+            "revision": revision,
+            "cache_dir": cache_dir,
+            "local_files_only": local_files_only,
+            "token": token,
+        }
         bundled = os.path.join(BUNDLED_MODELS, self.name)
         for folder in (os.path.expanduser(self.name), bundled):
             if self.name and os.path.isdir(folder):
@@ -97,11 +107,19 @@ class Source:
                 self.folder = Path(folder)
                 return
         if not _HUB_NAME.fullmatch(self.name) or self.name.startswith("."):
-            kind = "a file; pass the folder that holds it" if os.path.isfile(self.name) else "not a folder"
-            raise FileNotFoundError(f"Checkpoint {self.name!r:.100} is {kind}, and it cannot be a Hub id.")
+            kind = (
+                "a file; pass the folder that holds it"
+                if os.path.isfile(self.name)
+                else "not a folder"
+            )
+            raise FileNotFoundError(
+                f"Checkpoint {self.name!r:.100} is {kind}, and it cannot be a Hub id."
+            )
 
     @classmethod
-    def of(cls, name: str | os.PathLike[str] | Source, subfolder: str | None = None, **options: Any) -> Source:
+    def of(
+        cls, name: str | os.PathLike[str] | Source, subfolder: str | None = None, **options: Any
+    ) -> Source:
         """The source itself if it already is one, else the source of this name, seen from `subfolder` of it.
 
         Raises:
@@ -111,7 +129,9 @@ class Source:
         if not isinstance(name, Source):
             return cls(name, **options).inside(subfolder or "")
         if given := [option for option, value in options.items() if value]:
-            raise ValueError(f"{given[0]} belongs to the Source: pass it where the Source of {name} is made.")
+            raise ValueError(
+                f"{given[0]} belongs to the Source: pass it where the Source of {name} is made."
+            )
         return name.inside(subfolder or "")
 
     def inside(self, subfolder: str) -> Source:
@@ -139,7 +159,9 @@ class Source:
             ValueError: something else is in place of the file: a Git LFS pointer, or a web page.
         """
         path = self._from_hub(filename) if self.folder is None else self.folder / filename
-        if path is None or not os.path.isfile(path):  # False, too, for what can be no name, such as a very long one
+        if path is None or not os.path.isfile(
+            path
+        ):  # False, too, for what can be no name, such as a very long one
             return None
         _refuse_placeholder(path)
         return path
@@ -149,7 +171,9 @@ class Source:
         for filename in filenames:
             if path := self.file(filename):
                 return path
-        raise FileNotFoundError(f"{self.name!r:.300} holds no {' or '.join(filenames):.300}; is it a BERT checkpoint?")
+        raise FileNotFoundError(
+            f"{self.name!r:.300} holds no {' or '.join(filenames):.300}; is it a BERT checkpoint?"
+        )
 
     def _from_hub(self, filename: str) -> Path | None:
         import huggingface_hub  # here, because it costs a third of what importing torch costs
@@ -174,7 +198,9 @@ class Source:
             if isinstance(self._in_cache("config.json"), str):
                 self._assume_absent(filename)
                 return None
-            offline = self._hub["local_files_only"] or isinstance(error.__cause__, errors.OfflineModeIsEnabled)
+            offline = self._hub["local_files_only"] or isinstance(
+                error.__cause__, errors.OfflineModeIsEnabled
+            )
             reason = "offline mode is on" if offline else "the Hub cannot be reached"
             why = (
                 f"{name!r} is not a local folder, {filename} is not in the cache, and {reason}: "
@@ -184,7 +210,9 @@ class Source:
             return None
         except (errors.HfHubHTTPError, OSError) as error:
             why = f"Could not get {filename} of {name!r} from the Hub: {str(error).splitlines()[0]}"
-        near = difflib.get_close_matches(name, [folder.name for folder in BUNDLED_MODELS.iterdir()], n=1, cutoff=0.8)
+        near = difflib.get_close_matches(
+            name, [folder.name for folder in BUNDLED_MODELS.iterdir()], n=1, cutoff=0.8
+        )
         raise FileNotFoundError(why + "".join(f" Did you mean {model}?" for model in near))
 
     def _hub_answers(self) -> bool:
@@ -206,7 +234,11 @@ class Source:
         from huggingface_hub import _CACHED_NO_EXIST
 
         known = self._in_cache(filename) is _CACHED_NO_EXIST
-        if known or filename in self.assumed_absent or (default := DEFAULTS.get(Path(filename).name)) is None:
+        if (
+            known
+            or filename in self.assumed_absent
+            or (default := DEFAULTS.get(Path(filename).name)) is None
+        ):
             return
         self.assumed_absent.append(filename)
         warnings.warn(
@@ -226,9 +258,13 @@ def _refuse_placeholder(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(64).lstrip().lower()
     if head.startswith(b"version https://git-lfs"):
-        raise ValueError(f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned.")
+        raise ValueError(
+            f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned."
+        )
     if head.startswith((b"<!doctype html", b"<html")):
-        raise ValueError(f"{path} is a web page, not the file itself: download the file (its raw form) again.")
+        raise ValueError(
+            f"{path} is a web page, not the file itself: download the file (its raw form) again."
+        )
 
 
 def preset_file(name: str) -> Path:
@@ -243,7 +279,11 @@ def preset_file(name: str) -> Path:
     return path
 
 
-def split_source(name: str | os.PathLike[str] | Source, options: Mapping[str, Any]) -> tuple[Source, dict[str, Any]]:
+def split_source(
+    name: str | os.PathLike[str] | Source, options: Mapping[str, Any]
+) -> tuple[Source, dict[str, Any]]:
     """The source that a name and keyword arguments describe, and the arguments that are not the source's."""
     own = {option: value for option, value in options.items() if option in SOURCE_OPTIONS}
-    return Source.of(name, **own), {option: value for option, value in options.items() if option not in own}
+    return Source.of(name, **own), {
+        option: value for option, value in options.items() if option not in own
+    }

@@ -29,7 +29,12 @@ BACKBONE = ("embeddings.", "encoder.", "pooler.")
 # smaller files are read at once: it takes half a millisecond, and whatever happens to the file, the model stays
 MIN_MAPPED_BYTES = 1 << 20
 
-SAFETENSORS_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
+SAFETENSORS_DTYPES = {
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+}
 
 
 def model_name(name: str, is_head: bool, prefixed: bool) -> str:
@@ -62,7 +67,10 @@ def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
         ValueError: a damaged file, or a pickle that would run code.
     """
     path = source.require(
-        "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"
+        "model.safetensors",
+        "model.safetensors.index.json",
+        "pytorch_model.bin",
+        "pytorch_model.bin.index.json",
     )
     if path.suffix != ".json":
         return _read_file(path, mmap)
@@ -73,15 +81,21 @@ def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
     for shard in sorted(set(shards.values())):
         file = source.file(shard) if Path(shard).name == shard else None
         if file is None:
-            raise FileNotFoundError(f"{source} lacks {shard}, a shard that {path.name} names; get it again.")
+            raise FileNotFoundError(
+                f"{source} lacks {shard}, a shard that {path.name} names; get it again."
+            )
         tensors.update(_read_file(file, mmap))
     if absent := shards.keys() - tensors.keys():
-        raise ValueError(f"{source}: {path.name} names {min(absent)}, which no shard holds; get the checkpoint again.")
+        raise ValueError(
+            f"{source}: {path.name} names {min(absent)}, which no shard holds; get the checkpoint again."
+        )
     return tensors
 
 
 def _read_file(path: Path, mmap: bool) -> dict[str, Tensor]:
-    return _read_safetensors(path, mmap) if path.suffix == ".safetensors" else _read_pickle(path, mmap)
+    return (
+        _read_safetensors(path, mmap) if path.suffix == ".safetensors" else _read_pickle(path, mmap)
+    )
 
 
 def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
@@ -106,7 +120,9 @@ def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
                     offset = start + entries[tensor]["data_offsets"][0]
                     dtype = SAFETENSORS_DTYPES.get(entries[tensor]["dtype"])
                     if dtype is None or offset % dtype.itemsize:
-                        tensors[tensor] = file.get_tensor(tensor)  # a rare type, or data that are not aligned
+                        tensors[tensor] = file.get_tensor(
+                            tensor
+                        )  # a rare type, or data that are not aligned
                     else:
                         # a storage of its own, on the same memory: pickling a tensor writes all of its storage
                         own = content[offset : start + entries[tensor]["data_offsets"][1]]
@@ -114,7 +130,9 @@ def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
                         tensors[tensor] = empty.set_(own, 0, entries[tensor]["shape"])  # type: ignore[call-overload]
                 return tensors
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
-        raise ValueError(f"{path} is not a complete safetensors file ({error!s:.300}); get it again.") from None
+        raise ValueError(
+            f"{path} is not a complete safetensors file ({error!s:.300}); get it again."
+        ) from None
 
 
 def _plain_name(path: Path, handle: int) -> str:
@@ -127,7 +145,9 @@ def _plain_name(path: Path, handle: int) -> str:
 
 def _in_memory(file: io.BufferedReader, size: int) -> torch.UntypedStorage:
     """A file's bytes. Tensors lie as far from a multiple of 64 as in the file, for the last bits depend on that."""
-    content = torch.empty(size, dtype=torch.uint8, device="cpu")  # torch aligns its memory to 64 bytes
+    content = torch.empty(
+        size, dtype=torch.uint8, device="cpu"
+    )  # torch aligns its memory to 64 bytes
     file.seek(0)
     if size and file.readinto(content.numpy().data) != size:
         raise ValueError("it was cut while it was read")
@@ -155,18 +175,26 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
         ) from None
     except Exception as error:  # damaged pickles give errors of every kind
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise ValueError(f"{path} is not a complete PyTorch file ({reason}); get it again.") from None
+        raise ValueError(
+            f"{path} is not a complete PyTorch file ({reason}); get it again."
+        ) from None
     if not isinstance(content, dict) or not all(isinstance(t, Tensor) for t in content.values()):
         raise ValueError(f"{path} should hold tensors by name, but it holds something else.")
     total = 0
     for name, tensor in content.items():
         if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-            raise ValueError(f"{path}: {ascii(name)} is not an ordinary tensor ({tensor.device}, {tensor.layout}).")
+            raise ValueError(
+                f"{path}: {ascii(name)} is not an ordinary tensor ({tensor.device}, {tensor.layout})."
+            )
         if not str(name).isprintable() or not isinstance(name, str):
             raise ValueError(f"{path}: {ascii(name)} is not the name of a tensor.")
         total += tensor.numel() * tensor.element_size()
-    if total > 4 * path.stat().st_size:  # a decoder that is tied stands there twice; nothing does a hundred times
-        raise ValueError(f"{path} claims {total} bytes of tensors, several times its size; get it again.")
+    if (
+        total > 4 * path.stat().st_size
+    ):  # a decoder that is tied stands there twice; nothing does a hundred times
+        raise ValueError(
+            f"{path} claims {total} bytes of tensors, several times its size; get it again."
+        )
     return {name: tensor.detach().contiguous() for name, tensor in content.items()}
 
 

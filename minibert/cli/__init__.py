@@ -42,18 +42,36 @@ _NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 # what each does, and an example, in `minibert` alone and at the end of its --help; a test parses the examples
 COMMANDS = {
-    embed: ("Turn texts into vectors, on stdout or in files.", '"I love Korea" "Paris is in France"'),
-    search: ("Find the lines of a file that are most similar to a text.", '"Where is Paris?" --corpus lines.txt'),
-    serve: ("Serve models to clients of OpenAI's API and text-embeddings-inference.", "minibert-en --port 8000"),
-    export: ("Write a model as an ONNX graph, which runs without torch.", "minibert-en out/minibert-en-onnx"),
+    embed: (
+        "Turn texts into vectors, on stdout or in files.",
+        '"I love Korea" "Paris is in France"',
+    ),
+    search: (
+        "Find the lines of a file that are most similar to a text.",
+        '"Where is Paris?" --corpus lines.txt',
+    ),
+    serve: (
+        "Serve models to clients of OpenAI's API and text-embeddings-inference.",
+        "minibert-en --port 8000",
+    ),
+    export: (
+        "Write a model as an ONNX graph, which runs without torch.",
+        "minibert-en out/minibert-en-onnx",
+    ),
     tokenize: ("Show the WordPieces of texts, their ids and places.", '"I love Korea"'),
     fill_mask: ("Guess the words behind [MASK] in texts.", '"Paris is the [MASK] of France."'),
     info: ("Show a checkpoint's config, tensors and what loading it does.", "bert-base-uncased"),
-    convert: ("Write a checkpoint as safetensors with today's tensor names.", "--model old/checkpoint new/folder"),
+    convert: (
+        "Write a checkpoint as safetensors with today's tensor names.",
+        "--model old/checkpoint new/folder",
+    ),
     view: ("Write a page to walk through the model on one text.", '"I love Korea" --out page.html'),
     learn: ("Open an article in ten scenes beside a BERT that computes.", "--out learn.html"),
     verify: ("Compare a checkpoint with transformers, layer by layer.", "bert-base-uncased"),
-    vocab: ("Learn a WordPiece vocabulary from text.", "--corpus corpus.txt --output out/vocabulary"),
+    vocab: (
+        "Learn a WordPiece vocabulary from text.",
+        "--corpus corpus.txt --output out/vocabulary",
+    ),
     pretrain: (
         "Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model).",
         "--config tiny --corpus corpus.txt --output out/tiny",
@@ -67,7 +85,9 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    if not hasattr(minibert, "__version__"):  # installed after us, another package has put its __init__.py there
+    if not hasattr(
+        minibert, "__version__"
+    ):  # installed after us, another package has put its __init__.py there
         from minibert.extras import other_package
 
         print(f"minibert cannot start.{other_package()}", file=sys.stderr)
@@ -133,7 +153,9 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command, (summary, example) in COMMANDS.items():
         name = command.__name__.rpartition(".")[2].replace("_", "-")
-        own = commands.add_parser(name, help=summary, description=summary, epilog=f"example: minibert {name} {example}")
+        own = commands.add_parser(
+            name, help=summary, description=summary, epilog=f"example: minibert {name} {example}"
+        )
         own.add_argument("--model", default=DEFAULT_MODEL, help="folder, bundled model or Hub id")
         own.add_argument("--revision", help="branch, tag or commit on the Hub")
         own.add_argument("--offline", action="store_true", help="never ask the network")
@@ -149,9 +171,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """The options of a command line; ends the process with code 2 for one that cannot be."""
     parser = build_parser()
     if not arguments:
-        return argparse.Namespace(command="", debug=False, run=lambda _: _print_overview(parser.commands))
+        return argparse.Namespace(
+            command="", debug=False, run=lambda _: _print_overview(parser.commands)
+        )
     if not arguments[0].startswith("-") and arguments[0] not in parser.commands:
-        parser.error(f"there is no command {arguments[0]!r}{_nearest(arguments[0], parser.commands)}")
+        parser.error(
+            f"there is no command {arguments[0]!r}{_nearest(arguments[0], parser.commands)}"
+        )
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         command = parser.commands[options.command]
@@ -164,9 +190,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def _print_overview(commands: dict[str, argparse.ArgumentParser]) -> None:
     """Every command with its summary and one example."""
-    print(f"minibert {minibert.__version__}: a small, exact BERT. minibert COMMAND --help says more.\n")
+    print(
+        f"minibert {minibert.__version__}: a small, exact BERT. minibert COMMAND --help says more.\n"
+    )
     for name, parser in commands.items():
-        print(f"{name:<10} {parser.description}\n{'':<10} {str(parser.epilog).removeprefix('example: ')}")
+        print(
+            f"{name:<10} {parser.description}\n{'':<10} {str(parser.epilog).removeprefix('example: ')}"
+        )
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
@@ -178,7 +208,9 @@ def _nearest(word: str, known: Iterable[str]) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    if isinstance(error, FileNotFoundError) and error.filename is not None:  # Python's own words, with a number
+    if (
+        isinstance(error, FileNotFoundError) and error.filename is not None
+    ):  # Python's own words, with a number
         return f"there is no file {os.fsdecode(error.filename)}."
     sentence = " ".join(str(error).split()) or type(error).__name__
     if len(sentence) > 1000:

@@ -49,7 +49,9 @@ class UsageError(ValueError):
 
 def source_of(options: argparse.Namespace) -> Source:
     """Where the model that the options name comes from."""
-    return Source(checkpoint_name(options), revision=options.revision, local_files_only=options.offline)
+    return Source(
+        checkpoint_name(options), revision=options.revision, local_files_only=options.offline
+    )
 
 
 def checkpoint_name(options: argparse.Namespace) -> str:
@@ -87,14 +89,18 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
         raise UsageError("give texts or --file, not both.")
     if options.texts:
         if any("\udc80" <= letter <= "\udcff" for text in options.texts for letter in text):
-            raise UsageError("the text was not read as UTF-8: set LC_ALL=C.UTF-8, or PYTHONUTF8=1, and try again.")
+            raise UsageError(
+                "the text was not read as UTF-8: set LC_ALL=C.UTF-8, or PYTHONUTF8=1, and try again."
+            )
         if not any(map(str.strip, options.texts)):
             raise UsageError("the text is empty: write one between the quotation marks.")
         return list(options.texts)
     if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
     check_files(name for name in options.file or [] if name != "-")
-    return _at_least_one(chain.from_iterable(_texts_of_file(name, options) for name in options.file or ["-"]))
+    return _at_least_one(
+        chain.from_iterable(_texts_of_file(name, options) for name in options.file or ["-"])
+    )
 
 
 def check_files(names: Iterable[str | os.PathLike[str]]) -> None:
@@ -125,7 +131,9 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
     if options.texts:
         return len(options.texts)
     files = [Path(name) for name in options.file or ["-"]]
-    if any(not file.is_file() or is_table(str(file)) or Location(file).compressed for file in files):
+    if any(
+        not file.is_file() or is_table(str(file)) or Location(file).compressed for file in files
+    ):
         return None
     return sum(1 for _ in islice((line for file in files for line in file.open("rb")), at_most))
 
@@ -142,17 +150,32 @@ def _texts_of_file(name: str, options: argparse.Namespace) -> Iterable[str]:
 def add_text_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that takes texts."""
     parser.add_argument("texts", nargs="*", metavar="TEXT")
-    parser.add_argument("--file", action="append", help="of texts, one a line (- for stdin); may be repeated")
+    parser.add_argument(
+        "--file", action="append", help="of texts, one a line (- for stdin); may be repeated"
+    )
 
 
 def add_embedder_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that turns texts into vectors."""
-    parser.add_argument("--backend", default="torch", choices=["torch", "onnx"], help="onnx: what export has written")
-    parser.add_argument("--pooling", type=comma_list(), help="cls, pooler, mean, max or mean_sqrt_len")
-    parser.add_argument("--layers", type=_layers, help="last, second_to_last, concat_last_4, ... or numbers: 11,12")
+    parser.add_argument(
+        "--backend",
+        default="torch",
+        choices=["torch", "onnx"],
+        help="onnx: what export has written",
+    )
+    parser.add_argument(
+        "--pooling", type=comma_list(), help="cls, pooler, mean, max or mean_sqrt_len"
+    )
+    parser.add_argument(
+        "--layers", type=_layers, help="last, second_to_last, concat_last_4, ... or numbers: 11,12"
+    )
     parser.add_argument("--layer-weights", type=comma_list(float), metavar="W,W,...")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
-    parser.add_argument("--max-length", type=int, help="limit of the tokens of a text (default: what the model says)")
+    parser.add_argument(
+        "--max-length",
+        type=int,
+        help="limit of the tokens of a text (default: what the model says)",
+    )
 
 
 def _layers(choice: str) -> str | list[int]:

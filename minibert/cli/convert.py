@@ -9,7 +9,9 @@ from minibert.cli.common import UsageError, report, source_of
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", help="where to write; made when it does not exist")
-    parser.add_argument("--dtype", default="auto", choices=["auto", "float32", "float16", "bfloat16"])
+    parser.add_argument(
+        "--dtype", default="auto", choices=["auto", "float32", "float16", "bfloat16"]
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -25,11 +27,22 @@ def run(options: argparse.Namespace) -> None:
     assert loaded is not None
     if loaded.missing:
         lacking = ", ".join(loaded.missing)
-        raise ValueError(f"{options.model} is not a complete {name}: it lacks {lacking}. Nothing was written.")
+        raise ValueError(
+            f"{options.model} is not a complete {name}: it lacks {lacking}. Nothing was written."
+        )
     model.save_pretrained(options.folder)
     tokenizer.save_pretrained(options.folder)
     left_out, renamed = loaded.left_out + loaded.unexpected, len(loaded.renamed)
     sentence = f"{name} with its tokenizer written to {options.folder} ({renamed} tensors renamed)."
-    sentence += f"\nLeft out, because {name} has no place for them: {', '.join(left_out)}." if left_out else ""
-    content = {"folder": options.folder, "architecture": name, "renamed": renamed, "left_out": left_out}
+    sentence += (
+        f"\nLeft out, because {name} has no place for them: {', '.join(left_out)}."
+        if left_out
+        else ""
+    )
+    content = {
+        "folder": options.folder,
+        "architecture": name,
+        "renamed": renamed,
+        "left_out": left_out,
+    }
     report(options, content, sentence)

@@ -35,15 +35,37 @@ _WIDTH = 32  # columns for a text
 def add(parser: argparse.ArgumentParser) -> None:
     add_text_options(parser)
     add_embedder_options(parser)
-    parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="vectors of length 1")
-    parser.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS, help="that go through the model together")
+    parser.add_argument(
+        "--normalize", action=argparse.BooleanOptionalAction, help="vectors of length 1"
+    )
+    parser.add_argument(
+        "--batch-tokens", type=int, default=BATCH_TOKENS, help="that go through the model together"
+    )
     parser.add_argument("--prompt", help="put before every text")
     parser.add_argument("--prompt-name", help="a prompt that the model brings, such as query")
-    parser.add_argument("--overflow", default="truncate", choices=["truncate", "mean"], help="of texts too long to fit")
-    parser.add_argument("--column", default="text", help="of the texts in a --file of .jsonl, .csv, .tsv or .parquet")
-    parser.add_argument("--id-column", metavar="COLUMN", help="kept beside the vectors in .jsonl and .parquet")
-    parser.add_argument("-o", "--out", metavar="FILE", help="write .npy, .safetensors, .jsonl or .parquet, atomically")
-    parser.add_argument("--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop")
+    parser.add_argument(
+        "--overflow",
+        default="truncate",
+        choices=["truncate", "mean"],
+        help="of texts too long to fit",
+    )
+    parser.add_argument(
+        "--column",
+        default="text",
+        help="of the texts in a --file of .jsonl, .csv, .tsv or .parquet",
+    )
+    parser.add_argument(
+        "--id-column", metavar="COLUMN", help="kept beside the vectors in .jsonl and .parquet"
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="write .npy, .safetensors, .jsonl or .parquet, atomically",
+    )
+    parser.add_argument(
+        "--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop"
+    )
     formats = ["npy", "safetensors", "jsonl", "parquet"]
     parser.add_argument("--format", default="npy", choices=formats, help="of the shards")
     parser.add_argument("--shard-size", type=int, default=16384, help="texts in a shard")
@@ -57,26 +79,46 @@ def run(options: argparse.Namespace) -> None:
     try:
         rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
     except ValueError:
-        raise UsageError("RANK and WORLD_SIZE should be whole numbers, as torchrun sets them.") from None
+        raise UsageError(
+            "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."
+        ) from None
     if options.out and options.out_dir:
         raise UsageError("give --out or --out-dir, not both.")
-    if options.id_column and not (options.out or f".{options.format}").endswith((".jsonl", ".parquet")):
-        raise UsageError("--id-column needs .jsonl or .parquet to be kept in; others hold the vectors alone, in order.")
+    if options.id_column and not (options.out or f".{options.format}").endswith(
+        (".jsonl", ".parquet")
+    ):
+        raise UsageError(
+            "--id-column needs .jsonl or .parquet to be kept in; others hold the vectors alone, in order."
+        )
     if world_size > 1 and not (options.out_dir and options.file and "-" not in options.file):
-        raise UsageError("under torchrun give --file and --out-dir: each process writes shards of its own.")
-    if options.processes is not None and not (options.processes > 0 and options.out_dir and world_size == 1):
-        raise UsageError("--processes takes a number from 1 on, with --out-dir and without torchrun.")
+        raise UsageError(
+            "under torchrun give --file and --out-dir: each process writes shards of its own."
+        )
+    if options.processes is not None and not (
+        options.processes > 0 and options.out_dir and world_size == 1
+    ):
+        raise UsageError(
+            "--processes takes a number from 1 on, with --out-dir and without torchrun."
+        )
     with warnings.catch_warnings():
         if rank > 0:  # the first process says for all what is to be said of the model
             warnings.simplefilter("ignore")
         embedder = load_embedder(options, options.normalize)
-    settings = {name: getattr(options, name) for name in ("prompt", "prompt_name", "overflow", "batch_tokens")}
+    settings = {
+        name: getattr(options, name)
+        for name in ("prompt", "prompt_name", "overflow", "batch_tokens")
+    }
     from minibert.corpus.formats import json_line, numbers
     from minibert.corpus.shards import encode_corpus, encode_file
     from minibert.progress import Progress, is_watched
 
-    watched = rank == 0 and is_watched(printing=not (options.out or options.out_dir))  # None: by lines in a log
-    bar: dict[str, Any] = {"show_progress": watched, "total": count_texts(options) if watched else None}
+    watched = rank == 0 and is_watched(
+        printing=not (options.out or options.out_dir)
+    )  # None: by lines in a log
+    bar: dict[str, Any] = {
+        "show_progress": watched,
+        "total": count_texts(options) if watched else None,
+    }
     if options.out_dir:
         done = encode_corpus(
             embedder,
@@ -96,7 +138,9 @@ def run(options: argparse.Namespace) -> None:
             say(options, encode_file(embedder, texts, options.out, **bar, **settings), embedder)
         except KeyboardInterrupt:
             advice = "--out-dir FOLDER writes shards, and goes on where it was stopped"
-            raise KeyboardInterrupt(f"stopped; nothing was written to {options.out} ({advice}).") from None
+            raise KeyboardInterrupt(
+                f"stopped; nothing was written to {options.out} ({advice})."
+            ) from None
     elif sys.stdout is not None and sys.stdout.isatty() and not options.json:
         show(embedder, texts, settings)
     else:
@@ -126,7 +170,9 @@ def say(options: argparse.Namespace, done: CorpusReport, embedder: SentenceEmbed
     if done.overlong:
         cut = "were cut there (--overflow mean takes all of them in)"
         what = cut if options.overflow == "truncate" else "were averaged over windows"
-        sentence += f"\n{done.overlong} texts have more than {embedder.max_length} tokens and {what}"
+        sentence += (
+            f"\n{done.overlong} texts have more than {embedder.max_length} tokens and {what}"
+        )
     report(options, {"path": target, "dimension": embedder.dimension, **vars(done)}, sentence)
 
 
@@ -148,7 +194,10 @@ def describe_vectors(texts: Sequence[str], vectors: Vectors, count: int) -> str:
     """
     from minibert.sentences.search import similarity
 
-    lines = [f"{count} x {vectors.shape[1]} numbers; --json, --out FILE or a pipe gives all of them", ""]
+    lines = [
+        f"{count} x {vectors.shape[1]} numbers; --json, --out FILE or a pipe gives all of them",
+        "",
+    ]
     for number, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
         first = "  ".join(f"{value:7.4f}" for value in vector[:4].tolist())
         lines.append(f"{number:>3}  {_fit(text)}  {first}  ...")

@@ -11,7 +11,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="MODEL", help="folder, bundled model or Hub id")
     parser.add_argument("folder", metavar="OUT", help="where to write; it should not exist yet")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "int8"])
-    parser.add_argument("--heads", action="store_true", help="the heads of a model that also makes vectors")
+    parser.add_argument(
+        "--heads", action="store_true", help="the heads of a model that also makes vectors"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -25,4 +27,8 @@ def run(options: argparse.Namespace) -> None:
         f"{done.kind} written to {options.folder}; held against torch, its numbers differ by at most\n"
         f"{done.difference:.1e} of the largest one, and the smallest cosine is {done.cosine:.6f}."
     )
-    report(options, {"folder": options.folder, "precision": options.precision, **done._asdict()}, sentence)
+    report(
+        options,
+        {"folder": options.folder, "precision": options.precision, **done._asdict()},
+        sentence,
+    )

@@ -30,7 +30,9 @@ def run(options: argparse.Namespace) -> None:
         model = BertForMaskedLM.from_pretrained(source)
     if model.load_report and model.load_report.missing:
         lacking = model.load_report.missing[0]
-        raise ValueError(f"{options.model} was not trained to fill masks: it has no {lacking}; pass another --model.")
+        raise ValueError(
+            f"{options.model} was not trained to fill masks: it has no {lacking}; pass another --model."
+        )
     tokenizer = BertTokenizer.from_pretrained(source)
     warn_of_coverage(tokenizer, texts)
     found: list[Any] = []

@@ -37,15 +37,31 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pair", metavar="COLUMN", help="of the second text")
     parser.add_argument("--label", default="label", metavar="COLUMN", help="of the label")
     help_ = "of texts unlike --text; may be repeated"
-    parser.add_argument("--negative", type=comma_list(), action="extend", default=[], metavar="A,B,...", help=help_)
-    parser.add_argument("--max-score", type=float, default=1.0, metavar="N", help="scores are divided by it")
-    parser.add_argument("--dev-label", metavar="COLUMN", help="of the score, where --dev alone has scored pairs")
+    parser.add_argument(
+        "--negative", type=comma_list(), action="extend", default=[], metavar="A,B,...", help=help_
+    )
+    parser.add_argument(
+        "--max-score", type=float, default=1.0, metavar="N", help="scores are divided by it"
+    )
+    parser.add_argument(
+        "--dev-label", metavar="COLUMN", help="of the score, where --dev alone has scored pairs"
+    )
     help_ = "train the first N numbers of each vector, too"
-    parser.add_argument("--matryoshka", type=comma_list(int), default=[], metavar="N,N,...", help=help_)
-    parser.add_argument("--pooling", type=comma_list(), help="of vectors (default: the checkpoint's)")
-    parser.add_argument("--class-weights", action="store_true", help="a rare class counts as much as a frequent one")
-    parser.add_argument("--columns", type=comma_list(), metavar="A,B,...", help="of files without a header line")
-    parser.add_argument("--delimiter", type=lambda name: "\t" if name == "tab" else name, help="a character, or tab")
+    parser.add_argument(
+        "--matryoshka", type=comma_list(int), default=[], metavar="N,N,...", help=help_
+    )
+    parser.add_argument(
+        "--pooling", type=comma_list(), help="of vectors (default: the checkpoint's)"
+    )
+    parser.add_argument(
+        "--class-weights", action="store_true", help="a rare class counts as much as a frequent one"
+    )
+    parser.add_argument(
+        "--columns", type=comma_list(), metavar="A,B,...", help="of files without a header line"
+    )
+    parser.add_argument(
+        "--delimiter", type=lambda name: "\t" if name == "tab" else name, help="a character, or tab"
+    )
     add_training_options(parser)
 
 
@@ -63,7 +79,10 @@ def run(options: argparse.Namespace) -> None:
         scores = finetune(task, source, options.train, options.dev, options.output, how, **more)
     if int(os.environ.get("RANK") or 0) > 0:  # torchrun's first process speaks for all
         return
-    best, measured = os.path.join(options.output, "best"), ", ".join(f"{n} {score:.4f}" for n, score in scores.items())
+    best, measured = (
+        os.path.join(options.output, "best"),
+        ", ".join(f"{n} {score:.4f}" for n, score in scores.items()),
+    )
     report(options, {"path": best, **scores}, f"The best model is in {best}: {measured}.")
 
 
@@ -71,11 +90,17 @@ def _task(options: argparse.Namespace) -> Task:
     if options.task in (similarity := ("pairs", "triplets", "scores")) and options.pair is None:
         raise UsageError(f"{options.task} needs --pair, the column of the second text.")
     if (options.task == "triplets") != bool(options.negative):
-        raise UsageError("--negative names the columns of triplets, one or more, and goes with no other task.")
+        raise UsageError(
+            "--negative names the columns of triplets, one or more, and goes with no other task."
+        )
     if options.task in similarity:
         from minibert.training.pairs import SimilarityTask
 
-        texts = {"anchor": options.text, "positive": options.pair, "negatives": list(dict.fromkeys(options.negative))}
+        texts = {
+            "anchor": options.text,
+            "positive": options.pair,
+            "negatives": list(dict.fromkeys(options.negative)),
+        }
         score = options.label if options.task == "scores" else None
         return filled(SimilarityTask, options, **texts, score=score, dev_score=options.dev_label)
     from minibert.training.entities import TokenTask

@@ -16,8 +16,15 @@ _NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="MODEL", help="the same as --model, or the folder of a training run")
-    parser.add_argument("--plot", metavar="FILE", help="draw the curves of a run into this file (.png, .svg, .pdf)")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="MODEL",
+        help="the same as --model, or the folder of a training run",
+    )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the curves of a run into this file (.png, .svg, .pdf)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -25,7 +32,9 @@ def run(options: argparse.Namespace) -> None:
     curves = read_curves(folder / "log.jsonl")
     if options.plot:
         if not curves:
-            raise UsageError("--plot draws the curves of a training run, which this is not: it has no log.jsonl.")
+            raise UsageError(
+                "--plot draws the curves of a training run, which this is not: it has no log.jsonl."
+            )
         plot_curves(curves, options.plot)
         return print(f"The curves are in {options.plot}.")
     if not curves or (folder / "config.json").is_file():
@@ -55,7 +64,12 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     report["assumed_absent"] = [f"{name}: {DEFAULTS[name]}" for name in source.assumed_absent]
     tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
     if options.json:
-        content = {"config": config, "parameters": model.num_parameters(), "tensors": tensors, "load_report": report}
+        content = {
+            "config": config,
+            "parameters": model.num_parameters(),
+            "tensors": tensors,
+            "load_report": report,
+        }
         content |= {"curves": curves} if curves else {}
         return print_json(content)
     print(f"{report.pop('source')}: BERT with {model.num_parameters():,} parameters, {model.dtype}")
@@ -86,19 +100,31 @@ def read_curves(log: Path) -> Curves:
     return curves
 
 
-def draw_curve(name: str, steps: Sequence[int], values: Sequence[float], width: int = 60, height: int = 8) -> str:
+def draw_curve(
+    name: str, steps: Sequence[int], values: Sequence[float], width: int = 60, height: int = 8
+) -> str:
     """A curve in lines of text: the mean of the values in each column, the lowest and the highest written beside it."""
     columns: dict[int, list[float]] = {}
     for step, value in zip(steps, values, strict=True):
-        columns.setdefault((step - steps[0]) * (width - 1) // max(1, steps[-1] - steps[0]), []).append(value)
+        columns.setdefault(
+            (step - steps[0]) * (width - 1) // max(1, steps[-1] - steps[0]), []
+        ).append(value)
     means = {column: sum(found) / len(found) for column, found in columns.items()}
     low, high = min(means.values()), max(means.values())
-    rows = {column: round((mean - low) / ((high - low) or 1) * (height - 1)) for column, mean in means.items()}
+    rows = {
+        column: round((mean - low) / ((high - low) or 1) * (height - 1))
+        for column, mean in means.items()
+    }
     lines = [name]
     for row in reversed(range(height)):
         label = {height - 1: f"{high:.4g}", 0: f"{low:.4g}"}.get(row, "")
-        lines.append(f"{label:>10} | " + "".join("*" if rows.get(x) == row else " " for x in range(width)).rstrip())
-    return "\n".join([*lines, f"{'step':>10}   {steps[0]:,}{steps[-1]:>{width - len(f'{steps[0]:,}')},}"])
+        lines.append(
+            f"{label:>10} | "
+            + "".join("*" if rows.get(x) == row else " " for x in range(width)).rstrip()
+        )
+    return "\n".join(
+        [*lines, f"{'step':>10}   {steps[0]:,}{steps[-1]:>{width - len(f'{steps[0]:,}')},}"]
+    )
 
 
 def plot_curves(curves: Curves, path: str) -> None:

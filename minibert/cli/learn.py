@@ -19,4 +19,6 @@ def run(options: argparse.Namespace) -> None:
     from minibert.study.page.lesson import FIRST_TEXT, article
 
     out = options.out or str(Path(tempfile.mkdtemp(prefix="minibert-"), "learn.html"))
-    write(options, out, source_of(options), FIRST_TEXT, options.open or not options.out, **article())
+    write(
+        options, out, source_of(options), FIRST_TEXT, options.open or not options.out, **article()
+    )

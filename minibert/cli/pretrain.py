@@ -25,13 +25,26 @@ if TYPE_CHECKING:
 
 
 # arguments of `pretrain` that options of the same names give
-_MORE = ("column", "held_out", "resume", "max_length", "sentence_order", "mask_probability", "whole_words", "spans")
+_MORE = (
+    "column",
+    "held_out",
+    "resume",
+    "max_length",
+    "sentence_order",
+    "mask_probability",
+    "whole_words",
+    "spans",
+)
 SAMPLE_BYTES = 1 << 25  # of text to learn a vocabulary from; `minibert vocab` reads all of it
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(model=None)
-    parser.add_argument("--config", metavar="FILE", help="a config.json, or tiny, mini, small, medium, base or large")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="a config.json, or tiny, mini, small, medium, base or large",
+    )
     parser.add_argument(
         "--corpus",
         metavar="FILE[=WEIGHT]",
@@ -40,24 +53,51 @@ def add(parser: argparse.ArgumentParser) -> None:
         "a row; compressed, too; folders; s3://...; with the share of tokens to take of each, or all as they are",
     )
     parser.add_argument("--column", default="text", help="of the texts, in tables")
-    parser.add_argument("--held-out", type=float, default=0.01, metavar="P", help="share of documents for measuring")
-    parser.add_argument("--vocab", metavar="FOLDER", help="of a vocabulary (default: --model's, or a learned one)")
-    parser.add_argument("--vocab-size", type=int, metavar="N", help="of a learned vocabulary (default: the config's)")
-    parser.add_argument("--cased", action="store_true", help="keep capitals and accents (needed for Korean)")
+    parser.add_argument(
+        "--held-out", type=float, default=0.01, metavar="P", help="share of documents for measuring"
+    )
+    parser.add_argument(
+        "--vocab", metavar="FOLDER", help="of a vocabulary (default: --model's, or a learned one)"
+    )
+    parser.add_argument(
+        "--vocab-size",
+        type=int,
+        metavar="N",
+        help="of a learned vocabulary (default: the config's)",
+    )
+    parser.add_argument(
+        "--cased", action="store_true", help="keep capitals and accents (needed for Korean)"
+    )
     parser.add_argument("--no-next-sentence", action="store_true", help="masked words only")
-    parser.add_argument("--sentence-order", action="store_true", help="pairs are swapped, not random (ALBERT)")
-    parser.add_argument("--whole-words", action="store_true", help="mask all pieces of a word together")
-    parser.add_argument("--spans", action="store_true", help="mask spans of several words (SpanBERT)")
-    parser.add_argument("--mask-probability", type=float, default=0.15, metavar="P", help="share of the tokens")
+    parser.add_argument(
+        "--sentence-order", action="store_true", help="pairs are swapped, not random (ALBERT)"
+    )
+    parser.add_argument(
+        "--whole-words", action="store_true", help="mask all pieces of a word together"
+    )
+    parser.add_argument(
+        "--spans", action="store_true", help="mask spans of several words (SpanBERT)"
+    )
+    parser.add_argument(
+        "--mask-probability", type=float, default=0.15, metavar="P", help="share of the tokens"
+    )
     add_training_options(
-        parser, leave_out=("epochs",), steps=10_000, batch_size=256, learning_rate=1e-4, warmup=0.01, save_every=500
+        parser,
+        leave_out=("epochs",),
+        steps=10_000,
+        batch_size=256,
+        learning_rate=1e-4,
+        warmup=0.01,
+        save_every=500,
     )
 
 
 def run(options: argparse.Namespace) -> None:
     options = options_of_run(options, "corpus")
     if (options.config is None) == (options.model is None):
-        raise UsageError("give --config to start from scratch, or --model to go on from a checkpoint.")
+        raise UsageError(
+            "give --config to start from scratch, or --model to go on from a checkpoint."
+        )
     how, corpus = filled(TrainingOptions, options), _weighted(options.corpus)
     check_files(corpus)
     from minibert.training.pretraining import pretrain
@@ -68,7 +108,11 @@ def run(options: argparse.Namespace) -> None:
         model, tokenizer = _start(options, corpus)
         trainer = pretrain(model, tokenizer, corpus, options.output, how, **more)
     if trainer.is_first:
-        report(options, {"path": options.output, "steps": trainer.step}, f"The model is in {options.output}.")
+        report(
+            options,
+            {"path": options.output, "steps": trainer.step},
+            f"The model is in {options.output}.",
+        )
 
 
 def _weighted(names: list[str]) -> list[str] | dict[str, float]:
@@ -101,7 +145,9 @@ def _start(
         tokenizer = BertTokenizer.from_pretrained(options.vocab or source, **cased)
         model = model_class.from_pretrained(source, dtype=torch.float32)
         if len(tokenizer) > model.config.vocab_size:
-            raise ValueError(f"{options.model} has {model.config.vocab_size} words, its tokenizer {len(tokenizer)}.")
+            raise ValueError(
+                f"{options.model} has {model.config.vocab_size} words, its tokenizer {len(tokenizer)}."
+            )
         return model, tokenizer
     try:
         is_file = os.path.exists(options.config) or "." in options.config
@@ -111,7 +157,9 @@ def _start(
     if options.vocab is None:
         _learn_vocabulary(options, corpus, options.vocab_size or config.vocab_size)
     tokenizer = BertTokenizer.from_pretrained(options.vocab or options.output, **cased)
-    return model_class(config.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)), tokenizer
+    return model_class(
+        config.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
+    ), tokenizer
 
 
 def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_size: int) -> None:
@@ -120,7 +168,11 @@ def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
     processes, cased = Processes.join(), options.cased
-    if processes.rank == 0 and not (options.resume and os.path.exists(os.path.join(options.output, "vocab.txt"))):
-        words = count_words_of_files(corpus, column=options.column, lowercase=not cased, max_bytes=SAMPLE_BYTES)
+    if processes.rank == 0 and not (
+        options.resume and os.path.exists(os.path.join(options.output, "vocab.txt"))
+    ):
+        words = count_words_of_files(
+            corpus, column=options.column, lowercase=not cased, max_bytes=SAMPLE_BYTES
+        )
         train_vocabulary(words, options.output, vocab_size=vocab_size, lowercase=not cased)
     processes.gather(None)

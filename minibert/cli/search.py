@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from minibert.cli.common import UsageError, add_embedder_options, check_files, load_embedder, print_json
+from minibert.cli.common import (
+    UsageError,
+    add_embedder_options,
+    check_files,
+    load_embedder,
+    print_json,
+)
 from minibert.files import read_lines
 
 if TYPE_CHECKING:
@@ -15,11 +21,23 @@ if TYPE_CHECKING:
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queries", metavar="QUERY", nargs="+")
-    parser.add_argument("--corpus", required=True, metavar="FILE", help="texts, one a line (- for stdin)")
-    parser.add_argument("--vectors", metavar="PATH", help="theirs, as minibert embed --out or --out-dir wrote them")
-    parser.add_argument("--corpus-model", metavar="MODEL", help="that made these, of the same space (default: --model)")
-    help_ = "for corpora larger than memory: compare only what a byte or a bit for each number chooses"
-    parser.add_argument("--codes", choices=["int8", "binary"], help=f"{help_}; kept in the folder of --vectors")
+    parser.add_argument(
+        "--corpus", required=True, metavar="FILE", help="texts, one a line (- for stdin)"
+    )
+    parser.add_argument(
+        "--vectors", metavar="PATH", help="theirs, as minibert embed --out or --out-dir wrote them"
+    )
+    parser.add_argument(
+        "--corpus-model",
+        metavar="MODEL",
+        help="that made these, of the same space (default: --model)",
+    )
+    help_ = (
+        "for corpora larger than memory: compare only what a byte or a bit for each number chooses"
+    )
+    parser.add_argument(
+        "--codes", choices=["int8", "binary"], help=f"{help_}; kept in the folder of --vectors"
+    )
     parser.add_argument("--top", type=int, default=5, help="lines to show")
     add_embedder_options(parser)
 
@@ -32,7 +50,9 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("--codes needs --vectors, a folder that minibert embed --out-dir wrote.")
     embedder = of_corpus = load_embedder(options)
     if options.corpus_model is not None:
-        of_corpus = load_embedder(argparse.Namespace(**{**vars(options), "model": options.corpus_model}))
+        of_corpus = load_embedder(
+            argparse.Namespace(**{**vars(options), "model": options.corpus_model})
+        )
     from minibert.corpus.formats import open_corpus
     from minibert.corpus.records import check_corpus
     from minibert.progress import is_watched
@@ -45,14 +65,21 @@ def run(options: argparse.Namespace) -> None:
     if options.vectors:
         vectors = open_corpus(options.vectors, options.codes)
         if len(vectors) != len(texts):
-            raise ValueError(f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} {len(texts)} lines.")
+            raise ValueError(
+                f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."
+            )
         # asymmetric models put one prompt before a question and another before what may answer it
-        name = next((name for name in DOCUMENT_PROMPTS if name in of_corpus.prompts), of_corpus.default_prompt_name)
+        name = next(
+            (name for name in DOCUMENT_PROMPTS if name in of_corpus.prompts),
+            of_corpus.default_prompt_name,
+        )
         check_corpus(options.vectors, of_corpus, texts, named_prompt(of_corpus.prompts, name))
     else:
         vectors = of_corpus.encode_document(texts, show_progress=bool(is_watched()))
     asked, top = embedder.encode_query(options.queries), options.top
-    while True:  # a blank line is no hit, so as many more are looked at as there are such among them
+    while (
+        True
+    ):  # a blank line is no hit, so as many more are looked at as there are such among them
         rows, scores = nearest(asked, vectors, top)
         pairs = [zip(*own, strict=True) for own in zip(rows.tolist(), scores.tolist(), strict=True)]
         found = [[(row, score) for row, score in own if texts[row].strip()] for own in pairs]
@@ -60,7 +87,10 @@ def run(options: argparse.Namespace) -> None:
             break
         top *= 4
     for query, own in zip(options.queries, found, strict=True):
-        results = [{"line": row + 1, "score": score, "text": texts[row]} for row, score in own[: options.top]]
+        results = [
+            {"line": row + 1, "score": score, "text": texts[row]}
+            for row, score in own[: options.top]
+        ]
         if options.json:
             print_json({"query": query, "results": results})
             continue

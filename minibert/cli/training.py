@@ -19,10 +19,14 @@ T = TypeVar("T")
 _TYPES = {"int": int, "int | None": int, "float": float}
 
 
-def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[str] = (), **defaults: Any) -> None:
+def add_training_options(
+    parser: argparse.ArgumentParser, leave_out: Sequence[str] = (), **defaults: Any
+) -> None:
     """An option for each field that is not left out; `defaults` are the command's own, where they differ."""
     parser.set_defaults(parser=parser)
-    parser.add_argument("--max-length", type=int, default=128, metavar="N", help="limit of tokens an example")
+    parser.add_argument(
+        "--max-length", type=int, default=128, metavar="N", help="limit of tokens an example"
+    )
     group = parser.add_argument_group("training")
     for field in dataclasses.fields(TrainingOptions):
         if field.name in leave_out:
@@ -32,12 +36,22 @@ def add_training_options(parser: argparse.ArgumentParser, leave_out: Sequence[st
         if field.type == "bool":
             group.add_argument(flag, action="store_true", help=text)
         else:
-            group.add_argument(flag, type=_TYPES[str(field.type)], default=default, metavar="N", help=text)
-    group.add_argument("--output", required=True, metavar="FOLDER", help="for the state, the log and the model")
-    group.add_argument("--resume", action="store_true", help="go on with the run in the folder, by its own options")
+            group.add_argument(
+                flag, type=_TYPES[str(field.type)], default=default, metavar="N", help=text
+            )
+    group.add_argument(
+        "--output", required=True, metavar="FOLDER", help="for the state, the log and the model"
+    )
+    group.add_argument(
+        "--resume", action="store_true", help="go on with the run in the folder, by its own options"
+    )
     others = "go on with it though its examples or labels have changed"
     group.add_argument(
-        "--resume-with-other-data", dest="resume", action="store_const", const="with other data", help=others
+        "--resume-with-other-data",
+        dest="resume",
+        action="store_const",
+        const="with other data",
+        help=others,
     )
 
 
@@ -52,11 +66,17 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
     """
     path, starts, parser = Path(options.output, "run.json"), [options.arguments[1:]], options.parser
     restarted = False
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0:  # by torchrun, as they were started before
+    if (
+        int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0
+    ):  # by torchrun, as they were started before
         from minibert.training.state import saved_states
 
         restarted = bool(saved_states(path.parent))
-    of_this_start = {"json": options.json, "debug": options.debug, "resume": options.resume or restarted}
+    of_this_start = {
+        "json": options.json,
+        "debug": options.debug,
+        "resume": options.resume or restarted,
+    }
     if of_this_start["resume"] and path.is_file():
         try:
             starts = [start for start in read_json(path)["starts"] if start not in starts] + starts
@@ -65,7 +85,9 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
                 parser.set_defaults(**vars(options))
         except (SystemExit, KeyError, TypeError):  # argparse has said which argument
             advice = "correct it, or delete the file and give all options."
-            raise ValueError(f"{path} holds arguments that {parser.prog} does not take: {advice}") from None
+            raise ValueError(
+                f"{path} holds arguments that {parser.prog} does not take: {advice}"
+            ) from None
     vars(options).update(of_this_start, starts=starts)
     if missing := [name for name in needed if getattr(options, name) is None]:
         raise UsageError(f"give {' and '.join(f'--{name}' for name in missing)}.")
@@ -94,4 +116,6 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
 def filled(made: Callable[..., T], options: argparse.Namespace, **more: Any) -> T:
     """A dataclass whose fields are the options of the same names, and `more`."""
     names = {field.name for field in dataclasses.fields(made)}  # type: ignore[arg-type]
-    return made(**{**{name: value for name, value in vars(options).items() if name in names}, **more})
+    return made(
+        **{**{name: value for name, value in vars(options).items() if name in names}, **more}
+    )

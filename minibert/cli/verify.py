@@ -8,8 +8,12 @@ from minibert.cli.common import print_json, source_of
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="MODEL", help="the checkpoint, as --model names it")
-    parser.add_argument("--text", action="append", help="compare on this text, not the built-in (may be repeated)")
+    parser.add_argument(
+        "name", nargs="?", metavar="MODEL", help="the checkpoint, as --model names it"
+    )
+    parser.add_argument(
+        "--text", action="append", help="compare on this text, not the built-in (may be repeated)"
+    )
     parser.add_argument("--tolerance", type=float, default=0.0, help="largest difference allowed")
 
 
@@ -18,7 +22,9 @@ def run(options: argparse.Namespace) -> int:
     from minibert.extras import need
     from minibert.progress import Progress, is_watched
 
-    need("transformers", "parity", "Comparing with the reference")  # before torch: it may be missing
+    need(
+        "transformers", "parity", "Comparing with the reference"
+    )  # before torch: it may be missing
     from minibert.study.verify import STEPS, TEXTS, verify
 
     with Progress(is_watched(), STEPS, "steps") as progress:

@@ -14,12 +14,18 @@ from minibert.cli.common import check_files, report
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--corpus", metavar="FILE", nargs="+", required=True, help="text, as for minibert pretrain")
+    parser.add_argument(
+        "--corpus", metavar="FILE", nargs="+", required=True, help="text, as for minibert pretrain"
+    )
     parser.add_argument("--column", default="text", help="of the texts, in tables")
     parser.add_argument("--vocab-size", type=int, default=30000, metavar="N", help="at most")
     parser.add_argument("--min-frequency", type=int, default=2, metavar="N", help="of a piece")
-    parser.add_argument("--cased", action="store_true", help="keep capitals and accents (needed for Korean)")
-    parser.add_argument("--output", required=True, metavar="FOLDER", help="for vocab.txt and tokenizer_config.json")
+    parser.add_argument(
+        "--cased", action="store_true", help="keep capitals and accents (needed for Korean)"
+    )
+    parser.add_argument(
+        "--output", required=True, metavar="FOLDER", help="for vocab.txt and tokenizer_config.json"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -30,4 +36,6 @@ def run(options: argparse.Namespace) -> None:
     how = {"vocab_size": options.vocab_size, "min_frequency": options.min_frequency}
     tokenizer = train_vocabulary(words, options.output, lowercase=not options.cased, **how)
     sentence = f"{len(tokenizer):,} pieces, learned from {len(words):,} different words, are in {options.output}."
-    report(options, {"path": options.output, "pieces": len(tokenizer), "words": len(words)}, sentence)
+    report(
+        options, {"path": options.output, "pieces": len(tokenizer), "words": len(words)}, sentence
+    )

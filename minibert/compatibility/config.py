@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 Config = TypeVar("Config", bound="ConfigProtocol")
 
-RENAMED = {"torch_dtype": "dtype", "_attn_implementation": "attn_implementation", "name_or_path": "_name_or_path"}
+RENAMED = {
+    "torch_dtype": "dtype",
+    "_attn_implementation": "attn_implementation",
+    "name_or_path": "_name_or_path",
+}
 """Other names of a field, as older files and tools have them."""
 
 REFUSED: Refused = {
@@ -84,9 +88,13 @@ def labels_of(count: Any, id2label: Any, label2id: Any) -> dict[int, str]:
         else:
             labels = {index: f"LABEL_{index}" for index in range(2 if count is None else count)}
     except (AttributeError, TypeError, ValueError):
-        raise ValueError("config fields id2label, label2id, num_labels should name and number labels.") from None
+        raise ValueError(
+            "config fields id2label, label2id, num_labels should name and number labels."
+        ) from None
     if not labels or sorted(labels) != list(range(len(labels))):
-        raise ValueError(f"config field id2label should number one or more labels from 0, not {sorted(labels)!s:.80}.")
+        raise ValueError(
+            f"config field id2label should number one or more labels from 0, not {sorted(labels)!s:.80}."
+        )
     if count is not None and count != len(labels):
         raise ValueError(f"num_labels is {count!r:.80}, but id2label names {len(labels)} labels.")
     return dict(sorted(labels.items()))
@@ -114,14 +122,18 @@ def takes_other_names(cls: type[Config]) -> type[Config]:
         delattr(cls, name)  # the constructor's defaults, which would hide the properties
 
     @functools.wraps(make)
-    def init(self: Config, *, extra: Mapping[str, Any] | None = None, limits: Any = None, **values: Any) -> None:
+    def init(
+        self: Config, *, extra: Mapping[str, Any] | None = None, limits: Any = None, **values: Any
+    ) -> None:
         cls.check_names(values)
         values = {**(extra or {}), **values}
         for old, new in RENAMED.items():  # where both are there, the new name counts
             if old in values and values.get(new) is None:
                 values[new] = values[old]
         own = {name: values[name] for name in names & values.keys()}
-        other = {name: value for name, value in values.items() if name not in own and name not in RENAMED}
+        other = {
+            name: value for name, value in values.items() if name not in own and name not in RENAMED
+        }
         make(self, **own, extra=other, limits=limits)
 
     cls.__init__ = init  # type: ignore[method-assign, assignment]
@@ -166,7 +178,11 @@ class ConfigProtocol:
 
     def marks(self) -> dict[str, Any]:
         """Attributes that are no fields: what tools have set, and names that begin with an underscore."""
-        return {name: value for name, value in vars(self).items() if name != "extra" and name not in self.known}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name != "extra" and name not in self.known
+        }
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Assigns a field, checked as in the constructor; any other name is kept and written to config.json."""
@@ -176,14 +192,19 @@ class ConfigProtocol:
         elif name in self.known:
             vars(self).update(vars(self.replace(**{name: value})))
         else:
-            if nearest := difflib.get_close_matches(name, self.known, n=1, cutoff=0.8):  # a mistake, or another model's
+            if nearest := difflib.get_close_matches(
+                name, self.known, n=1, cutoff=0.8
+            ):  # a mistake, or another model's
                 what = f"{type(self).__name__} has no field {name!r}, which is kept without effect"
                 warnings.warn(f"{what}; did you mean {nearest[0]!r}?", stacklevel=2)
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         """Fields that minibert does not use: as the file has them, or the reference's defaults."""
-        for values in (self.__dict__.get("extra", {}), UNUSED):  # not vars(self): older torch.compile cannot trace it
+        for values in (
+            self.__dict__.get("extra", {}),
+            UNUSED,
+        ):  # not vars(self): older torch.compile cannot trace it
             if name in values:
                 return values[name]
         raise AttributeError(f"{type(self).__name__} has no field {name!r}")
@@ -216,7 +237,11 @@ class ConfigProtocol:
     def to_diff_dict(self) -> dict[str, Any]:
         """`to_dict` without what every new config has."""
         default = type(self)().to_dict()
-        return {n: x for n, x in self.to_dict().items() if n == "model_type" or n not in default or x != default[n]}
+        return {
+            n: x
+            for n, x in self.to_dict().items()
+            if n == "model_type" or n not in default or x != default[n]
+        }
 
     def update(self, values: Mapping[str, Any]) -> None:
         """Assigns many fields."""
@@ -239,7 +264,9 @@ class ConfigProtocol:
 
     def to_json_string(self, use_diff: bool = False) -> str:
         """`to_dict`, or `to_diff_dict`, as JSON text."""
-        return json.dumps(self.to_diff_dict() if use_diff else self.to_dict(), indent=2, ensure_ascii=False)
+        return json.dumps(
+            self.to_diff_dict() if use_diff else self.to_dict(), indent=2, ensure_ascii=False
+        )
 
     def to_json_file(self, json_file_path: str | os.PathLike[str], use_diff: bool = False) -> None:
         """Writes `to_json_string` to a file."""

@@ -34,17 +34,26 @@ WITHOUT_EFFECT = {
 """Accepted with any value, for the reason beside it."""
 
 REFUSED: Refused = {
-    "force_download": (None, "delete the repository from the Hub's cache (`hf cache`) to have it downloaded again."),
+    "force_download": (
+        None,
+        "delete the repository from the Hub's cache (`hf cache`) to have it downloaded again.",
+    ),
     "proxies": (None, "set HTTPS_PROXY in the environment."),
     "variant": (None, "only files without a variant in their names are read and written."),
-    "quantization_config": (None, "load the model and call minibert.optimize(model, precision='int8')."),
+    "quantization_config": (
+        None,
+        "load the model and call minibert.optimize(model, precision='int8').",
+    ),
     "load_in_8bit": (False, "load the model and call minibert.optimize(model, precision='int8')."),
     "load_in_4bit": (False, "minibert.optimize(model, precision='int8') is the smallest there is."),
     "from_tf": (False, "convert TensorFlow's checkpoints to safetensors first."),
     "from_flax": (False, "convert Flax's checkpoints to safetensors first."),
     "gguf_file": (None, "get the checkpoint as safetensors."),
     "push_to_hub": (False, "save_pretrained(folder), then `hf upload NAME folder`."),
-    "safe_serialization": (True, "safetensors only are written: pickles can run code when they are read."),
+    "safe_serialization": (
+        True,
+        "safetensors only are written: pickles can run code when they are read.",
+    ),
 }
 
 SAVING = {
@@ -76,7 +85,11 @@ def drop_ignored_keywords(
         if hasattr(value, "shape") or not (value == usual or (not value and not usual)):
             shown = f"{name}={value!r:.60}" if isinstance(value, str | int | float) else name
             raise ValueError(f"{shown} is not supported: {instead}")
-    return {name: value for name, value in options.items() if name not in refused and name not in ignored}
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in refused and name not in ignored
+    }
 
 
 def refuse_unknown(
@@ -94,7 +107,9 @@ def refuse_unknown(
 def check_count(name: str, value: Any, minimum: int = 1) -> None:
     """ValueError for what is not a whole number of at least `minimum`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"{name} should be a whole number of {minimum} or more, not {value!r:.80}.")
+        raise ValueError(
+            f"{name} should be a whole number of {minimum} or more, not {value!r:.80}."
+        )
 
 
 def one_device(device_map: Any) -> torch.device | None:
@@ -107,7 +122,9 @@ def one_device(device_map: Any) -> torch.device | None:
 
     if isinstance(device_map, dict):
         if len(set(device_map.values())) > 1:
-            raise ValueError(f"device_map should name one device, which a BERT fits on, not {device_map}.")
+            raise ValueError(
+                f"device_map should name one device, which a BERT fits on, not {device_map}."
+            )
         device_map = next(iter(device_map.values()), None)
     if device_map in ("auto", "balanced", "balanced_low_0", "sequential"):
         return torch.device("cuda") if torch.cuda.is_available() else None

@@ -31,17 +31,31 @@ _WITHOUT_EFFECT = {
     "num_items_in_batch": "the Trainer's count of labels: BERT's losses are means over the batch, there and here",
 }
 _REFUSED: Refused = {
-    "past_key_values": (None, "it is for decoders, which add words to a text; an encoder computes every text at once."),
-    "encoder_hidden_states": (None, "it is for decoders with cross-attention; minibert is an encoder."),
-    "encoder_attention_mask": (None, "it is for decoders with cross-attention; minibert is an encoder."),
-    "head_mask": (None, "nor is it by the reference since version 5; Trace.switch_off_head switches a head off."),
+    "past_key_values": (
+        None,
+        "it is for decoders, which add words to a text; an encoder computes every text at once.",
+    ),
+    "encoder_hidden_states": (
+        None,
+        "it is for decoders with cross-attention; minibert is an encoder.",
+    ),
+    "encoder_attention_mask": (
+        None,
+        "it is for decoders with cross-attention; minibert is an encoder.",
+    ),
+    "head_mask": (
+        None,
+        "nor is it by the reference since version 5; Trace.switch_off_head switches a head off.",
+    ),
 }
 
 
 def refuse_arguments(module: Any, arguments: Mapping[str, Any]) -> None:
     """TypeError for an argument that no `forward` has, ValueError for a value that asks for what is not there."""
     for name in drop_ignored_keywords(arguments, _WITHOUT_EFFECT, _REFUSED) if arguments else ():
-        raise TypeError(f"{type(module).__name__}.forward() got an unexpected keyword argument {name!r}")
+        raise TypeError(
+            f"{type(module).__name__}.forward() got an unexpected keyword argument {name!r}"
+        )
 
 
 class ModelProtocol:
@@ -53,7 +67,9 @@ class ModelProtocol:
     tie_weights: Callable[..., None]
 
     base_model_prefix: ClassVar[str] = "bert"
-    transformer_backbone_name: ClassVar[str] = "bert"  # by which peft's PrefixTuning finds a forward that it refuses
+    transformer_backbone_name: ClassVar[str] = (
+        "bert"  # by which peft's PrefixTuning finds a forward that it refuses
+    )
     main_input_name: ClassVar[str] = "input_ids"
     input_modalities: ClassVar[tuple[str, ...]] = ("text",)
     supports_gradient_checkpointing: ClassVar[bool] = True
@@ -62,7 +78,9 @@ class ModelProtocol:
     _supports_sdpa: ClassVar[bool] = True
     _supports_flash_attn = _supports_flex_attn = _is_stateful = False
     _keep_in_fp32_modules = _keep_in_fp32_modules_strict = frozenset[str]()
-    _keys_to_ignore_on_save = _keys_to_ignore_on_load_missing = _keys_to_ignore_on_load_unexpected = None
+    _keys_to_ignore_on_save = _keys_to_ignore_on_load_missing = (
+        _keys_to_ignore_on_load_unexpected
+    ) = None
 
     @property
     def name_or_path(self) -> str:
@@ -90,7 +108,9 @@ class ModelProtocol:
         enabled: bool = self.base_model.encoder.gradient_checkpointing
         return enabled
 
-    is_activation_checkpointing = is_gradient_checkpointing  # the name that replaces it in transformers
+    is_activation_checkpointing = (
+        is_gradient_checkpointing  # the name that replaces it in transformers
+    )
 
     def gradient_checkpointing_enable(
         self,
@@ -142,16 +162,22 @@ class ModelProtocol:
         tables = [m for m in self.base_model.embeddings.modules() if isinstance(m, nn.Embedding)]
         left_out = {id(table.weight) for table in tables if exclude_embeddings}
         return sum(
-            p.numel() for p in self.parameters() if id(p) not in left_out and (p.requires_grad or not only_trainable)
+            p.numel()
+            for p in self.parameters()
+            if id(p) not in left_out and (p.requires_grad or not only_trainable)
         )
 
     def get_memory_footprint(self, return_buffers: bool = True) -> int:
         """Bytes of all parameters; there are no buffers."""
         return sum(p.numel() * p.element_size() for p in self.parameters())
 
-    def floating_point_ops(self, input_dict: Mapping[str, Any], exclude_embeddings: bool = True) -> int:
+    def floating_point_ops(
+        self, input_dict: Mapping[str, Any], exclude_embeddings: bool = True
+    ) -> int:
         """A rough number of operations of a training step: 6 for each token and parameter (Kaplan et al. 2020)."""
-        tokens = input_dict[self.main_input_name].numel() if self.main_input_name in input_dict else 0
+        tokens = (
+            input_dict[self.main_input_name].numel() if self.main_input_name in input_dict else 0
+        )
         return 6 * tokens * self.num_parameters(exclude_embeddings=exclude_embeddings)
 
     def set_attn_implementation(self, attn_implementation: str) -> None:
@@ -174,7 +200,10 @@ class ModelProtocol:
         self.tie_weights()
 
     def resize_token_embeddings(
-        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+        self,
+        new_num_tokens: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        mean_resizing: bool = True,
     ) -> nn.Embedding:
         """Cuts words off the end or adds some, for a tokenizer with added tokens.
 
@@ -192,7 +221,9 @@ class ModelProtocol:
             check_count("pad_to_multiple_of", pad_to_multiple_of)
             words = -(-words // pad_to_multiple_of) * pad_to_multiple_of
         if words <= (last := old.padding_idx or 0):
-            raise ValueError(f"vocab_size should be {last + 1} or more, not {words}: number {last} is padding.")
+            raise ValueError(
+                f"vocab_size should be {last + 1} or more, not {words}: number {last} is padding."
+            )
         if words != old.num_embeddings:
             new = copy.copy(old)  # the same class and padding
             std = None if mean_resizing else self.config.initializer_range
@@ -214,7 +245,9 @@ class ModelProtocol:
 
     def push_to_hub(self, *_: Any, **__: Any) -> None:
         """Refuses: what is saved is uploaded by the Hub's own tool."""
-        raise ValueError("minibert uploads nothing: save_pretrained(folder), then `hf upload NAME folder`.")
+        raise ValueError(
+            "minibert uploads nothing: save_pretrained(folder), then `hf upload NAME folder`."
+        )
 
 
 def _require_grad(_: nn.Module, __: Any, output: Tensor) -> None:
@@ -241,7 +274,9 @@ def resized(rows: Tensor, size: int, std: float | None = None) -> nn.Parameter:
     if (added := new[len(old) :]).numel():
         if std is None and len(old) > 1:
             exact = old.float()
-            added.copy_(exact.mean(0) + SPREAD * exact.std(0) * torch.randn(added.shape, device=old.device))
+            added.copy_(
+                exact.mean(0) + SPREAD * exact.std(0) * torch.randn(added.shape, device=old.device)
+            )
         else:
             added.normal_(0.0, std or 0.0)
     return nn.Parameter(new, requires_grad=rows.requires_grad)

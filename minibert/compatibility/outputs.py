@@ -40,7 +40,10 @@ class ModelOutput:
             return
         setattr(self, first, None)
         values = list(given.items() if isinstance(given, Mapping) else given)
-        if not all(isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) for value in values):
+        if not all(
+            isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+            for value in values
+        ):
             values = list(self._names_for(values))
         for name, value in values:
             setattr(self, name, value)
@@ -58,7 +61,9 @@ class ModelOutput:
         for value in values:
             name = next((name for name in names if _fits(name, value)), None)
             if name is None:
-                raise ValueError(f"{cls.__name__} takes values by name, or a mapping of them, not {values!r:.80}.")
+                raise ValueError(
+                    f"{cls.__name__} takes values by name, or a mapping of them, not {values!r:.80}."
+                )
             yield name, value
 
     def items(self) -> list[tuple[str, Any]]:
@@ -108,5 +113,7 @@ Mapping.register(ModelOutput)
 def _fits(name: str, value: Any) -> bool:
     """Whether a value can be that of a field, by its rank: a loss, states or maps of every layer, or else rows."""
     if name in ("hidden_states", "attentions"):
-        return isinstance(value, tuple) and all((x.dim() == 4) == (name == "attentions") for x in value)
+        return isinstance(value, tuple) and all(
+            (x.dim() == 4) == (name == "attentions") for x in value
+        )
     return isinstance(value, Tensor) and (value.dim() < 2) == (name == "loss")

@@ -23,7 +23,9 @@ class TiedWeights(nn.Module):
         # load_state_dict(assign=True) takes the tie apart
         self.register_load_state_dict_post_hook(_tie)  # type: ignore[no-untyped-call]
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *arguments: Any
+    ) -> None:
         for alias, name in self.tied_weights().items():
             if prefix + name in state_dict:
                 state_dict[prefix + alias] = state_dict[prefix + name]
@@ -36,7 +38,9 @@ class TiedWeights(nn.Module):
 def _copy_aliases(model: TiedWeights, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
     for alias in model.tied_weights():
         # keep_vars=True asks for the very tensor, and other hooks may have taken the alias out
-        if (tensor := state.get(prefix + alias)) is not None and not isinstance(tensor, nn.Parameter):
+        if (tensor := state.get(prefix + alias)) is not None and not isinstance(
+            tensor, nn.Parameter
+        ):
             state[prefix + alias] = tensor.clone()
 
 

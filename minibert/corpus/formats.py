@@ -38,11 +38,15 @@ def _npy_header(file: IO[bytes], rows: int, dimension: int) -> None:
 
 def _safetensors_header(file: IO[bytes], rows: int, dimension: int) -> None:
     tensor = {"dtype": "F32", "shape": [rows, dimension], "data_offsets": [0, 4 * rows * dimension]}
-    text = json.dumps({"vectors": tensor}, separators=(",", ":")).ljust(120)  # the format allows blanks at the end
+    text = json.dumps({"vectors": tensor}, separators=(",", ":")).ljust(
+        120
+    )  # the format allows blanks at the end
     file.write(len(text).to_bytes(8, "little") + text.encode())
 
 
-def _write_raw(header: Callable[[IO[bytes], int, int], None], path: Path, chunks: Chunks, dimension: int) -> None:
+def _write_raw(
+    header: Callable[[IO[bytes], int, int], None], path: Path, chunks: Chunks, dimension: int
+) -> None:
     """Numbers after a header of fixed size, which is written again when the number of rows is known."""
     rows = 0
     with path.open("wb") as file:
@@ -57,7 +61,9 @@ def _write_raw(header: Callable[[IO[bytes], int, int], None], path: Path, chunks
 def _write_jsonl(path: Path, chunks: Chunks, dimension: int) -> None:
     with path.open("w", encoding="utf-8") as file:
         for texts, vectors in chunks:
-            file.writelines(f"{json_line(text, vector)}\n" for text, vector in zip(texts, vectors, strict=True))
+            file.writelines(
+                f"{json_line(text, vector)}\n" for text, vector in zip(texts, vectors, strict=True)
+            )
 
 
 def json_line(text: str, vector: Vectors) -> str:
@@ -73,7 +79,9 @@ def numbers(vector: Vectors) -> list[str]:
 
 
 def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
-    arrow, parquet = (need(module, "parquet", "Writing .parquet") for module in ("pyarrow", "pyarrow.parquet"))
+    arrow, parquet = (
+        need(module, "parquet", "Writing .parquet") for module in ("pyarrow", "pyarrow.parquet")
+    )
     list_type = arrow.list_(arrow.float32(), dimension)
 
     def table(texts: Sequence[str], vectors: Vectors) -> Any:
@@ -87,7 +95,9 @@ def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
             try:
                 columns = {"id": arrow.array(ids), **columns}
             except (arrow.ArrowInvalid, arrow.ArrowTypeError):
-                raise ValueError("ids should be whole numbers or strings, not some of each.") from None
+                raise ValueError(
+                    "ids should be whole numbers or strings, not some of each."
+                ) from None
         return arrow.table(columns)
 
     tables = (table(*chunk) for chunk in chunks)
@@ -111,7 +121,9 @@ class ShardedVectors:
     dtype = np.dtype(np.float32)
     codes: Codes | None = None
 
-    def __init__(self, shards: list[Path], lines: list[int], dimension: int, unit: bool = False) -> None:
+    def __init__(
+        self, shards: list[Path], lines: list[int], dimension: int, unit: bool = False
+    ) -> None:
         self._shards = shards
         self._starts = np.cumsum([0, *lines])
         self.shape = (int(self._starts[-1]), dimension)
@@ -128,12 +140,19 @@ class ShardedVectors:
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise ValueError("shards are read by neighbouring rows: vectors[start:stop].")
-        first, last = int(np.searchsorted(self._starts, start, "right")) - 1, int(np.searchsorted(self._starts, stop))
+        first, last = (
+            int(np.searchsorted(self._starts, start, "right")) - 1,
+            int(np.searchsorted(self._starts, stop)),
+        )
         parts = [
             self._shard(number)[max(start - begin, 0) : stop - begin]
             for number, begin in enumerate(self._starts[first:last].tolist(), first)
         ]
-        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, self.shape[1]), np.float32), *parts])
+        return (
+            parts[0]
+            if len(parts) == 1
+            else np.concatenate([np.empty((0, self.shape[1]), np.float32), *parts])
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vectors:
         """All of them in memory."""
@@ -144,8 +163,12 @@ class ShardedVectors:
             vectors = open_vector_file(self._shards[number])
             rows = int(self._starts[number + 1] - self._starts[number])
             if vectors.shape != (rows, self.shape[1]):
-                raise ValueError(f"{self._shards[number]} should hold {rows} vectors: run minibert embed again.")
-            if len(self._open) == MAX_OPEN or not isinstance(vectors, np.memmap):  # others lie in memory
+                raise ValueError(
+                    f"{self._shards[number]} should hold {rows} vectors: run minibert embed again."
+                )
+            if len(self._open) == MAX_OPEN or not isinstance(
+                vectors, np.memmap
+            ):  # others lie in memory
                 self._open.clear()
             self._open[number] = vectors
         return self._open[number]
@@ -168,12 +191,18 @@ def open_corpus(path: str | Path, codes: str | None = None) -> Vectors | Sharded
     path = Path(path)
     if not path.is_dir():
         if codes is not None:
-            raise ValueError(f"{path} should be a folder of shards: {codes} codes are kept beside them.")
+            raise ValueError(
+                f"{path} should be a folder of shards: {codes} codes are kept beside them."
+            )
         return open_vector_file(path)
     if not (path / "index.json").is_file():
-        raise ValueError(f"{path} has no index.json: run minibert embed --out-dir again, it goes on where it stopped.")
+        raise ValueError(
+            f"{path} has no index.json: run minibert embed --out-dir again, it goes on where it stopped."
+        )
     index = read_json(path / "index.json")
-    shards = [path / f"shard-{number:06d}.{index['file_format']}" for number in range(index["shards"])]
+    shards = [
+        path / f"shard-{number:06d}.{index['file_format']}" for number in range(index["shards"])
+    ]
     lines = [int(read_json(shard.with_suffix(".json"))["lines"]) for shard in shards]
     vectors = ShardedVectors(shards, lines, index["dimension"], index.get("unit", False))
     if codes is not None:
@@ -191,9 +220,13 @@ def _kept_codes(vectors: ShardedVectors, folder: Path, kind: str) -> Codes:
     if not path.exists() or path.stat().st_mtime < (folder / "index.json").stat().st_mtime:
         with replacing(path) as temporary:
             some = CODES[kind](vectors[:0])
-            codes = np.lib.format.open_memmap(temporary, "w+", some.dtype, (len(vectors), some.shape[1]))
+            codes = np.lib.format.open_memmap(
+                temporary, "w+", some.dtype, (len(vectors), some.shape[1])
+            )
             for start in range(0, len(vectors), CHUNK_TEXTS):
-                codes[start : start + CHUNK_TEXTS] = CODES[kind](vectors[start : start + CHUNK_TEXTS])
+                codes[start : start + CHUNK_TEXTS] = CODES[kind](
+                    vectors[start : start + CHUNK_TEXTS]
+                )
             del codes  # closes the file
     found: Codes = np.load(path, mmap_mode="r")
     return found
@@ -206,9 +239,13 @@ def open_vector_file(path: Path) -> Vectors:
     try:
         vectors = READERS[path.suffix[1:]](path)
     except (ValueError, EOFError, KeyError):
-        raise ValueError(f"{path} is not a complete {path.suffix} file; write one with minibert embed --out.") from None
+        raise ValueError(
+            f"{path} is not a complete {path.suffix} file; write one with minibert embed --out."
+        ) from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
-        raise ValueError(f"{path} should hold one row of numbers for each text, as minibert embed writes them.")
+        raise ValueError(
+            f"{path} should hold one row of numbers for each text, as minibert embed writes them."
+        )
     return vectors
 
 

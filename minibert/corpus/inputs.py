@@ -90,17 +90,23 @@ def _files(location: Location) -> dict[str, tuple[int, float]]:
     raise FileNotFoundError(f"there is no file {location}, and no folder with files in it.")
 
 
-def read_part(part: Part, column: str = "text", id_column: str | None = None, on_bad: OnBad = refuse) -> Iterator[Text]:
+def read_part(
+    part: Part, column: str = "text", id_column: str | None = None, on_bad: OnBad = refuse
+) -> Iterator[Text]:
     """The texts of a part of a file; see `read_texts`."""
     location = Location(part.file)
     wanted = [column] if id_column is None else [column, id_column]
     if is_table(part.file):
         rows = iter_rows(location, part.start, part.end, wanted, on_bad=on_bad)
     elif id_column is not None:
-        raise ValueError(f"{location} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet.")
+        raise ValueError(
+            f"{location} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet."
+        )
     else:
         lines = _lines(location, part.start, part.end, on_bad)
-        rows = _undamaged(location, ((place, {column: line.rstrip("\r\n")}) for place, line in lines))
+        rows = _undamaged(
+            location, ((place, {column: line.rstrip("\r\n")}) for place, line in lines)
+        )
     for place, row in rows:
         if missing := [name for name in wanted if name not in row]:
             reason = f"there is no column {missing[0]!r}"
@@ -144,7 +150,13 @@ def iter_rows(
     elif location.suffix == ".parquet":
         rows = _rows_of_parquet(location, start, end, wanted)
     else:
-        rows = _csv(location, wanted, names, delimiter or ("," if location.suffix == ".csv" else "\t"), on_bad)
+        rows = _csv(
+            location,
+            wanted,
+            names,
+            delimiter or ("," if location.suffix == ".csv" else "\t"),
+            on_bad,
+        )
     return _undamaged(location, rows)
 
 
@@ -166,13 +178,20 @@ def parts_of(source: str, column: str, part_bytes: int) -> dict[str, Part]:
             with _parquet(file, [column]) as table:
                 rows, own = table.metadata.num_rows, table.schema_arrow.get_field_index(column)
                 groups = range(table.metadata.num_row_groups)
-                text = sum(table.metadata.row_group(g).column(own).total_uncompressed_size for g in groups)
+                text = sum(
+                    table.metadata.row_group(g).column(own).total_uncompressed_size for g in groups
+                )
             size, step = rows, max(1, rows * part_bytes // max(1, text))
         else:
-            step = max(1, size) if file.compressed or file.suffix in (".csv", ".tsv") else part_bytes
+            step = (
+                max(1, size) if file.compressed or file.suffix in (".csv", ".tsv") else part_bytes
+            )
         base = name or file.path.replace("\\", "/").rpartition("/")[2]
         starts = range(0, size, step)
-        return {f"{base}-{n:012d}": Part(str(file), n, None if n + step >= size else n + step) for n in starts}
+        return {
+            f"{base}-{n:012d}": Part(str(file), n, None if n + step >= size else n + step)
+            for n in starts
+        }
 
     with ThreadPoolExecutor(16) as readers:  # who wait for the answers of an object store
         return {name: part for parts in readers.map(cut, files) for name, part in parts.items()}
@@ -190,20 +209,29 @@ def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
         raise ValueError(f"{location} is damaged ({error}); get it again.") from None
 
 
-def _lines(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[tuple[str, str]]:
+def _lines(
+    location: Location, start: int, end: int | None, on_bad: OnBad
+) -> Iterator[tuple[str, str]]:
     """Where the lines are that begin in `[start, end)`, and they, with their ends."""
     with location.open() as file:
         position = 0
         if start:
             file.seek(start - 1)
-            position = start - 1 + len(file.readline())  # a line that began before belongs to the part before
+            position = (
+                start - 1 + len(file.readline())
+            )  # a line that began before belongs to the part before
         for number in count(1):
             if (end is not None and position >= end) or not (line := file.readline()):
                 return
             place = f"byte {position}" if start else f"line {number}"
             position += len(line)
             try:
-                yield place, (line.removeprefix(codecs.BOM_UTF8) if place == "line 1" else line).decode("utf-8")
+                yield (
+                    place,
+                    (line.removeprefix(codecs.BOM_UTF8) if place == "line 1" else line).decode(
+                        "utf-8"
+                    ),
+                )
             except UnicodeDecodeError:
                 on_bad(BadRow(f"{location}, {place}", f"the line {NOT_UTF8}", repr(line[:200])))
 
@@ -214,29 +242,46 @@ def _jsonl(location: Location, start: int, end: int | None, on_bad: OnBad) -> It
             continue
         try:
             row = parse_json(line, "the line", dict)
-            json.dumps(row, ensure_ascii=False).encode()  # fails for half a character, which JSON can hold
+            json.dumps(
+                row, ensure_ascii=False
+            ).encode()  # fails for half a character, which JSON can hold
         except ValueError as error:
             halved = isinstance(error, UnicodeEncodeError)
-            reason = "the line has half a character, a surrogate" if halved else str(error).removesuffix(".")
+            reason = (
+                "the line has half a character, a surrogate"
+                if halved
+                else str(error).removesuffix(".")
+            )
             on_bad(BadRow(f"{location}, {place}", reason, line[:200]))
         else:
             yield place, row
 
 
 def _csv(
-    location: Location, wanted: Sequence[str], names: Sequence[str] | None, delimiter: str, on_bad: OnBad
+    location: Location,
+    wanted: Sequence[str],
+    names: Sequence[str] | None,
+    delimiter: str,
+    on_bad: OnBad,
 ) -> Iterator[Row]:
     if len(delimiter) != 1:
         raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
     csv.field_size_limit(2**31 - 1)  # a text may be as long as the file
 
     def lines() -> Iterator[str]:
-        for _, line in _lines(location, 0, None, refuse):  # what is quoted may go on in the next line
-            yield from io.StringIO(line, newline="")  # an old Macintosh ends its lines in another way
+        for _, line in _lines(
+            location, 0, None, refuse
+        ):  # what is quoted may go on in the next line
+            yield from io.StringIO(
+                line, newline=""
+            )  # an old Macintosh ends its lines in another way
 
     # in tables separated by tabs a quotation mark is only a quotation mark
     table = csv.reader(
-        lines(), delimiter=delimiter, quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL, strict=True
+        lines(),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
+        strict=True,
     )
     try:
         rows = filter(None, table)  # empty lines are no rows
@@ -252,17 +297,26 @@ def _csv(
             else:
                 yield place, dict(zip(columns, row, strict=False))
     except csv.Error as error:
-        raise ValueError(f"{location}, line {table.line_num}: {error}; look for a quotation mark too many.") from None
+        raise ValueError(
+            f"{location}, line {table.line_num}: {error}; look for a quotation mark too many."
+        ) from None
 
 
-def _rows_of_parquet(location: Location, start: int, end: int | None, wanted: Sequence[str]) -> Iterator[Row]:
+def _rows_of_parquet(
+    location: Location, start: int, end: int | None, wanted: Sequence[str]
+) -> Iterator[Row]:
     with _parquet(location, wanted) as table:
-        rows = [table.metadata.row_group(group).num_rows for group in range(table.metadata.num_row_groups)]
+        rows = [
+            table.metadata.row_group(group).num_rows
+            for group in range(table.metadata.num_row_groups)
+        ]
         for group, last in enumerate(accumulate(rows)):
             first = last - rows[group]
             if last <= start or (end is not None and first >= end):
                 continue
-            for batch in table.iter_batches(batch_size=4096, row_groups=[group], columns=list(wanted) or None):
+            for batch in table.iter_batches(
+                batch_size=4096, row_groups=[group], columns=list(wanted) or None
+            ):
                 begin, stop = max(0, start - first), max(0, (last if end is None else end) - first)
                 for number, row in enumerate(batch[begin:stop].to_pylist(), first + begin):
                     yield f"row {number}", row
@@ -271,7 +325,9 @@ def _rows_of_parquet(location: Location, start: int, end: int | None, wanted: Se
 
 def _parquet(location: Location, columns: Sequence[str]) -> Any:
     """The open file, its columns checked."""
-    pyarrow, parquet = (need(module, "parquet", "Reading .parquet") for module in ("pyarrow", "pyarrow.parquet"))
+    pyarrow, parquet = (
+        need(module, "parquet", "Reading .parquet") for module in ("pyarrow", "pyarrow.parquet")
+    )
     try:
         file = parquet.ParquetFile(location.path, filesystem=location.fs)
     except pyarrow.ArrowInvalid as error:
@@ -282,7 +338,9 @@ def _parquet(location: Location, columns: Sequence[str]) -> Any:
 
 def _check_columns(location: Location, columns: Sequence[str], known: Sequence[str]) -> None:
     if missing := [name for name in columns if name not in known]:
-        raise ValueError(f"{location} has no column {missing[0]!r}; its columns are {', '.join(known) or 'none'}.")
+        raise ValueError(
+            f"{location} has no column {missing[0]!r}; its columns are {', '.join(known) or 'none'}."
+        )
 
 
 def is_table(source: str) -> bool:

@@ -90,11 +90,19 @@ class Location:
         folders does. What does not exist is empty.
         """
         if self.fs is None:
-            if os.path.exists(self.path) and not os.path.isdir(self.path):  # a pipe or a device, too
+            if os.path.exists(self.path) and not os.path.isdir(
+                self.path
+            ):  # a pipe or a device, too
                 paths = {"": self.path}
             else:
-                every = [os.path.join(folder, name) for folder, _, names in os.walk(self.path) for name in names]
-                paths = {os.path.relpath(path, self.path).replace(os.sep, "/"): path for path in every}
+                every = [
+                    os.path.join(folder, name)
+                    for folder, _, names in os.walk(self.path)
+                    for name in names
+                ]
+                paths = {
+                    os.path.relpath(path, self.path).replace(os.sep, "/"): path for path in every
+                }
             # only these are looked at, for a temporary file of another process may be gone by now
             about = {name: os.stat(paths[name]) for name in _shown(paths)}
             return {name: (status.st_size, status.st_mtime) for name, status in about.items()}
@@ -102,13 +110,23 @@ class Location:
 
         entries = [self.fs.get_file_info(self.path)]
         if entries[0].type != FileType.File:
-            entries = self.fs.get_file_info(FileSelector(self.path, recursive=True, allow_not_found=True))
-        found = {entry.path[len(self.path) :].strip("/"): entry for entry in entries if entry.type == FileType.File}
+            entries = self.fs.get_file_info(
+                FileSelector(self.path, recursive=True, allow_not_found=True)
+            )
+        found = {
+            entry.path[len(self.path) :].strip("/"): entry
+            for entry in entries
+            if entry.type == FileType.File
+        }
         return {name: (found[name].size, found[name].mtime_ns / 1e9) for name in _shown(found)}
 
     def open(self) -> IO[bytes]:
         """The bytes, decompressed where the name says .gz, .bz2, .xz or .zst."""
-        file: Any = open(self.path, "rb") if self.fs is None else io.BufferedReader(self.fs.open_input_file(self.path))
+        file: Any = (
+            open(self.path, "rb")
+            if self.fs is None
+            else io.BufferedReader(self.fs.open_input_file(self.path))
+        )
         unpack = _DECOMPRESS.get(Path(self.path).suffix)
         return unpack(file) if unpack else file  # type: ignore[no-any-return]
 
@@ -134,7 +152,10 @@ class Location:
             temporary = Path(folder, name)
             yield temporary
             copy_files(
-                str(temporary), beside, source_filesystem=LocalFileSystem(), destination_filesystem=self.fs
+                str(temporary),
+                beside,
+                source_filesystem=LocalFileSystem(),
+                destination_filesystem=self.fs,
             )  # in place, a copy that was cut short would look whole
             self.fs.move(beside, self.path)
 

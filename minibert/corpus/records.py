@@ -38,9 +38,13 @@ def check_manifest(folder: Location, settings: dict[str, Any]) -> None:
         ) from None
     # weights differ with the precision, too, so the model is named last
     if other := _difference(earlier, settings, [name for name in settings if name != "model"]):
-        raise ValueError(f"{folder} was begun with {other}: use the same settings to go on, or another folder.")
+        raise ValueError(
+            f"{folder} was begun with {other}: use the same settings to go on, or another folder."
+        )
     if earlier["model"] != settings["model"]:
-        raise ValueError(f"{folder} was begun with another model or tokenizer; give another folder.")
+        raise ValueError(
+            f"{folder} was begun with another model or tokenizer; give another folder."
+        )
 
 
 def _difference(made: dict[str, Any], own: dict[str, Any], names: Iterable[str]) -> str:
@@ -71,7 +75,9 @@ def describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
     }
 
 
-def check_corpus(path: str | Path, embedder: SentenceEmbedder, texts: Sequence[str], prompt: str = "") -> None:
+def check_corpus(
+    path: str | Path, embedder: SentenceEmbedder, texts: Sequence[str], prompt: str = ""
+) -> None:
     """Refuses vectors that are not those of these texts by this embedder, because a search would answer from them.
 
     A folder of shards knows what made it. Of a file, the vectors of some texts are made again and compared; a text
@@ -100,7 +106,9 @@ def check_corpus(path: str | Path, embedder: SentenceEmbedder, texts: Sequence[s
     # a model of another depth has other layers, and one whose pooler is not used has none
     if about.get("model") != own["model"] and not other.startswith("precision"):
         other = f", or with {other}" if other else ""
-        raise ValueError(f"{path} was made by another model or tokenizer{other}: search it with the one that made it.")
+        raise ValueError(
+            f"{path} was made by another model or tokenizer{other}: search it with the one that made it."
+        )
     if other:
         raise ValueError(f"{path} was made with {other}: search it with the same, or make it anew.")
     start = 0
@@ -110,15 +118,24 @@ def check_corpus(path: str | Path, embedder: SentenceEmbedder, texts: Sequence[s
             return
         shard = texts[start : start + record["lines"]]
         if digest_of(shard) != record["texts_sha256"]:
-            changed = f"of those from {start + 1} to {start + len(shard)} some have been changed since"
-            raise ValueError(f"{path} was made from other texts: {changed}. Make it anew by minibert embed.")
+            changed = (
+                f"of those from {start + 1} to {start + len(shard)} some have been changed since"
+            )
+            raise ValueError(
+                f"{path} was made from other texts: {changed}. Make it anew by minibert embed."
+            )
         start += len(shard)
 
 
-def _check_samples(path: Path, embedder: SentenceEmbedder, texts: Sequence[str], prompt: str) -> None:
+def _check_samples(
+    path: Path, embedder: SentenceEmbedder, texts: Sequence[str], prompt: str
+) -> None:
     filled = [number for number, text in enumerate(texts) if text.strip()]
     some = filled[:: max(1, len(filled) // SAMPLES)][:SAMPLES]
-    vectors, made = open_vector_file(path), embedder.encode([texts[number] for number in some], prompt=prompt)
+    vectors, made = (
+        open_vector_file(path),
+        embedder.encode([texts[number] for number in some], prompt=prompt),
+    )
     if vectors.shape[1] != made.shape[1]:
         sizes = f"they have {vectors.shape[1]} numbers, not {made.shape[1]}"
         raise ValueError(f"{path} was made by another model or with another pooling: {sizes}.")

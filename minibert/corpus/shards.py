@@ -35,7 +35,14 @@ from typing import Any
 from minibert.compatibility.keywords import check_count
 from minibert.corpus.formats import ENDINGS, WRITERS
 from minibert.corpus.location import Location
-from minibert.corpus.records import check_manifest, describe, digest_of, read_record, sha256_of_file, sha256_of_json
+from minibert.corpus.records import (
+    check_manifest,
+    describe,
+    digest_of,
+    read_record,
+    sha256_of_file,
+    sha256_of_json,
+)
 from minibert.files import only_run_in
 from minibert.progress import SILENT, Progress, interruptible
 from minibert.sentences.embedder import SentenceEmbedder
@@ -94,7 +101,10 @@ def encode_file(
     end = Path(target.path)
     if end.suffix[1:] not in WRITERS:
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
-    texts, run = iter_texts(texts), _Run(embedder, embedder.chunk_settings(options), end.suffix[1:], target)
+    texts, run = (
+        iter_texts(texts),
+        _Run(embedder, embedder.chunk_settings(options), end.suffix[1:], target),
+    )
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
         return run.write(temporary, texts, progress)
 
@@ -142,9 +152,13 @@ def encode_corpus(
     if file_format not in WRITERS:
         raise ValueError(f"file_format should be one of {', '.join(WRITERS)}, not {file_format!r}.")
     if not isinstance(shard_size, int) or not 1 <= shard_size <= sys.maxsize:
-        raise ValueError(f"shard_size should be a whole number from 1 to {sys.maxsize}, not {shard_size!r}.")
+        raise ValueError(
+            f"shard_size should be a whole number from 1 to {sys.maxsize}, not {shard_size!r}."
+        )
     if not 0 <= rank < world_size:
-        raise ValueError(f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}.")
+        raise ValueError(
+            f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}."
+        )
     check_count("processes", processes)
     settings = embedder.chunk_settings(options)
     texts = iter_texts(texts)
@@ -166,13 +180,22 @@ def encode_corpus(
                     yield number - 1, shard
 
         one_by_one = (run.write_shard(*shard, progress) for shard in own_shards())
-        for part in one_by_one if processes == 1 else _in_processes(run, own_shards(), processes, progress):
+        for part in (
+            one_by_one if processes == 1 else _in_processes(run, own_shards(), processes, progress)
+        ):
             report.add(part)
         if told_to_stop():
             done = report.shards + report.skipped
-            raise KeyboardInterrupt(f"stopped; {done} shards in {folder} are complete: run the same again to go on.")
+            raise KeyboardInterrupt(
+                f"stopped; {done} shards in {folder} are complete: run the same again to go on."
+            )
         unit = about["steps"][-1:] == ["Normalize()"]
-        _finish(target, number, lines, {"dimension": embedder.dimension, "file_format": file_format, "unit": unit})
+        _finish(
+            target,
+            number,
+            lines,
+            {"dimension": embedder.dimension, "file_format": file_format, "unit": unit},
+        )
     return report
 
 
@@ -199,31 +222,51 @@ class _Run:
         WRITERS[self.file_format](path, encoded(), self.embedder.dimension)
         return report
 
-    def write_shard(self, number: int, texts: list[str], progress: Progress = SILENT) -> CorpusReport:
+    def write_shard(
+        self, number: int, texts: list[str], progress: Progress = SILENT
+    ) -> CorpusReport:
         """Writes one shard and then its record, unless an earlier run has done so."""
         name, texts_hash = f"shard-{number:06d}", digest_of(texts)
         path, record = self.target / f"{name}.{self.file_format}", self.target / f"{name}.json"
         if earlier := read_record(record):
             if earlier["settings_sha256"] != self.settings_hash:
-                raise ValueError(f"{path} was made by another model or with other settings: give another folder.")
+                raise ValueError(
+                    f"{path} was made by another model or with other settings: give another folder."
+                )
             if earlier["texts_sha256"] != texts_hash:
-                raise ValueError(f"{path} was made from other texts: the input has changed, so give another folder.")
+                raise ValueError(
+                    f"{path} was made from other texts: the input has changed, so give another folder."
+                )
             if written := path.files().get(""):
                 # object stores keep hashes of their own, and reading everything back would cost more than a resumption
                 same = written[0] == earlier["bytes"]
-                if same and (path.fs or sha256_of_file(Path(path.path)) == earlier["vectors_sha256"]):
+                if same and (
+                    path.fs or sha256_of_file(Path(path.path)) == earlier["vectors_sha256"]
+                ):
                     progress.add(len(texts))
                     return CorpusReport(skipped=1)
-                warnings.warn(f"{path} has been damaged since it was written: it is made again.", stacklevel=3)
+                warnings.warn(
+                    f"{path} has been damaged since it was written: it is made again.", stacklevel=3
+                )
         try:
             with path.replacing() as temporary:
                 done = self.write(temporary, iter(texts), progress)
-                file = {"bytes": temporary.stat().st_size, "vectors_sha256": sha256_of_file(temporary)}
-            about = {"lines": done.lines, "tokens": done.tokens, "overlong": done.overlong, "texts_sha256": texts_hash}
+                file = {
+                    "bytes": temporary.stat().st_size,
+                    "vectors_sha256": sha256_of_file(temporary),
+                }
+            about = {
+                "lines": done.lines,
+                "tokens": done.tokens,
+                "overlong": done.overlong,
+                "texts_sha256": texts_hash,
+            }
             about |= {"settings_sha256": self.settings_hash, **file}
             record.write_json({**about, "record_sha256": sha256_of_json(about)})
         except OSError as error:
-            advice = "The shards before it are complete: make room, then run the same again to go on."
+            advice = (
+                "The shards before it are complete: make room, then run the same again to go on."
+            )
             raise OSError(f"{error} {advice}") from error
         done.shards = 1
         return done
@@ -256,7 +299,9 @@ def _in_processes(
                     yield report
         except BrokenProcessPool:  # which has ended the others
             advice = "the finished shards are complete: run the same again to go on."
-            raise ChildProcessError(f"One of the {processes} processes has ended; {advice}") from None
+            raise ChildProcessError(
+                f"One of the {processes} processes has ended; {advice}"
+            ) from None
         except BaseException:
             for child in set(active_children()) - others:
                 child.terminate()
@@ -268,7 +313,9 @@ _run: _Run  # of a process that `_in_processes` has started
 
 def _start_process(threads: int, run: bytes) -> None:
     global _run
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent says when to end
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal sends it to all; the parent says when to end
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = f"{threads}"  # read when the engine is imported, with the run
     _run = pickle.loads(run)
@@ -293,11 +340,15 @@ def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) ->
     """Writes the totals if this run, or this process among several, was the last to finish its shards."""
     names = [f"shard-{number:06d}.json" for number in range(shards)]
     if any(re.fullmatch(r"shard-\d+\.json", name) for name in folder.files().keys() - names):
-        raise ValueError(f"{folder} holds more than the {shards} shards of this input: the input has changed.")
+        raise ValueError(
+            f"{folder} holds more than the {shards} shards of this input: the input has changed."
+        )
     counts = [record for name in names if (record := read_record(folder / name))]
     if len(counts) < shards:
         return
     totals = {name: sum(c[name] for c in counts) for name in ("lines", "tokens", "overlong")}
     if totals["lines"] != lines:
-        raise ValueError(f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has changed.")
+        raise ValueError(
+            f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has changed."
+        )
     (folder / "index.json").write_json({"shards": shards, **about, **totals})

@@ -19,7 +19,9 @@ MIN_TOKENS_FOR_PRODUCTS = 256
 SCORES_AT_ONCE = 2**20
 
 
-def packed_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
+def packed_attention(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+) -> AttentionOutput:
     """`sdpa_attention` of short sequences in a packed batch, in two thirds of its time.
 
     torch's float32 kernel for the CPU takes keys 16 at a time and those that are left over one by one. So it gets whole
@@ -35,7 +37,9 @@ def packed_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, 
         if end + padded_length - length > tokens:
             padded_length = length
         mask = None if padded_length == length else _first(length, padded_length, query.dtype)
-        row, head, number = query.stride()  # those of keys and values, too: they come from one product
+        row, head, number = (
+            query.stride()
+        )  # those of keys and values, too: they come from one product
         strides = (length * row, head, row, number)
         q, k, v = (
             x.as_strided((count, heads, size, head_size), strides, x.storage_offset() + start * row)
@@ -49,15 +53,21 @@ def packed_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, 
 @cache
 def _first(visible: int, keys: int, dtype: torch.dtype) -> Tensor:
     """A mask to be added to scores that hides all keys but the first `visible` ones, (1, 1, 1, keys)."""
-    return torch.zeros(1, 1, 1, keys, dtype=dtype).masked_fill_(torch.arange(keys) >= visible, -torch.inf)
+    return torch.zeros(1, 1, 1, keys, dtype=dtype).masked_fill_(
+        torch.arange(keys) >= visible, -torch.inf
+    )
 
 
-def bf16_attention(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
+def bf16_attention(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+) -> AttentionOutput:
     """`sdpa_attention` in bfloat16 whatever comes in, in a third to three quarters of the time of torch's kernel.
 
     With AMX torch's kernel is the quicker one, by up to a half.
     """
-    contexts = [_attention_in_bf16(block, layout.mask) for block in layout.blocks(query, key, value)]
+    contexts = [
+        _attention_in_bf16(block, layout.mask) for block in layout.blocks(query, key, value)
+    ]
     return layout.join(contexts).to(query.dtype), None
 
 
@@ -84,7 +94,9 @@ def _attention_in_bf16(block: Block, mask: Tensor | None) -> Tensor:
     at_once = -(-SCORES_AT_ONCE // length**2)
     for query, key, value, *masks in zip(*(torch.split(x, at_once) for x in pieces), strict=True):
         unused = query.new_empty(1)
-        scores = torch.baddbmm(unused, query, key.transpose(1, 2), beta=0, alpha=scale)  # (some heads, length, length)
+        scores = torch.baddbmm(
+            unused, query, key.transpose(1, 2), beta=0, alpha=scale
+        )  # (some heads, length, length)
         scores[:, :, seq:] = lowest
         for visible in masks:
             scores[:, :seq, :seq].masked_fill_(~visible, lowest)

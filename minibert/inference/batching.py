@@ -59,14 +59,18 @@ def run_packed(
     fused = isinstance(encoder, FusedEncoder) and device.type == "cpu"
 
     def tensor(lists: IdRows, batch: list[int]) -> Tensor:
-        return torch.from_numpy(np.fromiter(chain.from_iterable(lists[n] for n in batch), np.int64)).to(device)
+        return torch.from_numpy(
+            np.fromiter(chain.from_iterable(lists[n] for n in batch), np.int64)
+        ).to(device)
 
     def run(batch: list[int]) -> Sequence[Tensor]:
         layout = PackedLayout([lengths[n] for n in batch])
 
         def compute() -> Tensor:
             with torch.inference_mode(), without_autocast(device.type):
-                return forward(tensor(rows, batch), layout, None if types is None else tensor(types, batch))
+                return forward(
+                    tensor(rows, batch), layout, None if types is None else tensor(types, batch)
+                )
 
         alone = fused and not encoder.has_hooks  # it may run a batch twice, which hooks would see
         found = encoder.meetings.run(compute, sum(layout.lengths)) if alone else compute()
@@ -78,7 +82,11 @@ def run_packed(
     if training:
         model.eval()
     try:
-        done = workers(threads, threads, os.getpid()).map(run, todo) if side_by_side else map(run, todo)
+        done = (
+            workers(threads, threads, os.getpid()).map(run, todo)
+            if side_by_side
+            else map(run, todo)
+        )
         for batch, parts in zip(todo, done, strict=True):
             for n, part in zip(batch, parts, strict=True):
                 results[n] = part

@@ -21,7 +21,14 @@ from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertLayer
 from minibert.inference import rounded_rows
 from minibert.inference.attention import bf16_attention, packed_attention
-from minibert.inference.kernels import Activation, Int8Kernel, Kernel, choose_kernel, float_kernel, has_instructions
+from minibert.inference.kernels import (
+    Activation,
+    Int8Kernel,
+    Kernel,
+    choose_kernel,
+    float_kernel,
+    has_instructions,
+)
 from minibert.inference.threads import Meetings, even_shares, workers
 from minibert.layouts import UNMASKED, Layout, PackedLayout
 from minibert.outputs import BertModelOutput
@@ -55,7 +62,9 @@ class FusedEncoder(BertEncoder):
     `sample` are hidden states, (tokens, hidden), to try 8 bits on.
     """
 
-    def __init__(self, encoder: BertEncoder, config: BertConfig, precision: str, sample: Tensor | None = None) -> None:
+    def __init__(
+        self, encoder: BertEncoder, config: BertConfig, precision: str, sample: Tensor | None = None
+    ) -> None:
         nn.Module.__init__(self)
         self.config, self.precision, self.sample = config, precision, sample
         self.gradient_checkpointing = False
@@ -86,15 +95,22 @@ class FusedEncoder(BertEncoder):
     ) -> BertModelOutput:
         """As `BertEncoder.forward`; results are float32 whatever the products were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
-            raise ValueError("An optimised model has no gradients: use the original, or unoptimize(model).")
+            raise ValueError(
+                "An optimised model has no gradients: use the original, or unoptimize(model)."
+            )
         if is_traced(hidden_states) and hidden_states.device.type == "cpu":
-            raise ValueError("An optimised model is not exported: load it with precision=None, or unoptimize(model).")
+            raise ValueError(
+                "An optimised model is not exported: load it with precision=None, or unoptimize(model)."
+            )
         hidden_states = hidden_states.float()
         options = (output_hidden_states, output_attentions)
         inference = torch.is_inference_mode_enabled()
 
         def run(share: tuple[Tensor, Layout]) -> BertModelOutput:
-            with torch.no_grad(), torch.inference_mode(inference):  # every thread has modes of its own
+            with (
+                torch.no_grad(),
+                torch.inference_mode(inference),
+            ):  # every thread has modes of its own
                 return self._run(*share, attend, *options)
 
         shares = even_shares(hidden_states, layout) if attend is sdpa_attention else []
@@ -103,9 +119,15 @@ class FusedEncoder(BertEncoder):
         parts = list(workers(len(shares), torch.get_num_threads(), os.getpid()).map(run, shares))
         return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
 
-    def _run(self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: bool) -> BertModelOutput:
+    def _run(
+        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: bool
+    ) -> BertModelOutput:
         """As `forward`, for a batch that is left whole."""
-        kind, shape, rows = hidden_states.device.type, hidden_states.shape, hidden_states.shape[:-1].numel()
+        kind, shape, rows = (
+            hidden_states.device.type,
+            hidden_states.shape,
+            hidden_states.shape[:-1].numel(),
+        )
         _, output_attentions = options
         # hooks see the batch as it came, and attention probabilities are those of a padded one
         if kind == "cpu" and not output_attentions and not self.has_hooks:
@@ -116,7 +138,11 @@ class FusedEncoder(BertEncoder):
         with without_autocast(kind):
             output = run(hidden_states, layout, quickest, *options)
             # 0 times NaN is NaN: neighbours would share it
-            if quickest is packed_attention and isinstance(layout, PackedLayout) and len(layout.lengths) > 1:
+            if (
+                quickest is packed_attention
+                and isinstance(layout, PackedLayout)
+                and len(layout.lengths) > 1
+            ):
                 if not output.last_hidden_state.sum().isfinite():
                     output = run(hidden_states, layout, attend, *options)
         if output.last_hidden_state.shape == shape:
@@ -127,15 +153,22 @@ class FusedEncoder(BertEncoder):
     def compile_products(self, rows: int) -> None:
         """Lets oneDNN compile the products of batches of up to so many rows, for as many threads as torch has here."""
         every: Any = self.layer
-        layers = {tuple(map(type, layer.kernels)): layer for layer in every}.values()  # equal ones share products
+        layers = {
+            tuple(map(type, layer.kernels)): layer for layer in every
+        }.values()  # equal ones share products
 
-        def attend(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
+        def attend(
+            query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+        ) -> AttentionOutput:
             return value.flatten(-2), None
 
         # the largest first: the memory that its results leave free is enough for all others
         for size in sorted({rounded_rows(number) for number in range(1, rows + 1)}, reverse=True):
             for layer in layers:
-                layer(torch.zeros(size, self.config.hidden_size, dtype=torch.float32, device="cpu"), attend=attend)
+                layer(
+                    torch.zeros(size, self.config.hidden_size, dtype=torch.float32, device="cpu"),
+                    attend=attend,
+                )
 
     @property
     def is_compiled(self) -> bool:
@@ -159,7 +192,11 @@ class FusedEncoder(BertEncoder):
                 length = sum(n * n for n in layout.lengths) / max(1, len(hidden_states))
             if length >= LONG:
                 return bf16_attention
-        return packed_attention if isinstance(layout, PackedLayout) and layout.mask is None else sdpa_attention
+        return (
+            packed_attention
+            if isinstance(layout, PackedLayout) and layout.mask is None
+            else sdpa_attention
+        )
 
     def unfused(self) -> BertEncoder:
         """An ordinary encoder with these weights in float32."""
@@ -172,7 +209,9 @@ class FusedEncoder(BertEncoder):
     def train(self, mode: bool = True) -> FusedEncoder:
         """Refuses: there are no gradients, and no dropout."""
         if mode:
-            raise ValueError("An optimised model cannot be trained: train the original, or unoptimize(model).")
+            raise ValueError(
+                "An optimised model cannot be trained: train the original, or unoptimize(model)."
+            )
         return super().train(mode)
 
     def _refuse_quantization(self, _: Any) -> None:
@@ -188,13 +227,17 @@ class FusedEncoder(BertEncoder):
         for kernel in self._kernels()[:1]:
             before, after = kernel.bias, fn(kernel.bias)
             if (before.device, before.dtype) != (after.device, after.dtype):
-                raise ValueError("An optimised model cannot be moved or cast: do so with the original, then optimize.")
+                raise ValueError(
+                    "An optimised model cannot be moved or cast: do so with the original, then optimize."
+                )
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         # packed weights can be neither copied nor pickled; ordinary ones can, and are packed anew. They go as bytes: a
         # spawned process would get tensors as file descriptors, which close before it starts, as nobody holds them
-        return _packed_again, (pickle.dumps((self.unfused(), self.config, self.precision, self.sample)),)
+        return _packed_again, (
+            pickle.dumps((self.unfused(), self.config, self.precision, self.sample)),
+        )
 
     def _kernels(self) -> list[Kernel]:
         layers: Any = self.layer
@@ -254,7 +297,9 @@ def _product(
     weight, bias = joined.to(dtype), torch.cat(biases).to(dtype)
     if x is not None:
         exact, rounded = F.linear(x, weight), kernel(weight, torch.zeros_like(bias))(x)
-        if torch.linalg.vector_norm(rounded - exact) > MAX_INT8_ERROR * torch.linalg.vector_norm(exact):
+        if torch.linalg.vector_norm(rounded - exact) > MAX_INT8_ERROR * torch.linalg.vector_norm(
+            exact
+        ):
             kernel = float_kernel(torch.float32)
     return kernel(weight, bias, activation)
 
@@ -287,12 +332,17 @@ class FusedLayer(BertLayer):
         self.heads = (3, attention.num_attention_heads, attention.attention_head_size)
         activations = (None, None, layer.intermediate.intermediate_act_fn, None)
         self.kernels = [
-            _product([layer.get_submodule(name) for name in names], activation, x, kernel, dtype, scratch)
+            _product(
+                [layer.get_submodule(name) for name in names], activation, x, kernel, dtype, scratch
+            )
             for names, activation, x in zip(self.PRODUCTS, activations, inputs, strict=True)
         ]
         # in float32, like the residual: so bfloat16 errs half as much
         norms: list[Any] = [layer.get_submodule(name) for (name,) in self.NORMS]
-        self.norms = [(n.normalized_shape, n.weight.detach().clone(), n.bias.detach().clone(), n.eps) for n in norms]
+        self.norms = [
+            (n.normalized_shape, n.weight.detach().clone(), n.bias.detach().clone(), n.eps)
+            for n in norms
+        ]
 
     def forward(
         self,
@@ -303,15 +353,21 @@ class FusedLayer(BertLayer):
     ) -> Tensor:
         """As `BertLayer.forward`."""
         project, mix, widen, narrow = self.kernels
-        query, key, value = project(hidden_states).view(*hidden_states.shape[:-1], *self.heads).unbind(-3)
+        query, key, value = (
+            project(hidden_states).view(*hidden_states.shape[:-1], *self.heads).unbind(-3)
+        )
         context, weights = attend(query, key, value, layout, 0.0)
         if attentions is not None and weights is not None:
             attentions.append(weights.float())
         x = torch.layer_norm(mix(context, hidden_states), *self.norms[0])
         return torch.layer_norm(narrow(widen(x), x), *self.norms[1])
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        weights = [(kernel.weight(), kernel.bias) for kernel in self.kernels] + [norm[1:3] for norm in self.norms]
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        weights = [(kernel.weight(), kernel.bias) for kernel in self.kernels] + [
+            norm[1:3] for norm in self.norms
+        ]
         for names, tensors in zip((*self.PRODUCTS, *self.NORMS), weights, strict=True):
             for kind, joined in zip(("weight", "bias"), tensors, strict=True):
                 for name, part in zip(names, joined.chunk(len(names)), strict=True):

@@ -16,7 +16,10 @@ from torch import Tensor
 
 PRECISIONS = ("fp32", "bf16", "int8")
 # without one of these instruction sets the precision is slower than float32, which is used instead
-NEEDED_FEATURES = {"bf16": {"avx512_bf16", "amx_bf16", "bf16"}, "int8": {"avx512_vnni", "avx_vnni", "amx_int8"}}
+NEEDED_FEATURES = {
+    "bf16": {"avx512_bf16", "amx_bf16", "bf16"},
+    "int8": {"avx512_vnni", "avx_vnni", "amx_int8"},
+}
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -104,7 +107,9 @@ class OneDnnKernel(Kernel):
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         super().__init__(weight, bias, None if activation is F.gelu else activation)
         operators = torch.ops.mkldnn
-        self._packed = operators._reorder_linear_weight(weight)  # an opaque tensor, blocked for the vector registers
+        self._packed = operators._reorder_linear_weight(
+            weight
+        )  # an opaque tensor, blocked for the vector registers
         self._product = operators._linear_pointwise.default
         self._product_and_sum = operators._linear_pointwise.binary
         no_numbers, by_erf = (), "none"
@@ -144,26 +149,36 @@ class Int8Kernel(Kernel):
         super().__init__(weight, bias, _in_place(activation))
         self._scale, whole = in_8_bits(weight)
         self._inputs = weight.shape[1]
-        self._unused = -self._inputs % 4  # inputs of zero, so that step and low lie where a float32 may
+        self._unused = (
+            -self._inputs % 4
+        )  # inputs of zero, so that step and low lie where a float32 may
         self._zero = torch.zeros_like(self._scale, dtype=torch.long)
         self._sums = self._scale * whole.sum(1)
-        self._packed = operators.onednn.qlinear_prepack(F.pad(whole, (0, self._unused + self.TAIL)), None)
+        self._packed = operators.onednn.qlinear_prepack(
+            F.pad(whole, (0, self._unused + self.TAIL)), None
+        )
         self._product = operators.onednn.qlinear_pointwise.default
         self._to_bytes = operators.quantized.embedding_bag_byte_prepack.default
 
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
         padded = F.pad(x, (0, self._unused)) if self._unused else x
-        rows = self._to_bytes(padded if x.dim() == 2 else padded.flatten(0, -2))  # (tokens, inputs + 8) bytes
+        rows = self._to_bytes(
+            padded if x.dim() == 2 else padded.flatten(0, -2)
+        )  # (tokens, inputs + 8) bytes
         words = rows.view(torch.float32)
-        step, low = (words.narrow(1, words.shape[1] - place, 1) for place in (2, 1))  # (tokens, 1) each
+        step, low = (
+            words.narrow(1, words.shape[1] - place, 1) for place in (2, 1)
+        )  # (tokens, 1) each
         y = self._integer_product(rows)
         torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self._sums)
         return y if x.dim() == 2 else y.view(*x.shape[:-1], len(self.bias))
 
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""
-        ones = torch.eye(self._inputs, self._inputs + self._unused + self.TAIL, dtype=torch.uint8)  # as in MklKernel
+        ones = torch.eye(
+            self._inputs, self._inputs + self._unused + self.TAIL, dtype=torch.uint8
+        )  # as in MklKernel
         return self._integer_product(ones).t()
 
     def _integer_product(self, rows: Tensor) -> Tensor:
@@ -190,16 +205,25 @@ def runs_here(kernel: type[Kernel], dtype: torch.dtype = torch.float32) -> bool:
     """Whether a kernel runs with this torch on this processor, and computes what `F.linear` does."""
     generator = torch.Generator().manual_seed(0)
     x, residual = (torch.randn(300, 64, generator=generator).to(dtype) for _ in range(2))
-    weight, bias = (torch.randn(64, *size, generator=generator).to(dtype) / 8 for size in ([64], []))
+    weight, bias = (
+        torch.randn(64, *size, generator=generator).to(dtype) / 8 for size in ([64], [])
+    )
     tolerance = 0.1 if kernel is Int8Kernel or dtype == torch.bfloat16 else 1e-4
     for rows in (1, 16, 300):
         product = F.linear(x[:rows], weight, bias)
         try:
             activated = kernel(weight, bias, F.gelu)(x[:rows])
             added = kernel(weight, bias)(x[:rows], residual[:rows])
-        except (AttributeError, RuntimeError, TypeError):  # no such operator, or none for this processor
+        except (
+            AttributeError,
+            RuntimeError,
+            TypeError,
+        ):  # no such operator, or none for this processor
             return False
-        for received, expected in ((activated, F.gelu(product)), (added, product + residual[:rows])):
+        for received, expected in (
+            (activated, F.gelu(product)),
+            (added, product + residual[:rows]),
+        ):
             if not torch.allclose(received, expected, rtol=tolerance, atol=tolerance):
                 return False
     return True
@@ -212,7 +236,12 @@ def processor_features() -> frozenset[str]:
     if cpuinfo.exists():
         return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
     known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 and later
-    return frozenset([*str(known.get("cpu_name", "")).split(), *(name for name, has in known.items() if has is True)])
+    return frozenset(
+        [
+            *str(known.get("cpu_name", "")).split(),
+            *(name for name, has in known.items() if has is True),
+        ]
+    )
 
 
 def has_instructions(precision: str) -> bool:

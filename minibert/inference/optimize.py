@@ -51,7 +51,9 @@ def optimize(model: Model, precision: str = "fp32") -> Model:
     if precision not in PRECISIONS:
         raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, not {precision!r}.")
     if not isinstance(model, PreTrainedModel):
-        raise ValueError(f"optimize takes a model of minibert, such as BertModel, not {type(model).__name__}.")
+        raise ValueError(
+            f"optimize takes a model of minibert, such as BertModel, not {type(model).__name__}."
+        )
     # torch starts threads for each thread that computes, and they end with it: so processes can be forked afterwards;
     # this one asks for its number of them first, as `workers` explains
     with ThreadPoolExecutor(1, initializer=torch.get_num_threads) as worker:
@@ -65,7 +67,9 @@ def _optimized(model: Model, precision: str) -> Model:
     read_once = {id(w) for w in model.base_model.encoder.parameters()}
     with torch.no_grad():
         own = {
-            id(w): nn.Parameter(w.to(torch.float32, copy=id(w) not in read_once), requires_grad=False)
+            id(w): nn.Parameter(
+                w.to(torch.float32, copy=id(w) not in read_once), requires_grad=False
+            )
             for w in model.parameters()
         }
         fast = copy.deepcopy(model, own).eval()
@@ -92,6 +96,8 @@ def unoptimize(model: Model) -> Model:
 def _sample(base: Any) -> Tensor:
     """Embeddings of random words, (tokens, hidden): always the same ones, so that the same model is always built."""
     seq = min(32, base.config.max_position_embeddings)
-    ids = torch.randint(base.config.vocab_size, (8, seq), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(
+        base.config.vocab_size, (8, seq), generator=torch.Generator().manual_seed(0)
+    )
     states: Tensor = base.embeddings(ids.to(base.device))
     return states.flatten(0, 1)

@@ -50,16 +50,24 @@ class Batched(AbstractContextManager["Batched"]):
         max_pending: int,
     ) -> None:
         if max_wait_ms < 0 or max_tokens < 1 or max_pending < 1:
-            raise ValueError("max_wait_ms should be 0 or more, max_tokens and max_pending 1 or more.")
+            raise ValueError(
+                "max_wait_ms should be 0 or more, max_tokens and max_pending 1 or more."
+            )
         self._read, self._encode_rows = read, encode_rows
-        self._max_wait, self._max_tokens, self._max_pending = max_wait_ms / 1000, max_tokens, max_pending
+        self._max_wait, self._max_tokens, self._max_pending = (
+            max_wait_ms / 1000,
+            max_tokens,
+            max_pending,
+        )
         self._waiting: deque[_Request] = deque()
         self._changed = threading.Condition()
         self._closed = self._alone = False  # alone: the last batch was a single text
         self._thread = threading.Thread(target=self._work, name="minibert-batched", daemon=True)
         self._thread.start()
 
-    def submit(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Future[Vector]:
+    def submit(
+        self, text: str, *, prompt: str | None = None, prompt_name: str | None = None
+    ) -> Future[Vector]:
         """A future of the vector (D,) of a text; cancelling it takes the text out of the queue.
 
         Raises:
@@ -67,25 +75,35 @@ class Batched(AbstractContextManager["Batched"]):
             BusyError: `max_pending` texts are waiting.
             RuntimeError: it has been closed.
         """
-        return self.submit_rows([self._read(text, prompt, prompt_name)])[0]  # read in the caller's thread
+        return self.submit_rows([self._read(text, prompt, prompt_name)])[
+            0
+        ]  # read in the caller's thread
 
     def submit_rows(self, texts: Sequence[tuple[Rows, Settings]]) -> list[Future[Vector]]:
         """As `submit` for several texts whose rows are made; all of them wait or, when there is an error, none."""
         requests = [_Request(rows, settings, Future[Vector]()) for rows, settings in texts]
         with self._changed:
             if self._closed:
-                raise RuntimeError("this Batched is closed: call embedder.batched() for another one.")
+                raise RuntimeError(
+                    "this Batched is closed: call embedder.batched() for another one."
+                )
             if len(self._waiting) + len(requests) > self._max_pending:
-                raise BusyError(f"{len(self._waiting)} texts are waiting, of at most {self._max_pending}; ask later.")
+                raise BusyError(
+                    f"{len(self._waiting)} texts are waiting, of at most {self._max_pending}; ask later."
+                )
             self._waiting.extend(requests)
             self._changed.notify()
         return [request.future for request in requests]
 
-    def encode(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Vector:
+    def encode(
+        self, text: str, *, prompt: str | None = None, prompt_name: str | None = None
+    ) -> Vector:
         """The vector (D,) of a text; raises as `submit`, and ValueError where the vector is not finite."""
         return self.submit(text, prompt=prompt, prompt_name=prompt_name).result()
 
-    async def aencode(self, text: str, *, prompt: str | None = None, prompt_name: str | None = None) -> Vector:
+    async def aencode(
+        self, text: str, *, prompt: str | None = None, prompt_name: str | None = None
+    ) -> Vector:
         """`encode` for asyncio."""
         import asyncio  # here: it takes a tenth of the time to the first vector of an exported graph
 
@@ -108,7 +126,9 @@ class Batched(AbstractContextManager["Batched"]):
 
     def _work(self) -> None:
         while batch := self._next_batch():
-            self._answer([request for request in batch if request.future.set_running_or_notify_cancel()])
+            self._answer(
+                [request for request in batch if request.future.set_running_or_notify_cancel()]
+            )
 
     def _next_batch(self) -> list[_Request]:
         """The next texts to encode together: in the order of arrival, with one prompt; none once it is closed."""
@@ -116,12 +136,18 @@ class Batched(AbstractContextManager["Batched"]):
             if not self._waiting:  # the model has nothing to do
                 self._changed.wait_for(lambda: self._waiting or self._closed)
                 self._changed.wait_for(
-                    lambda: self._closed or sum(own.rows.tokens for own in self._waiting) >= self._max_tokens,
+                    lambda: (
+                        self._closed
+                        or sum(own.rows.tokens for own in self._waiting) >= self._max_tokens
+                    ),
                     0 if self._alone else self._max_wait,
                 )
             batch: list[_Request] = []
             tokens = 0
-            while self._waiting and self._waiting[0].settings.skip == (batch or self._waiting)[0].settings.skip:
+            while (
+                self._waiting
+                and self._waiting[0].settings.skip == (batch or self._waiting)[0].settings.skip
+            ):
                 tokens += self._waiting[0].rows.tokens
                 if batch and tokens > self._max_tokens:
                     break
@@ -133,12 +159,18 @@ class Batched(AbstractContextManager["Batched"]):
         if not requests:
             return
         try:
-            vectors = self._encode_rows(joined([request.rows for request in requests]), requests[0].settings)
-        except BaseException as error:  # because of one text: each alone, so that the others have their vectors
+            vectors = self._encode_rows(
+                joined([request.rows for request in requests]), requests[0].settings
+            )
+        except (
+            BaseException
+        ) as error:  # because of one text: each alone, so that the others have their vectors
             if len(requests) == 1:
                 return requests[0].future.set_exception(error)
             for request in requests:
                 self._answer([request])
         else:
             for request, vector in zip(requests, vectors, strict=True):
-                request.future.set_result(vector.copy())  # on its own, so that one does not keep all of the batch
+                request.future.set_result(
+                    vector.copy()
+                )  # on its own, so that one does not keep all of the batch

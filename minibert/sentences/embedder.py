@@ -90,7 +90,9 @@ class SentenceEmbedder(FamiliarNames, Engine):
         positions = model.config.max_position_embeddings
         if max_length is not None:
             check_count("max_length", max_length)
-        self.max_length = min(positions, tokenizer.model_max_length if max_length is None else max_length)
+        self.max_length = min(
+            positions, tokenizer.model_max_length if max_length is None else max_length
+        )
         self.prompts = dict(prompts or {})
         self.default_prompt_name = default_prompt_name
         self.include_prompt = include_prompt
@@ -145,22 +147,39 @@ class SentenceEmbedder(FamiliarNames, Engine):
         """
         source, unknown = split_source(name, options)
         if unknown:
-            known = [name for name in inspect.signature(cls.from_pretrained).parameters if name != "options"]
+            known = [
+                name
+                for name in inspect.signature(cls.from_pretrained).parameters
+                if name != "options"
+            ]
             refuse_unknown("SentenceEmbedder.from_pretrained", unknown, known)
-        own = dict[str, Any](pooling=pooling, truncate_dim=truncate_dim, max_length=max_length, prompts=prompts)
+        own = dict[str, Any](
+            pooling=pooling, truncate_dim=truncate_dim, max_length=max_length, prompts=prompts
+        )
         own["default_prompt_name"] = default_prompt_name or None  # "": the folder's, too
-        folder = replace(read_sentence_folder(source), **{name: one for name, one in own.items() if one is not None})
+        folder = replace(
+            read_sentence_folder(source),
+            **{name: one for name, one in own.items() if one is not None},
+        )
         if backend == "onnx":
-            settled = dict[str, Any](pooling=pooling, layers=layers, layer_weights=layer_weights, normalize=normalize)
+            settled = dict[str, Any](
+                pooling=pooling, layers=layers, layer_weights=layer_weights, normalize=normalize
+            )
             settled |= {"truncate_dim": truncate_dim, "device": device, "precision": precision}
-            if given := [name for name, value in settled.items() if value is not None and value != "fp32"]:
-                raise ValueError(f'leave {given[0]} out with backend="onnx": the export of the graph has settled it.')
+            if given := [
+                name for name, value in settled.items() if value is not None and value != "fp32"
+            ]:
+                raise ValueError(
+                    f'leave {given[0]} out with backend="onnx": the export of the graph has settled it.'
+                )
             parts: dict[str, Any] = {"model": OnnxGraph(folder.transformer)}
         elif backend == "torch":
             from minibert.sentences.model import load_parts
 
             layers = "last" if layers is None else layers
-            parts = load_parts(folder, layers, layer_weights, normalize, precision, device=device, mmap=mmap)
+            parts = load_parts(
+                folder, layers, layer_weights, normalize, precision, device=device, mmap=mmap
+            )
         else:
             raise ValueError(f'backend should be "torch" or "onnx", not {backend!r}.')
         embedder: SentenceEmbedder = cls(
@@ -189,7 +208,9 @@ class SentenceEmbedder(FamiliarNames, Engine):
         from minibert.sentences.saving import save_sentence_folder
 
         if isinstance(self, OnnxModel):
-            raise ValueError(f"an exported model is not written again: copy its folder, {self.model.source}.")
+            raise ValueError(
+                f"an exported model is not written again: copy its folder, {self.model.source}."
+            )
         save_sentence_folder(self, Path(path))
 
     def as_sentence_transformer(self) -> Any:
@@ -210,7 +231,9 @@ class SentenceEmbedder(FamiliarNames, Engine):
             self.save_pretrained(path)
             unused = {"add_pooling_layer": False}  # for the BERT that gives way to the model's own
             made = library.SentenceTransformer(path, device=str(self.device), model_kwargs=unused)
-            if self.layers == [self.model.config.num_hidden_layers] and self.pooling != ["pooler"]:  # as it was saved
+            if self.layers == [self.model.config.num_hidden_layers] and self.pooling != [
+                "pooler"
+            ]:  # as it was saved
                 name = next(made[0].named_children())[0]  # "auto_model" before version 6
                 setattr(made[0], name, self.model)
         return made
@@ -221,10 +244,16 @@ class SentenceEmbedder(FamiliarNames, Engine):
     ) -> WordVectors: ...
     @overload
     def words(
-        self, texts: Sequence[str], *, merge: Literal["mean", "first"] = ..., batch_tokens: int = ...
+        self,
+        texts: Sequence[str],
+        *,
+        merge: Literal["mean", "first"] = ...,
+        batch_tokens: int = ...,
     ) -> list[WordVectors]: ...
 
-    def words(self, texts: str | Sequence[str], *, merge: str = "mean", batch_tokens: int = BATCH_TOKENS) -> Any:
+    def words(
+        self, texts: str | Sequence[str], *, merge: str = "mean", batch_tokens: int = BATCH_TOKENS
+    ) -> Any:
         """Vectors of the words of texts, from the chosen layers, without prompt, pooling and normalisation.
 
         Words are the tokenizer's: cut at white space and around punctuation. Those past `max_length` tokens are left
@@ -247,10 +276,17 @@ class SentenceEmbedder(FamiliarNames, Engine):
             return []
         settings = self.chunk_settings({"prompt": "", "batch_tokens": batch_tokens})
         rows = rows_of(self.tokenizer, every, self.max_length, settings)
-        self._report_cut(rows.overlong, len(every), "truncate", advice="words past it have no vector.")
-        encodings = self.tokenizer(list(rows.texts), truncation=True, max_length=self.max_length).encodings
+        self._report_cut(
+            rows.overlong, len(every), "truncate", advice="words past it have no vector."
+        )
+        encodings = self.tokenizer(
+            list(rows.texts), truncation=True, max_length=self.max_length
+        ).encodings
         states = self.token_states(rows, batch_tokens)
-        found = [merge_pieces(*one, merge) for one in zip(map(str, rows.texts), encodings, states, strict=True)]
+        found = [
+            merge_pieces(*one, merge)
+            for one in zip(map(str, rows.texts), encodings, states, strict=True)
+        ]
         return found[0] if isinstance(texts, str) else [found[place] for place in rows.places]
 
 

@@ -76,7 +76,9 @@ class ResultOptions(EncodeOptions, total=False):
 
 
 _DEFAULTS = {
-    **dict.fromkeys(ResultOptions.__annotations__),  # None, which for what is true or false is false
+    **dict.fromkeys(
+        ResultOptions.__annotations__
+    ),  # None, which for what is true or false is false
     "overflow": "truncate",
     "batch_tokens": BATCH_TOKENS,
     "batch_size": 32,
@@ -85,7 +87,9 @@ _DEFAULTS = {
 }
 
 
-def completed(function: str, options: Mapping[str, Any], kind: type = ResultOptions) -> ResultOptions:
+def completed(
+    function: str, options: Mapping[str, Any], kind: type = ResultOptions
+) -> ResultOptions:
     """The options of a call of `function`, which has those of `kind`, and the defaults of all others.
 
     Raises:
@@ -113,7 +117,9 @@ def completed(function: str, options: Mapping[str, Any], kind: type = ResultOpti
             f'output_value should be "sentence_embedding", "token_embeddings" or None, not {found["output_value"]!r}.'
         )
     if found["pool"] is not None:
-        raise ValueError("pool should be None: minibert encodes in threads; encode_corpus(processes=) has processes.")
+        raise ValueError(
+            "pool should be None: minibert encodes in threads; encode_corpus(processes=) has processes."
+        )
     return found
 
 
@@ -132,9 +138,13 @@ class TextEncoder:
     default_prompt_name: str | None
     include_prompt: bool
 
-    if TYPE_CHECKING:  # what `minibert.sentences.model` does in torch, and `minibert.sentences.onnx` without
+    if (
+        TYPE_CHECKING
+    ):  # what `minibert.sentences.model` does in torch, and `minibert.sentences.onnx` without
 
-        def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
+        def encode_rows(
+            self, rows: Rows, settings: Settings, report: Report | None = None
+        ) -> Vectors:
             """Vectors (N, D) of the texts that were given, in their order.
 
             Args:
@@ -261,11 +271,15 @@ class TextEncoder:
             yield chunk, vectors
         self._report_cut(overlong, count, settings.overflow)
 
-    def batched(self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024) -> Batched:
+    def batched(
+        self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024
+    ) -> Batched:
         """Gathers the single texts of many threads or tasks into packed batches; the options are those of `Batched`."""
 
         def read(text: str, prompt: str | None, prompt_name: str | None) -> tuple[Rows, Settings]:
-            settings = self.chunk_settings({"prompt": prompt, "prompt_name": prompt_name, "batch_tokens": max_tokens})
+            settings = self.chunk_settings(
+                {"prompt": prompt, "prompt_name": prompt_name, "batch_tokens": max_tokens}
+            )
             rows = rows_of(self.tokenizer, [text], self.max_length, settings)
             self._report_cut(rows.overlong, 1, settings.overflow)
             return rows, settings
@@ -287,12 +301,16 @@ class TextEncoder:
             prompt = "" if name is None else named_prompt(self.prompts, name)
         head = len(self.tokenizer.rows([prompt])[0]) - 1 if prompt else 1
         if head + 2 > self.max_length:
-            raise ValueError(f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take {head + 1}.")
+            raise ValueError(
+                f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take {head + 1}."
+            )
         skip = 0 if self.include_prompt or not prompt else head
         own = options["truncate_dim"], options["normalize_embeddings"]
         return Settings(prompt, options["overflow"], options["batch_tokens"], head, skip, *own)
 
-    def encode_chunk(self, texts: list[Any], settings: Settings, progress: Progress = SILENT) -> tuple[Vectors, Rows]:
+    def encode_chunk(
+        self, texts: list[Any], settings: Settings, progress: Progress = SILENT
+    ) -> tuple[Vectors, Rows]:
         """Vectors (N, D) of one or more texts that are sorted together, and their rows; every way to encode uses it.
 
         The result depends on the texts and the settings alone, not on what was encoded before.
@@ -301,9 +319,13 @@ class TextEncoder:
         report = None if progress is SILENT else rows.counter(progress)
         return self.encode_rows(rows, settings, report), rows
 
-    def _vectors(self, texts: list[Any], settings: Settings, options: ResultOptions) -> tuple[Any, int]:
+    def _vectors(
+        self, texts: list[Any], settings: Settings, options: ResultOptions
+    ) -> tuple[Any, int]:
         """The vectors in the type that the options want, and how many texts did not fit."""
-        vectors = np.empty((len(texts), min(self.dimension, settings.truncate_dim or self.dimension)), np.float32)
+        vectors = np.empty(
+            (len(texts), min(self.dimension, settings.truncate_dim or self.dimension)), np.float32
+        )
         overlong = 0
         show = options["show_progress_bar"] or options["show_progress"]
         with Progress(True, len(texts)) if show else nullcontext(SILENT) as progress:
@@ -311,7 +333,9 @@ class TextEncoder:
                 chunk = slice(start, start + CHUNK_TEXTS)
                 vectors[chunk], rows = self.encode_chunk(texts[chunk], settings, progress)
                 overlong += rows.overlong
-        found: Any = vectors if options["precision"] is None else quantize(vectors, options["precision"])
+        found: Any = (
+            vectors if options["precision"] is None else quantize(vectors, options["precision"])
+        )
         if options["convert_to_tensor"] or not options["convert_to_numpy"]:
             import torch
 
@@ -319,23 +343,38 @@ class TextEncoder:
             found = tensor.to(self.device) if options["convert_to_tensor"] else list(tensor)  # type: ignore[attr-defined]
         return found, overlong
 
-    def _states(self, texts: list[Any], settings: Settings, options: ResultOptions) -> tuple[list[Any], int]:
+    def _states(
+        self, texts: list[Any], settings: Settings, options: ResultOptions
+    ) -> tuple[list[Any], int]:
         """Features of the tokens of each text, or all that there is of it, and how many texts did not fit."""
         import torch
 
-        rows = rows_of(self.tokenizer, texts, self.max_length, settings._replace(overflow="truncate"))
+        rows = rows_of(
+            self.tokenizer, texts, self.max_length, settings._replace(overflow="truncate")
+        )
         states = self.token_states(rows, settings.batch_tokens)
         found: list[Any] = [states[place] for place in rows.places]
         if options["output_value"] is None:
-            vectors, ids = torch.from_numpy(self.encode_rows(rows, settings)), [torch.tensor(row) for row in rows.ids]
+            vectors, ids = (
+                torch.from_numpy(self.encode_rows(rows, settings)),
+                [torch.tensor(row) for row in rows.ids],
+            )
             found = [
-                {"input_ids": ids[place], "token_embeddings": states[place], "sentence_embedding": vector}
+                {
+                    "input_ids": ids[place],
+                    "token_embeddings": states[place],
+                    "sentence_embedding": vector,
+                }
                 for place, vector in zip(rows.places, vectors, strict=True)
             ]
         return found, rows.overlong
 
     def _report_cut(
-        self, overlong: int, count: int, overflow: str, advice: str = 'overflow="mean" takes all of them in.'
+        self,
+        overlong: int,
+        count: int,
+        overflow: str,
+        advice: str = 'overflow="mean" takes all of them in.',
     ) -> None:
         if overlong and overflow == "truncate":
             warnings.warn(
@@ -343,7 +382,9 @@ class TextEncoder:
                 stacklevel=3,
             )
 
-    def _for_task(self, task: str, texts: Any, options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    def _for_task(
+        self, task: str, texts: Any, options: dict[str, Any], names: Iterable[str]
+    ) -> dict[str, Any]:
         """Arguments for `encode`, with the first of these prompts that the model has if the options ask for none.
 
         They have the names by which sentence-transformers passes them on, as its tests ask.
@@ -358,4 +399,11 @@ class TextEncoder:
 
 def _texts(texts: Any, options: Mapping[str, Any]) -> Any:
     """The texts by whichever of their three names they were given."""
-    return next((own for own in (texts, options.get("inputs"), options.get("sentences")) if own is not None), None)
+    return next(
+        (
+            own
+            for own in (texts, options.get("inputs"), options.get("sentences"))
+            if own is not None
+        ),
+        None,
+    )

@@ -50,11 +50,17 @@ class FamiliarNames(TextEncoder):
         """Sets `include_prompt`."""
         self.include_prompt = include_prompt
 
-    def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None) -> BatchEncoding:
+    def preprocess(
+        self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None
+    ) -> BatchEncoding:
         """Padded rows of texts or pairs, as PyTorch tensors (batch, seq): what `forward` takes by name; as `encode`."""
         rows = [(own, None) if isinstance(own, str) else own for own in inputs]
         first, second = [(prompt or "") + row[0] for row in rows], [row[1] for row in rows]
-        options: dict[str, Any] = {"truncation": True, "max_length": self.max_length, "return_tensors": "pt"}
+        options: dict[str, Any] = {
+            "truncation": True,
+            "max_length": self.max_length,
+            "return_tensors": "pt",
+        }
         return self.tokenizer(first, None if None in second else second, padding=True, **options)
 
     def tokenize(self, texts: Sequence[Any]) -> BatchEncoding:
@@ -75,7 +81,9 @@ class FamiliarNames(TextEncoder):
         """Similarity of each vector with the one in its place, (n, D) and (n, D) to (n,)."""
         import torch
 
-        return torch.from_numpy(pairwise_similarity(embeddings1, embeddings2, self.similarity_fn_name))
+        return torch.from_numpy(
+            pairwise_similarity(embeddings1, embeddings2, self.similarity_fn_name)
+        )
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """`encode_document`, as LangChain asks for it."""

@@ -41,7 +41,9 @@ class SentenceFolder:
     transformer: Source  # the folder of the BERT itself, which may be one inside it
     pooling: list[str] = field(default_factory=lambda: ["mean"])  # one or several, side by side
     include_prompt: bool = True  # whether the tokens of a prompt are pooled, too
-    modules: list[tuple[str, Source]] = field(default_factory=list)  # after the pooling: "Dense" or "Normalize", folder
+    modules: list[tuple[str, Source]] = field(
+        default_factory=list
+    )  # after the pooling: "Dense" or "Normalize", folder
     truncate_dim: int | None = None  # numbers of a vector that are kept in the end; None: all
     max_length: int | None = None  # the most tokens of a text; None where the folder does not say
     lower_case: bool = False  # whatever the tokenizer does
@@ -54,7 +56,10 @@ class SentenceFolder:
         """The tokenizer; a cased one lower-cases if the folder asks for it, and keeps accents."""
         tokenizer = BertTokenizer.from_pretrained(self.transformer)
         if self.lower_case and not tokenizer.do_lower_case:
-            lower: dict[str, Any] = {"do_lower_case": True, "strip_accents": bool(tokenizer.strip_accents)}
+            lower: dict[str, Any] = {
+                "do_lower_case": True,
+                "strip_accents": bool(tokenizer.strip_accents),
+            }
             tokenizer = BertTokenizer.from_pretrained(self.transformer, **lower)
         return tokenizer
 
@@ -73,10 +78,16 @@ def read_sentence_folder(source: Source, cross_encoder: bool = False) -> Sentenc
     modules = [("Transformer", "")] if path is None else read_modules(path)
     kinds = [kind for kind, _ in modules]
     if cross_encoder and kinds != ["Transformer"]:
-        raise ValueError(f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}.")
-    if not cross_encoder and (kinds[:2] != ["Transformer", "Pooling"] or {*kinds[:2]} & {*kinds[2:]}):
+        raise ValueError(
+            f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}."
+        )
+    if not cross_encoder and (
+        kinds[:2] != ["Transformer", "Pooling"] or {*kinds[:2]} & {*kinds[2:]}
+    ):
         order = ", ".join(kinds)
-        raise ValueError(f"{path} should list a Transformer, a Pooling, then Dense or Normalize, not {order}.")
+        raise ValueError(
+            f"{path} should list a Transformer, a Pooling, then Dense or Normalize, not {order}."
+        )
     for kind, folder in modules:
         if kind == "Transformer":
             _read_transformer(source, folder, found)
@@ -87,7 +98,10 @@ def read_sentence_folder(source: Source, cross_encoder: bool = False) -> Sentenc
             found.modules.append((kind, source.inside(folder)))
     if config := source.file("config_sentence_transformers.json"):
         content = read_json(config)
-        given = {name: text or "" for name, text in value_of(config, content, "prompts", dict, {}).items()}
+        given = {
+            name: text or ""
+            for name, text in value_of(config, content, "prompts", dict, {}).items()
+        }
         found.prompts = {name: value_of(config, given, name, str, "") for name in given}
         found.default_prompt_name = value_of(config, content, "default_prompt_name", str, None)
         with prefix_errors(str(config)):
@@ -126,7 +140,9 @@ def read_modules(path: Path) -> list[tuple[str, str]]:
         name = value_of(path, module, "type", str, "")
         package, _, kind = name.rpartition(".")
         if kind not in _KINDS or package.split(".")[0] != "sentence_transformers":
-            raise ValueError(f"{path} asks for the module {name!r:.80}; minibert has {', '.join(_KINDS)}.")
+            raise ValueError(
+                f"{path} asks for the module {name!r:.80}; minibert has {', '.join(_KINDS)}."
+            )
         folder = value_of(path, module, "path", str, "")
         if folder.startswith(("/", "\\")) or ":" in folder or ".." in folder:
             raise ValueError(f"{path} names {folder!r:.80}, which is outside the model's folder.")
@@ -140,17 +156,25 @@ def _read_transformer(source: Source, folder: str, found: SentenceFolder) -> Non
         config = read_json(path)
         found.max_length = value_of(path, config, "max_seq_length", int, None)
         if found.max_length in (1, 2):
-            raise ValueError(f"{path}: max_seq_length {found.max_length} holds [CLS] and [SEP], but no word.")
+            raise ValueError(
+                f"{path}: max_seq_length {found.max_length} holds [CLS] and [SEP], but no word."
+            )
         found.lower_case = value_of(path, config, "do_lower_case", bool, False)
 
 
 def _read_pooling(path: Path, found: SentenceFolder) -> None:
     config = read_json(path)
-    modes = config.get("pooling_mode") or [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)] or "mean"
+    modes = (
+        config.get("pooling_mode")
+        or [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)]
+        or "mean"
+    )
     modes = modes if isinstance(modes, list) else [modes]
     for mode in modes:
         if not isinstance(mode, str) or mode not in POOLINGS:
-            raise ValueError(f"{path} asks for pooling {mode!r:.80}; minibert has {', '.join(POOLINGS)}.")
+            raise ValueError(
+                f"{path} asks for pooling {mode!r:.80}; minibert has {', '.join(POOLINGS)}."
+            )
     found.pooling = [POOLINGS[mode] for mode in modes]
     found.include_prompt = value_of(path, config, "include_prompt", bool, True)
 

@@ -59,9 +59,13 @@ class SentenceModel(nn.Module):
         self.model = model
         self.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
         if unknown := [name for name in self.pooling if name not in POOLINGS] or not self.pooling:
-            raise ValueError(f"pooling should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}.")
+            raise ValueError(
+                f"pooling should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}."
+            )
         if "pooler" in self.pooling and model.pooler is None:
-            raise ValueError('pooling="pooler" needs a model with a pooler: BertModel(config, add_pooling_layer=True).')
+            raise ValueError(
+                'pooling="pooler" needs a model with a pooler: BertModel(config, add_pooling_layer=True).'
+            )
         depth = model.config.num_hidden_layers
         self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
         self._several = self.layers != [depth] or self.layer_weights is not None
@@ -109,7 +113,9 @@ class SentenceModel(nn.Module):
     def weights(self) -> Iterator[Any]:
         """See `TextEncoder.weights`."""
         for module in (self.model, self.steps):
-            for name, tensor in sorted(module.state_dict().items()):  # optimised models have them in another order
+            for name, tensor in sorted(
+                module.state_dict().items()
+            ):  # optimised models have them in another order
                 yield name.encode()
                 yield tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
 
@@ -133,11 +139,18 @@ class SentenceModel(nn.Module):
         Returns:
             (batch, dimension).
         """
-        vectors: Tensor = self.steps(self.pooled(input_ids, attention_mask, token_type_ids, layout, skip))
+        vectors: Tensor = self.steps(
+            self.pooled(input_ids, attention_mask, token_type_ids, layout, skip)
+        )
         return vectors
 
     def pooled(
-        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, layout: PackedLayout | None, skip: int
+        self,
+        ids: Tensor,
+        mask: Tensor | None,
+        types: Tensor | None,
+        layout: PackedLayout | None,
+        skip: int,
     ) -> Tensor:
         """Vectors as `forward` gives them, but before the steps: (batch, width)."""
         features, pooler_output = self.features(ids, mask, types, layout)
@@ -155,11 +168,21 @@ class SentenceModel(nn.Module):
             return vectors_of(ids, None, types, layout, settings.skip).float()
 
         sizes, batch_tokens = [1] * len(rows.ids), settings.batch_tokens
-        found = run_packed(self.model, forward, rows.ids, rows.types, sizes, batch_tokens=batch_tokens, report=report)
+        found = run_packed(
+            self.model,
+            forward,
+            rows.ids,
+            rows.types,
+            sizes,
+            batch_tokens=batch_tokens,
+            report=report,
+        )
         vectors = found[0] if len(found) == 1 else torch.cat(found)
         if in_windows:
             with torch.inference_mode(), torch.autocast(vectors.device.type, enabled=False):
-                vectors = self.steps(merge_windows(vectors, [len(row) for row in rows.ids], rows.windows))
+                vectors = self.steps(
+                    merge_windows(vectors, [len(row) for row in rows.ids], rows.windows)
+                )
         if settings.truncate_dim is not None:
             vectors = vectors[:, : settings.truncate_dim]
         if settings.normalize:
@@ -179,9 +202,13 @@ class SentenceModel(nn.Module):
         self, ids: Tensor, mask: Tensor | None, types: Tensor | None, layout: Layout | None
     ) -> tuple[Tensor, Tensor | None]:
         """Features of the tokens from the chosen layers, (..., D), and the pooler's output."""
-        output = self.model(ids, mask, types, layout=layout, output_hidden_states=self._several, return_dict=True)
+        output = self.model(
+            ids, mask, types, layout=layout, output_hidden_states=self._several, return_dict=True
+        )
         if output.hidden_states is not None:
-            return combine_layers(output.hidden_states, self.layers, self.layer_weights), output.pooler_output
+            return combine_layers(
+                output.hidden_states, self.layers, self.layer_weights
+            ), output.pooler_output
         return output.last_hidden_state, output.pooler_output
 
 
@@ -198,9 +225,13 @@ def load_parts(
     Arguments and errors are those of `SentenceEmbedder.from_pretrained`; others are the folder's.
     """
     modules = list(folder.modules)
-    while normalize is not None and modules and modules[-1][0] == "Normalize":  # one before a Dense stays
+    while (
+        normalize is not None and modules and modules[-1][0] == "Normalize"
+    ):  # one before a Dense stays
         modules.pop()
-    steps: list[nn.Module] = [_read_dense(where) if kind == "Dense" else Normalize() for kind, where in modules]
+    steps: list[nn.Module] = [
+        _read_dense(where) if kind == "Dense" else Normalize() for kind, where in modules
+    ]
     if folder.truncate_dim is not None:
         steps.append(Truncate(folder.truncate_dim))
     if normalize:
@@ -221,9 +252,15 @@ def _read_dense(source: Source) -> Dense:
     path = source.require("config.json")
     config = read_json(path)
     if config.get("use_residual"):
-        raise ValueError(f"{path} asks for a Dense with use_residual, which minibert does not have.")
-    activation = activation_name(path, value_of(path, config, "activation_function", str, "torch.nn.Tanh"))
-    inputs, outputs = (value_of(path, config, size, int, 0) for size in ("in_features", "out_features"))
+        raise ValueError(
+            f"{path} asks for a Dense with use_residual, which minibert does not have."
+        )
+    activation = activation_name(
+        path, value_of(path, config, "activation_function", str, "torch.nn.Tanh")
+    )
+    inputs, outputs = (
+        value_of(path, config, size, int, 0) for size in ("in_features", "out_features")
+    )
     bias: bool = value_of(path, config, "bias", bool, True)
     weights = read_tensors(source)
     expected = {"linear.weight": (outputs, inputs), **({"linear.bias": (outputs,)} if bias else {})}
@@ -248,9 +285,13 @@ def merge_pieces(text: str, encoding: Encoding, states: Tensor, merge: str) -> W
     """Merges the states of a text's tokens, (tokens, D), into those of its words: their "mean", or the "first"."""
     states = torch.as_tensor(states)
     pieces = [token for token, word in enumerate(encoding.word_ids) if word is not None]
-    words = [list(group) for _, group in groupby(pieces, key=lambda token: encoding.word_ids[token])]
+    words = [
+        list(group) for _, group in groupby(pieces, key=lambda token: encoding.word_ids[token])
+    ]
     offsets = [(encoding.offsets[word[0]][0], encoding.offsets[word[-1]][1]) for word in words]
     vectors = states[:0]  # for a text without words
     if words:
-        vectors = pool(states[pieces], [len(word) for word in words], "mean" if merge == "mean" else "cls")
+        vectors = pool(
+            states[pieces], [len(word) for word in words], "mean" if merge == "mean" else "cls"
+        )
     return WordVectors([text[start:end] for start, end in offsets], offsets, vectors.cpu().numpy())

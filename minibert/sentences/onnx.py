@@ -37,7 +37,9 @@ class OnnxGraph:
         self.inputs = [own.name for own in self.session.get_inputs()]
         sizes = {own.name: own.shape[-1] for own in self.session.get_outputs()}
         if "sentence_embedding" not in sizes:
-            raise ValueError(f"{source} was exported from a model with a head; vectors come from an embedder's export.")
+            raise ValueError(
+                f"{source} was exported from a model with a head; vectors come from an embedder's export."
+            )
         self.dimension = int(sizes["sentence_embedding"])
 
     @cached_property
@@ -120,7 +122,9 @@ class OnnxModel:
                 if rows.types is not None:
                     inputs["token_type_ids"][place, : lengths[number]] = rows.types[number]
             if "pooling_mask" in inputs:
-                inputs["pooling_mask"][:, settings.skip :] = inputs["attention_mask"][:, settings.skip :]
+                inputs["pooling_mask"][:, settings.skip :] = inputs["attention_mask"][
+                    :, settings.skip :
+                ]
             (result,) = self.model.session.run([output], inputs)
             for place, number in enumerate(batch):
                 found[number] = result[place : place + 1]
@@ -143,4 +147,6 @@ def open_session(path: Path) -> Any:
         return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its errors have no class in common but this
         reason = str(error).splitlines()[0]
-        raise ValueError(f"{path} is damaged, or not for this onnxruntime ({reason:.200}).") from None
+        raise ValueError(
+            f"{path} is damaged, or not for this onnxruntime ({reason:.200})."
+        ) from None

@@ -42,12 +42,16 @@ def resolve_layers(
         "second_to_last": [last - 1],
         "sum_last_4": last_four,
         "concat_last_4": last_four,
-        "sum_all_12": list(range(1, last + 1)),  # every layer: 12 in the paper's table, which is of BERT-base
+        "sum_all_12": list(
+            range(1, last + 1)
+        ),  # every layer: 12 in the paper's table, which is of BERT-base
     }
     if not isinstance(layers, str):
         numbers = [number + last + 1 if number < 0 else number for number in layers]
     elif layers not in named:
-        raise ValueError(f"layers should be one of {', '.join(named)}, or a list of numbers, not {layers!r}.")
+        raise ValueError(
+            f"layers should be one of {', '.join(named)}, or a list of numbers, not {layers!r}."
+        )
     else:
         numbers = named[layers]
         if layers.startswith("sum") and weights is None:
@@ -55,9 +59,13 @@ def resolve_layers(
         elif not layers.startswith("sum") and weights is not None:
             raise ValueError(f"layer weights fit a sum or a list of layers, not layers={layers!r}.")
     if not numbers or min(numbers) < 0 or max(numbers) > last:
-        raise ValueError(f"layers {layers!r} should lie between 0 (embeddings) and {last}, the model's last layer.")
+        raise ValueError(
+            f"layers {layers!r} should lie between 0 (embeddings) and {last}, the model's last layer."
+        )
     if weights is not None and len(weights) != len(numbers):
-        raise ValueError(f"layers {layers!r} takes {len(numbers)} weights, one a layer, not {len(weights)}.")
+        raise ValueError(
+            f"layers {layers!r} takes {len(numbers)} weights, one a layer, not {len(weights)}."
+        )
     if weights is not None and not all(map(math.isfinite, weights)):
         raise ValueError(f"layer_weights should be finite numbers, not {list(weights)}.")
     return numbers, None if weights is None else list(weights)
@@ -133,15 +141,26 @@ def pool(
         ValueError: an unknown pooling, or a sequence in a row of which no token is left.
     """
     states = at_least_float32(states)
-    blocks: list[tuple[Tensor, Tensor | None]]  # of equally long sequences, and which tokens count; None: all
+    blocks: list[
+        tuple[Tensor, Tensor | None]
+    ]  # of equally long sequences, and which tokens count; None: all
     if isinstance(lengths, Tensor):
         blocks = [(states[:, skip:], lengths[:, skip:, None] != 0)]
     elif len(lengths) and min(lengths) <= skip:
-        raise ValueError(f"each sequence should have more than {skip} tokens to pool, not {min(lengths)}.")
+        raise ValueError(
+            f"each sequence should have more than {skip} tokens to pool, not {min(lengths)}."
+        )
     else:
         runs = [(length, len(list(run))) for length, run in groupby(lengths)] or [(skip + 1, 0)]
-        parts = states.split_with_sizes([length * count for length, count in runs]) if len(runs) > 1 else [states]
-        views = [part.view(count, length, states.shape[1]) for part, (length, count) in zip(parts, runs, strict=True)]
+        parts = (
+            states.split_with_sizes([length * count for length, count in runs])
+            if len(runs) > 1
+            else [states]
+        )
+        views = [
+            part.view(count, length, states.shape[1])
+            for part, (length, count) in zip(parts, runs, strict=True)
+        ]
         blocks = [(view[:, skip:] if skip else view, None) for view in views]
     vectors = []
     for name in [pooling] if isinstance(pooling, str) else pooling:
@@ -151,7 +170,9 @@ def pool(
             vectors.append(_concatenated([_pool_block(*block, name) for block in blocks]))
         else:
             needs = " (which needs pooler_output)" if name == "pooler" else ""
-            raise ValueError(f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}.")
+            raise ValueError(
+                f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}."
+            )
     return _concatenated(vectors, dim=-1)
 
 
@@ -183,7 +204,9 @@ def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int])
     """
     weights = torch.tensor(lengths, dtype=pooled.dtype, device=pooled.device)
     merged = []
-    for vectors, tokens in zip(torch.split(pooled, list(counts)), torch.split(weights, list(counts)), strict=True):
+    for vectors, tokens in zip(
+        torch.split(pooled, list(counts)), torch.split(weights, list(counts)), strict=True
+    ):
         merged.append(vectors[0] if len(vectors) == 1 else tokens @ vectors / tokens.sum())
     return torch.stack(merged)
 
@@ -231,5 +254,7 @@ def activation_name(path: Path | str, name: object) -> str:
     """Which of `ACTIVATIONS` a file means by a dotted path; ValueError for any other."""
     package, _, activation = name.rpartition(".") if isinstance(name, str) else ("", "", "")
     if activation not in ACTIVATIONS or package.split(".")[0] != "torch":
-        raise ValueError(f"{path} asks for activation {name!r:.80}; minibert has {', '.join(ACTIVATIONS)} of torch.nn.")
+        raise ValueError(
+            f"{path} asks for activation {name!r:.80}; minibert has {', '.join(ACTIVATIONS)} of torch.nn."
+        )
     return activation

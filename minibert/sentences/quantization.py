@@ -29,9 +29,15 @@ def quantize(vectors: Vectors, precision: str, ranges: Vectors | None = None) ->
         bits = np.packbits(vectors > 0, axis=-1)
         return bits if precision == "ubinary" else (bits ^ 128).view(np.int8)
     if ranges is None and len(vectors) == 1:
-        raise ValueError(f"a single vector has no ranges for {precision}: encode many texts together, or pass ranges.")
+        raise ValueError(
+            f"a single vector has no ranges for {precision}: encode many texts together, or pass ranges."
+        )
     if ranges is None:
-        ranges = np.stack([vectors.min(axis=0), vectors.max(axis=0)]) if len(vectors) else np.zeros((2, 1), np.float32)
+        ranges = (
+            np.stack([vectors.min(axis=0), vectors.max(axis=0)])
+            if len(vectors)
+            else np.zeros((2, 1), np.float32)
+        )
     steps = (ranges[1] - ranges[0]) / 255
     cells = np.clip(np.floor((vectors - ranges[0]) / np.where(steps == 0, 1, steps)), 0, 255)
     found: Codes = cells.astype(np.uint8) if precision == "uint8" else (cells - 128).astype(np.int8)

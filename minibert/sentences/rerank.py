@@ -24,7 +24,15 @@ from minibert.inference.optimize import optimize
 from minibert.predict import logits_of_rows
 from minibert.sentences.folder import SentenceFolder, read_sentence_folder
 from minibert.sentences.pooling import ACTIVATIONS, activation_name
-from minibert.sentences.rows import Pair, Rows, Settings, Vectors, check_pairs, named_prompt, rows_of
+from minibert.sentences.rows import (
+    Pair,
+    Rows,
+    Settings,
+    Vectors,
+    check_pairs,
+    named_prompt,
+    rows_of,
+)
 from minibert.tokenization.tokenizer import BertTokenizer
 
 
@@ -65,7 +73,9 @@ class CrossEncoder:
         self.prompts, self.default_prompt_name = dict(prompts or {}), default_prompt_name
         named_prompt(self.prompts, default_prompt_name)  # it must exist
         self.model, self.tokenizer = model.eval(), tokenizer
-        self.activation = activation or (nn.Sigmoid() if model.config.num_labels == 1 else nn.Identity())
+        self.activation = activation or (
+            nn.Sigmoid() if model.config.num_labels == 1 else nn.Identity()
+        )
         longest = tokenizer.model_max_length if max_length is None else max_length
         self.max_length = min(longest, model.config.max_position_embeddings)
 
@@ -131,8 +141,13 @@ class CrossEncoder:
         Raises:
             ValueError: something that is not a pair of strings, or an unknown prompt.
         """
-        single, settings = bool(pairs) and isinstance(pairs[0], str), self.settings(prompt, prompt_name)
-        rows = rows_of(self.tokenizer, check_pairs([pairs] if single else pairs), self.max_length, settings)
+        single, settings = (
+            bool(pairs) and isinstance(pairs[0], str),
+            self.settings(prompt, prompt_name),
+        )
+        rows = rows_of(
+            self.tokenizer, check_pairs([pairs] if single else pairs), self.max_length, settings
+        )
         scores = self.activation(torch.from_numpy(self.encode_rows(rows, settings)))
         found: NDArray[np.float32] = (scores[:, 0] if scores.shape[1] == 1 else scores).numpy()
         return found[0] if single else found
@@ -164,7 +179,9 @@ class CrossEncoder:
             ValueError: a model with several labels, or something that is not a text.
         """
         if self.model.config.num_labels != 1:
-            raise ValueError(f"ranking needs a model with one label; this one has {self.model.config.num_labels}.")
+            raise ValueError(
+                f"ranking needs a model with one label; this one has {self.model.config.num_labels}."
+            )
         if top_k is not None:
             check_count("top_k", top_k)
         scores = self.predict([(query, document) for document in documents])
@@ -194,4 +211,6 @@ def _activation(source: Source, folder: SentenceFolder, config: BertConfig) -> n
         ("config.json", config.extra.get("sbert_ce_default_activation_function")),
     ]
     named = ((file, name) for file, name in places if name is not None)
-    return next((ACTIVATIONS[activation_name(f"{source}/{file}", name)]() for file, name in named), None)
+    return next(
+        (ACTIVATIONS[activation_name(f"{source}/{file}", name)]() for file, name in named), None
+    )

@@ -51,21 +51,29 @@ class Rows(NamedTuple):
     def counter(self, progress: Progress) -> Callable[[list[int]], None]:
         """Counts rows by their numbers: all copies of a text are done with its first row."""
         copies = Counter(self.places)
-        texts = [0 if row else copies[n] for n, own in enumerate(self.windows) for row in range(own)]
-        return lambda batch: progress.add(sum(texts[n] for n in batch), sum(len(self.ids[n]) for n in batch))
+        texts = [
+            0 if row else copies[n] for n, own in enumerate(self.windows) for row in range(own)
+        ]
+        return lambda batch: progress.add(
+            sum(texts[n] for n in batch), sum(len(self.ids[n]) for n in batch)
+        )
 
     def as_given(self, vectors: Vectors) -> Vectors:
         """Vectors of `texts`, (texts, D), for all that were given; ValueError naming a text whose is not finite."""
         if not (finite := np.isfinite(vectors)).all():
             text = self.texts[int(finite.all(axis=1).argmin())]
-            raise ValueError(f"The vector of {text!r:.60} is not finite: the model's weights are damaged.")
+            raise ValueError(
+                f"The vector of {text!r:.60} is not finite: the model's weights are damaged."
+            )
         return vectors if len(self.texts) == len(self.places) else vectors[self.places]
 
 
 def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
     """The prompt of this name, "" for None; ValueError for one that is not there."""
     if name is not None and name not in prompts:
-        raise ValueError(f"there is no prompt {name!r:.80}; this model has {', '.join(prompts) or 'none'}.")
+        raise ValueError(
+            f"there is no prompt {name!r:.80}; this model has {', '.join(prompts) or 'none'}."
+        )
     return "" if name is None else prompts[name]
 
 
@@ -74,11 +82,22 @@ def joined(parts: Sequence[Rows]) -> Rows:
     texts, ids = [part.texts[0] for part in parts], [row for part in parts for row in part.ids]
     types = [row for part in parts for row in part.types or [[0] * len(row) for row in part.ids]]
     paired = any(part.types for part in parts)
-    return Rows(texts, range(len(parts)), ids, types if paired else None, [len(part.ids) for part in parts], 0)
+    return Rows(
+        texts,
+        range(len(parts)),
+        ids,
+        types if paired else None,
+        [len(part.ids) for part in parts],
+        0,
+    )
 
 
 def rows_of(
-    tokenizer: BertTokenizer, given: list[Any], limit: int, settings: Settings, side: str | None = None
+    tokenizer: BertTokenizer,
+    given: list[Any],
+    limit: int,
+    settings: Settings,
+    side: str | None = None,
 ) -> Rows:
     """Rows of at most `limit` tokens, [CLS] and [SEP] included.
 
@@ -101,8 +120,13 @@ def rows_of(
         if settings.overflow == "mean":
             raise ValueError('overflow="mean" is for single texts; pairs can only be cut.')
         first, second = [prompt + pair[0] for pair in texts], [pair[1] for pair in texts]
-        lengths = [len(a) + len(b) - 1 for a, b in zip(tokenizer.rows(first), tokenizer.rows(second), strict=True)]
-        batch = tokenizer(first, second, truncation=True, max_length=limit, return_attention_mask=False)
+        lengths = [
+            len(a) + len(b) - 1
+            for a, b in zip(tokenizer.rows(first), tokenizer.rows(second), strict=True)
+        ]
+        batch = tokenizer(
+            first, second, truncation=True, max_length=limit, return_attention_mask=False
+        )
         ids, types = batch["input_ids"], batch["token_type_ids"]
     else:
         ids = tokenizer.rows([prompt + text for text in texts] if prompt else texts)
@@ -127,7 +151,9 @@ def split_row(row: list[int], limit: int, head: int) -> list[list[int]]:
     if len(row) <= limit:
         return [row]
     size = limit - head - 1
-    return [row[:head] + row[start:-1][:size] + row[-1:] for start in range(head, len(row) - 1, size)]
+    return [
+        row[:head] + row[start:-1][:size] + row[-1:] for start in range(head, len(row) - 1, size)
+    ]
 
 
 def iter_texts(texts: Iterable[str]) -> Iterator[str]:
@@ -137,7 +163,9 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
         ValueError: a single string, whose letters would be taken for texts.
     """
     if isinstance(texts, str | os.PathLike):
-        raise ValueError(f"texts should be several strings, not {texts!r}; minibert.files.read_lines reads a file's.")
+        raise ValueError(
+            f"texts should be several strings, not {texts!r}; minibert.files.read_lines reads a file's."
+        )
     return iter(texts)
 
 
@@ -153,7 +181,13 @@ def check_pairs(pairs: Sequence[object]) -> list[Pair]:
     """The pairs in a list; ValueError for what is not two strings."""
     checked = []
     for index, pair in enumerate(pairs):
-        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
-            raise ValueError(f"pairs should be two strings each, but number {index} is {pair!r:.60}.")
+        if not (
+            isinstance(pair, tuple | list)
+            and len(pair) == 2
+            and all(isinstance(text, str) for text in pair)
+        ):
+            raise ValueError(
+                f"pairs should be two strings each, but number {index} is {pair!r:.60}."
+            )
         checked.append((pair[0], pair[1]))
     return checked

@@ -48,7 +48,9 @@ def save_sentence_folder(embedder: FamiliarNames, path: Path) -> None:
     assert isinstance(embedder, SentenceModel)
     bert, pooling, steps = _portable(embedder)
     # the format has a truncation at the end apart from the modules
-    steps = list(_without_truncate(steps if embedder.truncate_dim is None else steps[:-1], embedder.width))
+    steps = list(
+        _without_truncate(steps if embedder.truncate_dim is None else steps[:-1], embedder.width)
+    )
     kinds = ["Transformer", "Pooling", *(type(step).__name__ for step in steps)]
     folders = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
     modules = [
@@ -59,10 +61,19 @@ def save_sentence_folder(embedder: FamiliarNames, path: Path) -> None:
         (path / folder).mkdir(parents=True, exist_ok=True)
     # this first: without it, what a kill leaves behind would be loaded as a plain BERT; with it, it is refused
     write_json(path / "modules.json", modules)
-    write_json(path / "sentence_bert_config.json", {"max_seq_length": embedder.max_length, "do_lower_case": False})
+    write_json(
+        path / "sentence_bert_config.json",
+        {"max_seq_length": embedder.max_length, "do_lower_case": False},
+    )
     named = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-    write_json(path / "config_sentence_transformers.json", {name: getattr(embedder, name) for name in named})
-    pooled = {**_pooling_config(pooling, bert.config.hidden_size), "include_prompt": embedder.include_prompt}
+    write_json(
+        path / "config_sentence_transformers.json",
+        {name: getattr(embedder, name) for name in named},
+    )
+    pooled = {
+        **_pooling_config(pooling, bert.config.hidden_size),
+        "include_prompt": embedder.include_prompt,
+    }
     write_json(path / folders[1] / "config.json", pooled)
     for folder, step in zip(folders[2:], steps, strict=True):
         if isinstance(step, Dense):
@@ -81,7 +92,12 @@ def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Modul
     Raises:
         ValueError: the format has no place for them.
     """
-    steps, pooling, depth, weights = list(model.steps), model.pooling, model.layers[0], model.model.state_dict()
+    steps, pooling, depth, weights = (
+        list(model.steps),
+        model.pooling,
+        model.layers[0],
+        model.model.state_dict(),
+    )
     if len(model.layers) > 1 or model.layer_weights not in (None, [1.0]):
         raise ValueError(
             f"a sentence-transformers folder has the vectors of one layer; this embedder combines {model.layers}."
@@ -93,9 +109,13 @@ def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Modul
         dense.linear = pooler.dense
         steps, pooling, depth = [dense, *steps], ["cls"], model.model.config.num_hidden_layers
     elif "pooler" in pooling:
-        raise ValueError(f"a sentence-transformers folder has no pooler beside other poolings; this one: {pooling}.")
+        raise ValueError(
+            f"a sentence-transformers folder has no pooler beside other poolings; this one: {pooling}."
+        )
     with torch.device("meta"):
-        bert = BertModel(model.model.config.replace(num_hidden_layers=depth), add_pooling_layer=False)
+        bert = BertModel(
+            model.model.config.replace(num_hidden_layers=depth), add_pooling_layer=False
+        )
     bert.load_state_dict({name: weights[name] for name in bert.state_dict()}, assign=True)
     return bert, pooling, steps
 

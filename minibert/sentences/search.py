@@ -10,7 +10,9 @@ from minibert.compatibility.keywords import check_count
 from minibert.sentences.quantization import to_bits
 from minibert.sentences.rows import Vectors
 
-Found = tuple[NDArray[np.float32], NDArray[np.int64]]  # similarities and row numbers, the most similar first
+Found = tuple[
+    NDArray[np.float32], NDArray[np.int64]
+]  # similarities and row numbers, the most similar first
 
 # corpus vectors that are compared at a time: few enough for the scores of 1,000 queries to take 64 MB; of those that
 # lie in memory as many as that, for a few queries would wait for threads at every block
@@ -25,12 +27,16 @@ ROUNDING = 1e-5
 
 def unit(vectors: Vectors) -> Vectors:
     """Vectors (n, D), each divided by its length."""
-    found: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+    found: Vectors = vectors / np.maximum(
+        np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12)
+    )
     return found
 
 
 def _distances(a: Vectors, b: Vectors, order: int) -> Vectors:
-    rows = [np.linalg.norm(vector - b, ord=order, axis=1) for vector in a]  # (m,) each: never (n, m, D) at once
+    rows = [
+        np.linalg.norm(vector - b, ord=order, axis=1) for vector in a
+    ]  # (m,) each: never (n, m, D) at once
     return np.array(rows, dtype=np.float32).reshape(len(a), len(b))
 
 
@@ -103,7 +109,9 @@ def nearest(
     best = compare(unit(wanted) if metric == "cosine" else wanted, corpus, top, metric)
     scores, rows = zip(*best, strict=True) if best else ((), ())
     shape = len(wanted), min(top, len(corpus))
-    return np.array(rows, dtype=np.int64).reshape(shape), np.array(scores, dtype=np.float32).reshape(shape)
+    return np.array(rows, dtype=np.int64).reshape(shape), np.array(
+        scores, dtype=np.float32
+    ).reshape(shape)
 
 
 def _compare_all(wanted: Vectors, corpus: Any, top: int, metric: str) -> list[Found]:
@@ -121,7 +129,9 @@ def _compare_all(wanted: Vectors, corpus: Any, top: int, metric: str) -> list[Fo
             # a matrix product rounds the same two vectors differently in another place of the matrix: so it only finds
             # candidates, which are multiplied again one by one
             candidates = (
-                np.flatnonzero(~(found <= scores[-1] - ROUNDING)) if len(scores) == top else np.arange(len(block))
+                np.flatnonzero(~(found <= scores[-1] - ROUNDING))
+                if len(scores) == top
+                else np.arange(len(block))
             )
             if len(candidates) > top:
                 last = np.partition(found[candidates], -top)[-top]
@@ -140,7 +150,10 @@ def _compare_chosen(wanted: Vectors, corpus: Any, top: int, metric: str) -> list
     if codes.dtype == np.int8:
         chosen = [rows for _, rows in _compare_all(unit(wanted), codes, count, "cosine")]
     else:
-        chosen = [np.argpartition(_differing_bits(codes, code), max(count, 1) - 1)[:count] for code in to_bits(wanted)]
+        chosen = [
+            np.argpartition(_differing_bits(codes, code), max(count, 1) - 1)[:count]
+            for code in to_bits(wanted)
+        ]
     best = []
     for query, rows in zip(wanted, map(np.sort, chosen), strict=True):
         vectors = np.concatenate([corpus[:0], *(corpus[row : row + 1] for row in rows.tolist())])
@@ -152,7 +165,9 @@ def _compare_chosen(wanted: Vectors, corpus: Any, top: int, metric: str) -> list
 def _differing_bits(codes: NDArray[np.uint64], code: NDArray[np.uint64]) -> NDArray[np.uint16]:
     """Hamming distances of codes (N, words) from one (words,), (N,)."""
     blocks = [codes[start : start + BLOCK_ROWS] for start in range(0, len(codes) or 1, BLOCK_ROWS)]
-    return np.concatenate([np.bitwise_count(block ^ code).sum(axis=1, dtype=np.uint16) for block in blocks])
+    return np.concatenate(
+        [np.bitwise_count(block ^ code).sum(axis=1, dtype=np.uint16) for block in blocks]
+    )
 
 
 def _comparable(a: Any, b: Any, metric: str) -> tuple[Vectors, Vectors]:
@@ -160,7 +175,9 @@ def _comparable(a: Any, b: Any, metric: str) -> tuple[Vectors, Vectors]:
         raise ValueError(f"metric should be one of {', '.join(METRICS)}, not {metric!r}.")
     left, right = _matrix(a), _matrix(b)
     if left.shape[1] != right.shape[1]:
-        raise ValueError(f"the vectors should be equally long, but have {left.shape[1]} and {right.shape[1]} numbers.")
+        raise ValueError(
+            f"the vectors should be equally long, but have {left.shape[1]} and {right.shape[1]} numbers."
+        )
     return left, right
 
 

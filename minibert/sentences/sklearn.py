@@ -57,7 +57,11 @@ class SentenceVectorizer:
     def embedder(self) -> SentenceEmbedder:
         """The model, loaded now if it is not."""
         if "_embedder" not in vars(self):
-            options = {name: value for name, value in self.get_params().items() if name not in ("model", "prompt_name")}
+            options = {
+                name: value
+                for name, value in self.get_params().items()
+                if name not in ("model", "prompt_name")
+            }
             self._embedder = SentenceEmbedder.from_pretrained(self.model, **options)
         return self._embedder
 
@@ -75,7 +79,9 @@ class SentenceVectorizer:
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
         """Names of the D numbers: vector0, vector1, ..."""
-        return np.array([f"vector{number}" for number in range(self.embedder.dimension)], dtype=object)
+        return np.array(
+            [f"vector{number}" for number in range(self.embedder.dimension)], dtype=object
+        )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, by name."""
@@ -97,4 +103,6 @@ class SentenceVectorizer:
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags, TargetTags
 
-        return Tags(estimator_type="transformer", target_tags=TargetTags(required=False), requires_fit=False)
+        return Tags(
+            estimator_type="transformer", target_tags=TargetTags(required=False), requires_fit=False
+        )

@@ -34,7 +34,12 @@ from minibert.serving.gate import Gate, Limits, Metrics, path_in_app, problem
 from minibert.serving.models import Input, Served
 
 TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
-Texts = str | Annotated[list[str], Field(min_length=1)] | TokenIds | Annotated[list[TokenIds], Field(min_length=1)]
+Texts = (
+    str
+    | Annotated[list[str], Field(min_length=1)]
+    | TokenIds
+    | Annotated[list[TokenIds], Field(min_length=1)]
+)
 OneOrTwo = Annotated[list[str], Field(min_length=1, max_length=2)]  # a text, or a pair of texts
 PositiveInt = Annotated[int, Field(ge=1)]
 
@@ -79,7 +84,9 @@ class EmbedRequest(_Request):
 
     inputs: Texts
     normalize: bool | None = None
-    truncation_direction: Literal["Right", "right", "Left", "left"] | None = None  # None: the model's
+    truncation_direction: Literal["Right", "right", "Left", "left"] | None = (
+        None  # None: the model's
+    )
     dimensions: PositiveInt | None = None
 
 
@@ -116,19 +123,35 @@ class Service:
     """The models, and what all routes do with them."""
 
     def __init__(self, models: Mapping[str, Served], limits: Limits) -> None:
-        self.models, self.limits, self.metrics, self.started = models, limits, Metrics(models), int(time.time())
+        self.models, self.limits, self.metrics, self.started = (
+            models,
+            limits,
+            Metrics(models),
+            int(time.time()),
+        )
 
     async def answer(
-        self, request: Request, body: _Request, kind: str, inputs: Sequence[Input], side: str | None = None
+        self,
+        request: Request,
+        body: _Request,
+        kind: str,
+        inputs: Sequence[Input],
+        side: str | None = None,
     ) -> Answer:
         """Vectors or logits of the texts of a request, by the model that it names or the first of the kind.
 
         Raises:
             HTTPException: there is no such model, or the request asks for too much.
         """
-        known = [model for model in self.models.values() if model.kind == kind and body.model in (None, model.name)]
+        known = [
+            model
+            for model in self.models.values()
+            if model.kind == kind and body.model in (None, model.name)
+        ]
         if not known:
-            raise HTTPException(404, f"there is no such {kind} model here: GET /v1/models lists all.")
+            raise HTTPException(
+                404, f"there is no such {kind} model here: GET /v1/models lists all."
+            )
         model = known[0]
         if len(inputs) > self.limits.texts:
             raise HTTPException(422, f"a request has at most {self.limits.texts} texts.")
@@ -137,7 +160,9 @@ class Service:
         if tokens > self.limits.tokens:
             raise HTTPException(422, f"a request has at most {self.limits.tokens} tokens.")
         if body.truncate is False and any(own.overlong for own, _ in rows):
-            raise HTTPException(422, f"a text has more than {model.max_length} tokens, and truncate is false.")
+            raise HTTPException(
+                422, f"a text has more than {model.max_length} tokens, and truncate is false."
+            )
         try:
             values = await model.run(rows)
         except BusyError as error:
@@ -145,11 +170,17 @@ class Service:
         self.metrics.texts.labels(model.name).inc(len(inputs))
         self.metrics.tokens.labels(model.name).inc(tokens)
         request.scope["minibert"].update(model=model.name, texts=len(inputs), tokens=tokens)
-        return Answer(model, values, tokens, [number for number, (own, _) in enumerate(rows) if own.overlong])
+        return Answer(
+            model, values, tokens, [number for number, (own, _) in enumerate(rows) if own.overlong]
+        )
 
 
 def create_app(
-    models: Sequence[Served], limits: Limits | None = None, *, key: str | None = None, json_log: bool = False
+    models: Sequence[Served],
+    limits: Limits | None = None,
+    *,
+    key: str | None = None,
+    json_log: bool = False,
 ) -> FastAPI:
     """The application.
 
@@ -168,8 +199,16 @@ def create_app(
             await asyncio.to_thread(model.batched.close)
 
     # the interactive page would come from other computers
-    app = FastAPI(title="minibert", version=minibert.__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(Gate, limits=service.limits, key=key, metrics=service.metrics, json_log=json_log)
+    app = FastAPI(
+        title="minibert",
+        version=minibert.__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(
+        Gate, limits=service.limits, key=key, metrics=service.metrics, json_log=json_log
+    )
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -179,13 +218,18 @@ def create_app(
             told = ["send an object of JSON, with the header Content-Type: application/json"]
         else:
             places = groupby(wrong, lambda one: one["loc"][1])
-            told = [f"{place}: {' or '.join(dict.fromkeys(one['msg'] for one in ones))}" for place, ones in places]
+            told = [
+                f"{place}: {' or '.join(dict.fromkeys(one['msg'] for one in ones))}"
+                for place, ones in places
+            ]
         return problem(path_in_app(request.scope), 422, "; ".join(told) + ".")
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         path = path_in_app(request.scope)
-        if error.status_code == 400:  # FastAPI's for bytes that are no text, numbers without an end, and the like
+        if (
+            error.status_code == 400
+        ):  # FastAPI's for bytes that are no text, numbers without an end, and the like
             return problem(path, 422, "the body is not JSON.")
         return problem(path, error.status_code, f"{error.detail}".rstrip(".") + ".", error.headers)
 
@@ -194,7 +238,9 @@ def create_app(
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(generate_latest(service.metrics.registry), media_type="text/plain; version=0.0.4")
+        return Response(
+            generate_latest(service.metrics.registry), media_type="text/plain; version=0.0.4"
+        )
 
     @app.get("/health/live")
     async def live() -> dict[str, str]:
@@ -202,7 +248,10 @@ def create_app(
 
     @app.get("/health/ready")
     async def ready() -> dict[str, Any]:
-        return {"status": "ready", "waiting": {model.name: model.batched.pending for model in models}}
+        return {
+            "status": "ready",
+            "waiting": {model.name: model.batched.pending for model in models},
+        }
 
     return app
 
@@ -221,7 +270,12 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         return about(service.models[name])
 
     def about(model: Served) -> dict[str, Any]:
-        own = {"id": model.name, "object": "model", "created": service.started, "owned_by": "minibert"}
+        own = {
+            "id": model.name,
+            "object": "model",
+            "created": service.started,
+            "owned_by": "minibert",
+        }
         return {**own, "kind": model.kind, "max_length": model.max_length, **model.about}
 
     @app.post("/v1/embeddings")
@@ -231,13 +285,18 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         data: list[Any] = vectors.tolist()
         if body.encoding_format == "base64":
             data = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
-        found = [{"object": "embedding", "index": number, "embedding": own} for number, own in enumerate(data)]
+        found = [
+            {"object": "embedding", "index": number, "embedding": own}
+            for number, own in enumerate(data)
+        ]
         return _reply({"object": "list", "data": found, **_usage(answer)}, answer)
 
     @app.post("/v1/rerank")
     async def rerank(body: RankRequest, request: Request) -> Response:
         documents = [own if isinstance(own, str) else own.text for own in body.documents]
-        answer = await service.answer(request, body, "reranker", [(body.query, document) for document in documents])
+        answer = await service.answer(
+            request, body, "reranker", [(body.query, document) for document in documents]
+        )
         results: list[dict[str, Any]] = []
         for index, score in _ranked(answer.scores())[: body.top_n]:
             results.append({"index": index, "relevance_score": score})
@@ -250,7 +309,12 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         answer = await service.answer(request, body, "classifier", _inputs(body.input))
         labels = answer.model.about["labels"]
         data = [
-            {"index": number, "label": labels[int(own.argmax())], "probs": own.tolist(), "num_classes": len(labels)}
+            {
+                "index": number,
+                "label": labels[int(own.argmax())],
+                "probs": own.tolist(),
+                "num_classes": len(labels),
+            }
             for number, own in enumerate(answer.scores())
         ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
@@ -268,23 +332,33 @@ def _add_tei(app: FastAPI, service: Service) -> None:
 
     @app.post("/rerank")
     async def rerank(body: RankTextsRequest, request: Request) -> Response:
-        answer = await service.answer(request, body, "reranker", [(body.query, text) for text in body.texts])
+        answer = await service.answer(
+            request, body, "reranker", [(body.query, text) for text in body.texts]
+        )
         ranked = _ranked(answer.scores(body.raw_scores))
-        text = {index: {"text": body.texts[index]} if body.return_text else {} for index, _ in ranked}
-        return _reply([{"index": index, "score": score, **text[index]} for index, score in ranked], answer)
+        text = {
+            index: {"text": body.texts[index]} if body.return_text else {} for index, _ in ranked
+        }
+        return _reply(
+            [{"index": index, "score": score, **text[index]} for index, score in ranked], answer
+        )
 
     @app.post("/predict")
     async def predict(body: PredictRequest, request: Request) -> Response:
         rows: list[Any] = body.inputs if isinstance(body.inputs, list) else [body.inputs]
         alone = isinstance(rows[0], str)
-        inputs: list[Input] = [row[0] if len(row) == 1 else tuple(row) for row in ([rows] if alone else rows)]
+        inputs: list[Input] = [
+            row[0] if len(row) == 1 else tuple(row) for row in ([rows] if alone else rows)
+        ]
         answer = await service.answer(request, body, "classifier", inputs)
         labels = answer.model.about["labels"]
         found = [
             [{"label": labels[index], "score": score} for index, score in _ranked(own)]
             for own in answer.scores(body.raw_scores)
         ]
-        nested = request.scope["route"].path == "/"  # where pipelines answer: a list for each text, of one text, too
+        nested = (
+            request.scope["route"].path == "/"
+        )  # where pipelines answer: a list for each text, of one text, too
         return _reply(found[0] if alone and not nested else found, answer)
 
     first = next(iter(service.models.values()))
@@ -294,7 +368,11 @@ def _add_tei(app: FastAPI, service: Service) -> None:
     @app.get("/info")
     async def info() -> dict[str, Any]:
         own = first.about
-        told = {"id2label": dict(enumerate(own["labels"]))} if "labels" in own else {"pooling": own["pooling"]}
+        told = (
+            {"id2label": dict(enumerate(own["labels"]))}
+            if "labels" in own
+            else {"pooling": own["pooling"]}
+        )
         return {
             "model_id": first.name,
             "model_dtype": first.about["precision"],

@@ -50,7 +50,9 @@ class Exported(NamedTuple):
     cosine: float  # the smallest one of a vector (or of the logits of a text or token) with the same in torch
 
 
-def export(source: Source, folder: str | os.PathLike[str], precision: str = "fp32", heads: bool = False) -> Exported:
+def export(
+    source: Source, folder: str | os.PathLike[str], precision: str = "fp32", heads: bool = False
+) -> Exported:
     """Writes a folder with model.onnx, a tokenizer and a configuration, when its results have been held against torch.
 
     Args:
@@ -69,9 +71,14 @@ def export(source: Source, folder: str | os.PathLike[str], precision: str = "fp3
         raise ValueError(f"{target} exists already: name a folder that does not.")
     if precision not in PRECISIONS:
         raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, not {precision!r}.")
-    _, runtime = (need(module, "onnx", "Exporting") for module in ("onnxscript", "onnxruntime.quantization"))
+    _, runtime = (
+        need(module, "onnx", "Exporting") for module in ("onnxscript", "onnxruntime.quantization")
+    )
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary, _quiet():
+    with (
+        tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary,
+        _quiet(),
+    ):
         made = Path(temporary, target.name)
         graph, path = _prepare(source, made, heads), made / "model.onnx"
         _write(graph, graph.batch((12, 5)), path)
@@ -80,7 +87,10 @@ def export(source: Source, folder: str | os.PathLike[str], precision: str = "fp3
             runtime.quantize_dynamic(
                 path, path, weight_type=runtime.QuantType.QInt8, per_channel=True, reduce_range=True
             )
-        compared = [_compare(graph, path, graph.batch(of)) for of in ((graph.longest, graph.longest // 2 + 1, 2), (3,))]
+        compared = [
+            _compare(graph, path, graph.batch(of))
+            for of in ((graph.longest, graph.longest // 2 + 1, 2), (3,))
+        ]
         difference, cosine = max(one[0] for one in compared), min(one[1] for one in compared)
         if cosine < MIN_COSINE or (precision == "fp32" and difference > MAX_DIFFERENCE):
             raise ValueError(
@@ -96,27 +106,47 @@ class _Graph(nn.Module):
 
     def __init__(self, model: Any, bert: Any, max_length: int, pooling_mask: bool = False) -> None:
         super().__init__()
-        bert.config.attn_implementation = "eager"  # fewer operators than what exporters make of SDPA
+        bert.config.attn_implementation = (
+            "eager"  # fewer operators than what exporters make of SDPA
+        )
         self.model, self.config, self.pooling_mask = model, bert.config, pooling_mask
         self.longest = min(max_length, bert.config.max_position_embeddings, 128)
 
     def batch(self, lengths: tuple[int, ...]) -> Batch:
         """Random ids padded to the longest row, always the same ones, each (batch, seq)."""
-        ids = torch.randint(self.config.vocab_size, (len(lengths), max(lengths)), generator=torch.manual_seed(0))
+        ids = torch.randint(
+            self.config.vocab_size, (len(lengths), max(lengths)), generator=torch.manual_seed(0)
+        )
         mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
-        inputs = {"input_ids": ids * mask, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
-        return {**inputs, "pooling_mask": mask * (torch.arange(max(lengths)) > 0)} if self.pooling_mask else inputs
+        inputs = {
+            "input_ids": ids * mask,
+            "attention_mask": mask,
+            "token_type_ids": torch.zeros_like(ids),
+        }
+        return (
+            {**inputs, "pooling_mask": mask * (torch.arange(max(lengths)) > 0)}
+            if self.pooling_mask
+            else inputs
+        )
 
 
 class _EmbedderGraph(_Graph):
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, pooling_mask: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor,
+        pooling_mask: Tensor | None = None,
     ) -> Batch:
         model: SentenceModel = self.model
         states, pooler_output = model.features(input_ids, attention_mask, token_type_ids, None)
         mask = attention_mask if pooling_mask is None else pooling_mask
         pooled = pool(states, mask, model.pooling, pooler_output=pooler_output)
-        return {"sentence_embedding": model.steps(pooled), "token_embeddings": states, "pooled": pooled}
+        return {
+            "sentence_embedding": model.steps(pooled),
+            "token_embeddings": states,
+            "pooled": pooled,
+        }
 
 
 class _HeadGraph(_Graph):
@@ -146,13 +176,19 @@ def _prepare(source: Source, folder: Path, heads: bool) -> _Graph:
     embedder.save_pretrained(folder)
     (folder / "model.safetensors").unlink()
     if len(embedder.steps):
-        _write(_Steps(embedder.steps), {"pooled": torch.ones(2, embedder.width)}, folder / "steps.onnx")
-    return _EmbedderGraph(embedder, embedder.model, embedder.max_length, not embedder.include_prompt)
+        _write(
+            _Steps(embedder.steps), {"pooled": torch.ones(2, embedder.width)}, folder / "steps.onnx"
+        )
+    return _EmbedderGraph(
+        embedder, embedder.model, embedder.max_length, not embedder.include_prompt
+    )
 
 
 def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
     """The graph of a module on a batch of any size, with token ids of any length."""
-    limit = {"max": 2**40} if torch.__version__ < "2.7" else {}  # torch 2.6 takes a column only where that has one
+    limit = (
+        {"max": 2**40} if torch.__version__ < "2.7" else {}
+    )  # torch 2.6 takes a column only where that has one
     batch, seq = torch.export.Dim("batch", **limit), torch.export.Dim("seq", **limit)
     with torch.no_grad():
         names = list(module.eval()(**inputs))
@@ -163,7 +199,9 @@ def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
             kwargs=inputs,
             input_names=list(inputs),
             output_names=names,
-            dynamic_shapes={name: {0: batch, **({} if name == "pooled" else {1: seq})} for name in inputs},
+            dynamic_shapes={
+                name: {0: batch, **({} if name == "pooled" else {1: seq})} for name in inputs
+            },
             dynamo=True,
             external_data=False,
             verbose=False,
@@ -174,11 +212,15 @@ def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:
     """The largest difference from torch of any output, and the smallest cosine of the first output's vectors."""
     with torch.no_grad():
         expected = {name: x.numpy() for name, x in graph(**batch).items()}
-    received = open_session(path).run(list(expected), {name: x.numpy() for name, x in batch.items()})
+    received = open_session(path).run(
+        list(expected), {name: x.numpy() for name, x in batch.items()}
+    )
     pairs = list(zip(received, expected.values(), strict=True))
     one, other = pairs[0]
     cosines = (one * other).sum(-1) / np.linalg.norm(one, axis=-1) / np.linalg.norm(other, axis=-1)
-    return max(float(abs(one - other).max() / max(1, abs(other).max())) for one, other in pairs), float(cosines.min())
+    return max(
+        float(abs(one - other).max() / max(1, abs(other).max())) for one, other in pairs
+    ), float(cosines.min())
 
 
 @contextmanager

@@ -43,22 +43,30 @@ class Metrics:
     def __init__(self, models: Mapping[str, Served]) -> None:
         self.registry = own = CollectorRegistry()
         ProcessCollector(registry=own)  # resident memory, open files, processor time
-        self.seconds = Histogram("minibert_request_seconds", "Time to the answer", ["path", "status"], registry=own)
+        self.seconds = Histogram(
+            "minibert_request_seconds", "Time to the answer", ["path", "status"], registry=own
+        )
         self.texts = Counter("minibert_texts", "Texts that were computed", ["model"], registry=own)
         self.tokens = Counter("minibert_tokens", "Their tokens", ["model"], registry=own)
         waiting = Gauge("minibert_waiting_texts", "Texts that wait", ["model"], registry=own)
         sizes = [2**power for power in range(11)]
-        batches = Histogram("minibert_batch_texts", "Texts of a batch", ["model"], buckets=sizes, registry=own)
+        batches = Histogram(
+            "minibert_batch_texts", "Texts of a batch", ["model"], buckets=sizes, registry=own
+        )
         for name, model in models.items():
             waiting.labels(name).set_function(partial(getattr, model.batched, "pending"))
             model.observe_batch = batches.labels(name).observe
 
 
-def problem(path: str, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def problem(
+    path: str, status: int, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
     """An error as the clients of a path expect it: OpenAI's below /v1, else those of text-embeddings-inference."""
     kind = _KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
     error = {"message": message, "type": kind, "param": None, "code": None}
-    content = {"error": error} if path.startswith("/v1/") else {"error": message, "error_type": kind}
+    content = (
+        {"error": error} if path.startswith("/v1/") else {"error": message, "error_type": kind}
+    )
     return Response(to_json(content), status, dict(headers or {}), "application/json")
 
 
@@ -72,7 +80,9 @@ def path_in_app(scope: Scope) -> str:
 class Gate:
     """Middleware around all but `/health`; its options are those of `minibert.serving.app.create_app`."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, key: str | None, metrics: Metrics, json_log: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, limits: Limits, key: str | None, metrics: Metrics, json_log: bool
+    ) -> None:
         self.app, self.limits, self.metrics, self.json_log = app, limits, metrics, json_log
         self._authorization = None if key is None else f"Bearer {key}".encode()
 
@@ -94,29 +104,48 @@ class Gate:
             if refusal is not None and not status:
                 await refusal(scope, receive, sending)
         finally:
-            status, seconds = status or 499, time.perf_counter() - start  # 499: the client has gone (nginx has it so)
+            status, seconds = (
+                status or 499,
+                time.perf_counter() - start,
+            )  # 499: the client has gone (nginx has it so)
             # of the paths those that exist, for any may be asked for
             path = path if any(route.path == path for route in scope["app"].routes) else ""
             self.metrics.seconds.labels(path, status).observe(seconds)
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             line = {"time": now, "status": status, "method": scope["method"], "path": path}
             line |= {"ms": round(1000 * seconds, 1), **told}
-            text = json.dumps(line) if self.json_log else " ".join(f"{name}={value}" for name, value in line.items())
+            text = (
+                json.dumps(line)
+                if self.json_log
+                else " ".join(f"{name}={value}" for name, value in line.items())
+            )
             logger.info(text)
 
-    async def _answer(self, path: str, scope: Scope, receive: Receive, send: Send) -> Response | None:
+    async def _answer(
+        self, path: str, scope: Scope, receive: Receive, send: Send
+    ) -> Response | None:
         """Lets the app answer, or returns why not; None also when the client has gone."""
         sent = dict(scope["headers"]).get(b"authorization", b"")
         known = self._authorization is None or hmac.compare_digest(self._authorization, sent)
         try:  # all of the body in any case, for a client that is still sending hears no answer
             size, body = await asyncio.wait_for(self._read(receive, known), self.limits.seconds)
-        except asyncio.TimeoutError:
-            return problem(path, 408, "the request did not come whole in time.", {"Connection": "close"})
+        except TimeoutError:
+            return problem(
+                path, 408, "the request did not come whole in time.", {"Connection": "close"}
+            )
         if not known:
-            return problem(path, 401, "send the key as Authorization: Bearer KEY.", {"WWW-Authenticate": "Bearer"})
+            return problem(
+                path,
+                401,
+                "send the key as Authorization: Bearer KEY.",
+                {"WWW-Authenticate": "Bearer"},
+            )
         if size > self.limits.body:
             return problem(path, 413, f"a request has at most {self.limits.body} bytes.")
-        gone, read = asyncio.create_task(_disconnect(receive)), [{"type": "http.request", "body": body}]
+        gone, read = (
+            asyncio.create_task(_disconnect(receive)),
+            [{"type": "http.request", "body": body}],
+        )
 
         async def replay() -> Message:
             if read:
@@ -125,12 +154,19 @@ class Gate:
             return {"type": "http.disconnect"}
 
         answering = asyncio.ensure_future(self.app(scope, replay, send))
-        await asyncio.wait({gone, answering}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {gone, answering}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED
+        )
         try:
             if answering.done():
                 answering.result()
             elif not gone.done():
-                return problem(path, 503, "this took too long: send less at once, or later.", {"Retry-After": "1"})
+                return problem(
+                    path,
+                    503,
+                    "this took too long: send less at once, or later.",
+                    {"Retry-After": "1"},
+                )
         except Exception:
             logger.exception("a request failed")
             return problem(path, 500, "this could not be computed; the service's log says why.")

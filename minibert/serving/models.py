@@ -51,7 +51,11 @@ class Served:
         **queue: Any,
     ) -> None:
         self.name, self.kind, self.about, self.activation = name, kind, about, activation
-        self.max_length, self._tokenizer, self._encoder = encoder.max_length, encoder.tokenizer, encoder
+        self.max_length, self._tokenizer, self._encoder = (
+            encoder.max_length,
+            encoder.tokenizer,
+            encoder,
+        )
         self._settings_of = cache(settings_of)
         self.observe_batch: Callable[[float], object] = lambda texts: None
         self.batched = Batched(self._read, self._encode, **queue)
@@ -68,14 +72,18 @@ class Served:
         def read() -> list[Request]:
             return [self._read(own, None, prompt_name, side) for own in inputs]
 
-        size = sum(len(own) if isinstance(own, str | list) else len(own[0]) + len(own[1]) for own in inputs)
+        size = sum(
+            len(own) if isinstance(own, str | list) else len(own[0]) + len(own[1]) for own in inputs
+        )
         return read() if size < MAX_CHARACTERS_AT_ONCE else await asyncio.to_thread(read)
 
     async def run(self, requests: Sequence[Request]) -> Vectors:
         """Vectors or logits (N, D), computed together with those of other requests; raises as `Batched.submit`."""
         futures = self.batched.submit_rows(requests)
         try:  # once the first has come, most of the others have, too: waiting for each costs 20 microseconds
-            values = [one.result() if one.done() else await asyncio.wrap_future(one) for one in futures]
+            values = [
+                one.result() if one.done() else await asyncio.wrap_future(one) for one in futures
+            ]
             return np.stack(values)
         except BaseException:  # also when whoever asked has gone
             for future in futures:
@@ -86,12 +94,16 @@ class Served:
         self.observe_batch(len(rows.ids))
         return self._encoder.encode_rows(rows, settings)
 
-    def _read(self, given: Input, prompt: str | None, prompt_name: str | None, side: str | None = None) -> Request:
+    def _read(
+        self, given: Input, prompt: str | None, prompt_name: str | None, side: str | None = None
+    ) -> Request:
         """The row of a text; token ids get [CLS] and [SEP], unless they have them."""
         try:
             settings = self._settings_of(prompt_name)
         except ValueError:
-            raise HTTPException(422, "this model has no such prompt; GET /v1/models lists those that it has.") from None
+            raise HTTPException(
+                422, "this model has no such prompt; GET /v1/models lists those that it has."
+            ) from None
         if not isinstance(given, list):
             try:
                 return rows_of(self._tokenizer, [given], self.max_length, settings, side), settings
@@ -100,7 +112,9 @@ class Served:
                     422, "a text holds a lone surrogate (half a character, left by wrong decoding)."
                 ) from None
         if not all(0 <= token < len(self._tokenizer) for token in given):
-            raise HTTPException(422, f"token ids of this model lie between 0 and {len(self._tokenizer) - 1}.")
+            raise HTTPException(
+                422, f"token ids of this model lie between 0 and {len(self._tokenizer) - 1}."
+            )
         begin, end = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
         ids = given if given[:1] == [begin] else [begin, *given, end]
         side = side or self._tokenizer.truncation_side
@@ -129,16 +143,25 @@ def load(
         FileNotFoundError: no such checkpoint, or a file of it is missing.
         ValueError: a damaged file, or a model that is none of the three.
     """
-    if backend == "torch" and not is_embedder(source) and (served := _load_classifier(name, source, precision, queue)):
+    if (
+        backend == "torch"
+        and not is_embedder(source)
+        and (served := _load_classifier(name, source, precision, queue))
+    ):
         return served
     from minibert.sentences.embedder import SentenceEmbedder
 
-    embedder = SentenceEmbedder.from_pretrained(source, backend=backend, precision=precision, mmap=False)
+    embedder = SentenceEmbedder.from_pretrained(
+        source, backend=backend, precision=precision, mmap=False
+    )
     if backend == "torch":
         from minibert.inference.batching import warm_up
 
         warm_up(embedder.model)
-    prompts = {"prompts": list(embedder.prompts), "default_prompt_name": embedder.default_prompt_name}
+    prompts = {
+        "prompts": list(embedder.prompts),
+        "default_prompt_name": embedder.default_prompt_name,
+    }
     pooling = ",".join(embedder.pooling)
     about = {"dimension": embedder.dimension, "pooling": pooling, "precision": precision, **prompts}
 
@@ -148,7 +171,9 @@ def load(
     return Served(name, "embedding", embedder, settings_of, about, **queue)
 
 
-def _load_classifier(name: str, source: Source, precision: str | None, queue: dict[str, Any]) -> Served | None:
+def _load_classifier(
+    name: str, source: Source, precision: str | None, queue: dict[str, Any]
+) -> Served | None:
     """A sequence classifier; None for a BERT with another head of its pre-training, which is still an embedder."""
     import torch
 
@@ -159,10 +184,17 @@ def _load_classifier(name: str, source: Source, precision: str | None, queue: di
     from minibert.sentences.rerank import CrossEncoder
 
     kind = class_for_tensors(source, read_tensors(source))
-    if kind.__name__ in ("BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForNextSentencePrediction"):
+    if kind.__name__ in (
+        "BertModel",
+        "BertForPreTraining",
+        "BertForMaskedLM",
+        "BertForNextSentencePrediction",
+    ):
         return None
     if kind.__name__ != "BertForSequenceClassification":
-        raise ValueError(f"{source} is a {kind.__name__}; served are embedders, rerankers and sequence classifiers.")
+        raise ValueError(
+            f"{source} is a {kind.__name__}; served are embedders, rerankers and sequence classifiers."
+        )
     encoder = CrossEncoder.from_pretrained(source, precision=precision, mmap=False)
     warm_up(encoder.model)
     config = encoder.model.config
@@ -170,9 +202,14 @@ def _load_classifier(name: str, source: Source, precision: str | None, queue: di
 
     def activation(logits: Vectors) -> Vectors:
         found = torch.from_numpy(logits)
-        scores: Vectors = (encoder.activation(found) if is_reranker else class_scores(config, found)).numpy()
+        scores: Vectors = (
+            encoder.activation(found) if is_reranker else class_scores(config, found)
+        ).numpy()
         return scores
 
-    about = {"labels": [config.id2label[number] for number in range(config.num_labels)], "precision": precision}
+    about = {
+        "labels": [config.id2label[number] for number in range(config.num_labels)],
+        "precision": precision,
+    }
     own = "reranker" if is_reranker else "classifier"
     return Served(name, own, encoder, partial(encoder.settings, None), about, activation, **queue)

@@ -55,10 +55,15 @@ def rollout(attentions: Trace | Sequence[Tensor]) -> Tensor:
         attentions = [attentions[f"layer.{i}.attention.probabilities"] for i in layers]
     found = list(getattr(attentions, "attentions", attentions) or ())
     if not found or any(probabilities.dim() != 4 for probabilities in found):
-        raise ValueError("pass a trace, or what a model returned that was called with output_attentions=True.")
+        raise ValueError(
+            "pass a trace, or what a model returned that was called with output_attentions=True."
+        )
     products: list[Tensor] = []
     for probabilities in found:
-        mixed = (probabilities.mean(dim=1) + torch.eye(probabilities.size(-1), device=probabilities.device)) / 2
+        mixed = (
+            probabilities.mean(dim=1)
+            + torch.eye(probabilities.size(-1), device=probabilities.device)
+        ) / 2
         products.append(mixed @ products[-1] if products else mixed)
     return torch.stack(products)
 
@@ -79,8 +84,13 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
     """
     head = getattr(getattr(t.model, "cls", None), "predictions", None)
     if head is None:
-        raise ValueError(f"logit_lens needs a model with an MLM head, and {type(t.model).__name__} has none.")
-    names = ["embeddings.output", *(f"layer.{i}.output" for i in range(t.model.config.num_hidden_layers))]
+        raise ValueError(
+            f"logit_lens needs a model with an MLM head, and {type(t.model).__name__} has none."
+        )
+    names = [
+        "embeddings.output",
+        *(f"layer.{i}.output" for i in range(t.model.config.num_hidden_layers)),
+    ]
     # one layer at a time: the logits are (batch, seq, vocab)
     best = [head(t[name]).softmax(dim=-1)[..., :words].topk(k) for name in names]
     return torch.stack([b.values for b in best]), torch.stack([b.indices for b in best])
@@ -102,7 +112,9 @@ def per_head_output(t: Trace, layer: int) -> Tensor:
     return torch.einsum("bshd,ohd->bhso", context.view(*context.shape[:2], heads, -1), weight)
 
 
-def attention_patterns(tokens: Sequence[str], probabilities: Tensor, min_share: float = 0.5) -> list[Pattern]:
+def attention_patterns(
+    tokens: Sequence[str], probabilities: Tensor, min_share: float = 0.5
+) -> list[Pattern]:
     """Which heads of a layer look at a fixed place (Clark et al. 2019, section 3).
 
     Patterns: "previous", "next" and "itself" (by position), "[CLS]", "[SEP]", "same" (another token that is the same
@@ -117,7 +129,9 @@ def attention_patterns(tokens: Sequence[str], probabilities: Tensor, min_share: 
     Returns:
         One for each head; the name is None, and the share that of the strongest, where no pattern reaches `min_share`.
     """
-    maps = probabilities.detach().reshape(-1, len(tokens), len(tokens)).double()  # (heads, seq, seq)
+    maps = (
+        probabilities.detach().reshape(-1, len(tokens), len(tokens)).double()
+    )  # (heads, seq, seq)
     real = [i for i, token in enumerate(tokens) if token not in ("[CLS]", "[SEP]", "[PAD]")]
     if not real:
         return [Pattern(None, 0.0)] * len(maps)
@@ -128,14 +142,21 @@ def attention_patterns(tokens: Sequence[str], probabilities: Tensor, min_share: 
         "itself": {i: [i] for i in real},
         "[CLS]": {i: [j for j in visible if tokens[j] == "[CLS]"] for i in real},
         "[SEP]": {i: [j for j in visible if tokens[j] == "[SEP]"] for i in real},
-        "same": {i: twins for i in real if (twins := [j for j in real if j != i and tokens[j] == tokens[i]])},
+        "same": {
+            i: twins
+            for i in real
+            if (twins := [j for j in real if j != i and tokens[j] == tokens[i]])
+        },
     }
     found = []
     for head in maps:
         rows = head[real]
-        entropy = -(rows * rows.clamp_min(1e-30).log()).sum(-1).mean().item() / max(np.log(len(visible)), 1e-30)
+        entropy = -(rows * rows.clamp_min(1e-30).log()).sum(-1).mean().item() / max(
+            np.log(len(visible)), 1e-30
+        )
         shares = {
-            name: sum(head[i, looked_at].sum().item() for i, looked_at in pairs.items()) / len(pairs)
+            name: sum(head[i, looked_at].sum().item() for i, looked_at in pairs.items())
+            / len(pairs)
             for name, pairs in keys.items()
             if pairs
         }
@@ -148,7 +169,10 @@ def attention_patterns(tokens: Sequence[str], probabilities: Tensor, min_share: 
 
 
 def head_importance(
-    model: PreTrainedModel, batches: Iterable[Batch], loss: Measure = lambda output: output.loss, normalize: bool = True
+    model: PreTrainedModel,
+    batches: Iterable[Batch],
+    loss: Measure = lambda output: output.loss,
+    normalize: bool = True,
 ) -> Tensor:
     """How much the loss depends on each head (Michel et al. 2019, equation 2): the mean of `|context . dL/dcontext|`.
 
@@ -173,9 +197,13 @@ def head_importance(
         with torch.enable_grad(), trace(model) as t:
             value = loss(model(**batch))
             if value is None:
-                raise ValueError("the model returned no loss: each batch needs its labels, or pass `loss`.")
+                raise ValueError(
+                    "the model returned no loss: each batch needs its labels, or pass `loss`."
+                )
         contexts = [t[f"layer.{i}.attention.context"] for i in range(config.num_hidden_layers)]
-        for i, (context, gradient) in enumerate(zip(contexts, torch.autograd.grad(value.sum(), contexts), strict=True)):
+        for i, (context, gradient) in enumerate(
+            zip(contexts, torch.autograd.grad(value.sum(), contexts), strict=True)
+        ):
             shape = (*context.shape[:2], config.num_attention_heads, -1)
             heads = (context * gradient).view(shape)  # (batch, seq, heads, head_size)
             # the loss is a mean over the batch, so a sequence's own gradient is len(batch) times as large
@@ -186,7 +214,11 @@ def head_importance(
 
 
 def integrated_gradients(
-    model: PreTrainedModel, batch: Batch, target: Measure, steps: int = 50, baseline_ids: Tensor | None = None
+    model: PreTrainedModel,
+    batch: Batch,
+    target: Measure,
+    steps: int = 50,
+    baseline_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Each token's contribution to a number that the model computes (Sundararajan et al. 2017).
 
@@ -204,7 +236,10 @@ def integrated_gradients(
         The attributions (batch, seq), and by how much their sum falls short of `target(text) - target(baseline)`,
         (batch,): near 0 when `steps` are enough.
     """
-    ids, rest = batch["input_ids"], {name: values for name, values in batch.items() if name != "input_ids"}
+    ids, rest = (
+        batch["input_ids"],
+        {name: values for name, values in batch.items() if name != "input_ids"},
+    )
     if baseline_ids is None:
         mask = batch.get("attention_mask", torch.ones_like(ids))
         baseline_ids = torch.full_like(ids, model.config.pad_token_id or 0)
@@ -219,7 +254,9 @@ def integrated_gradients(
     for place, weight in zip((places + 1) / 2, weights / 2, strict=True):
         point = (start + way * place).requires_grad_()
         with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(target(model(inputs_embeds=point, **rest)).sum(), point)
+            (gradient,) = torch.autograd.grad(
+                target(model(inputs_embeds=point, **rest)).sum(), point
+            )
         average += gradient * weight
     attributions = (average * way).sum(dim=-1)
     return attributions, values[1] - values[0] - attributions.sum(dim=-1)
@@ -227,7 +264,11 @@ def integrated_gradients(
 
 @torch.no_grad()
 def patching_sweep(
-    model: PreTrainedModel, clean: Batch, corrupted: Batch, measure: Measure, step: str = "layer.{}.output"
+    model: PreTrainedModel,
+    clean: Batch,
+    corrupted: Batch,
+    measure: Measure,
+    step: str = "layer.{}.output",
 ) -> Tensor:
     """Which states carry what two texts differ in (Vig et al. 2020; Meng et al. 2022, causal tracing).
 
@@ -250,13 +291,17 @@ def patching_sweep(
     shapes = [tuple(batch["input_ids"].shape) for batch in (clean, corrupted)]
     if shapes[0] != shapes[1] or shapes[0][0] != 1:
         given = " and ".join(map(str, shapes))
-        raise ValueError(f"patching_sweep takes two sequences of one length, (1, seq), not {given}.")
+        raise ValueError(
+            f"patching_sweep takes two sequences of one length, (1, seq), not {given}."
+        )
     seq, layers = shapes[0][1], range(model.config.num_hidden_layers)
     with trace(model) as t:
         model(**clean)
     source = {name: t[name] for name in map(step.format, layers)}
     places = torch.arange(seq)
-    rows = {name: values.expand(seq, *values.shape[1:]) for name, values in corrupted.items()}  # a row for each place
+    rows = {
+        name: values.expand(seq, *values.shape[1:]) for name, values in corrupted.items()
+    }  # a row for each place
     results = []
     for name, states in source.items():
 
@@ -292,15 +337,26 @@ def cka(x: Tensor, y: Tensor) -> float:
     x, y = (states.detach().double() - states.detach().double().mean(dim=0) for states in (x, y))
 
     def hsic(a: Tensor, b: Tensor) -> Tensor:
-        own = [states.square().sum(dim=1) for states in (a, b)]  # the diagonals of both kernels, which are left out
-        sums = [states @ states.sum(dim=0) - diagonal for states, diagonal in zip((a, b), own, strict=True)]
+        own = [
+            states.square().sum(dim=1) for states in (a, b)
+        ]  # the diagonals of both kernels, which are left out
+        sums = [
+            states @ states.sum(dim=0) - diagonal
+            for states, diagonal in zip((a, b), own, strict=True)
+        ]
         trace = (a.T @ b).square().sum() - own[0] @ own[1]
-        return trace + sums[0].sum() * sums[1].sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (sums[0] @ sums[1])
+        return (
+            trace
+            + sums[0].sum() * sums[1].sum() / ((n - 1) * (n - 2))
+            - 2 / (n - 2) * (sums[0] @ sums[1])
+        )
 
     return float(hsic(x, y) / (hsic(x, x) * hsic(y, y)).clamp_min(1e-30).sqrt())
 
 
-def linear_probe(train: Tensor, train_labels: Tensor, test: Tensor, test_labels: Tensor, decay: float = 0.01) -> float:
+def linear_probe(
+    train: Tensor, train_labels: Tensor, test: Tensor, test_labels: Tensor, decay: float = 0.01
+) -> float:
     """The accuracy of logistic regression on states: how much a line can read off them (Alain and Bengio 2016).
 
     Features are standardised; L-BFGS trains to the end, from zero, so the result does not depend on chance.
@@ -316,7 +372,10 @@ def linear_probe(train: Tensor, train_labels: Tensor, test: Tensor, test_labels:
         The share of `test` that is classified correctly; compare it with that of the most frequent class.
     """
     mean, spread = train.mean(dim=0), train.std(dim=0) + 1e-6
-    x, classes = ((train - mean) / spread).detach(), int(max(train_labels.max(), test_labels.max())) + 1
+    x, classes = (
+        ((train - mean) / spread).detach(),
+        int(max(train_labels.max(), test_labels.max())) + 1,
+    )
     weights = torch.zeros(x.size(1), classes, requires_grad=True)
     bias = torch.zeros(classes, requires_grad=True)
     optimizer = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")

@@ -88,7 +88,11 @@ def _both(answer: Answer, layout: Layout) -> Generator[Step, None, tuple[Any, ..
     try:
         found = answer(query, key, value, layout, 0.0)
     except RuntimeError as error:  # most often that of two shapes that do not fit
-        yield False, f"{_SHAPES[0]} PyTorch says: {error}.", f"{_SHAPES[1]} PyTorch 오류 메시지: {error}."
+        yield (
+            False,
+            f"{_SHAPES[0]} PyTorch says: {error}.",
+            f"{_SHAPES[1]} PyTorch 오류 메시지: {error}.",
+        )
         raise
     yield _returned(found, "the context and the probabilities", "컨텍스트와 확률을 함께", count=2)
     right = eager_attention(query, key, value, layout, 0.0)
@@ -141,7 +145,10 @@ def _attention(answer: Answer) -> Iterator[Step]:
     query, key, value = (x.flatten(0, 1) for x in (query, key, value))  # (tokens, heads, head_size)
     packed = PackedLayout([4, 6])
     yield (
-        _same(answer(query, key, value, packed, 0.0)[0], eager_attention(query, key, value, packed, 0.0)[0]),
+        _same(
+            answer(query, key, value, packed, 0.0)[0],
+            eager_attention(query, key, value, packed, 0.0)[0],
+        ),
         "A packed batch has several blocks: join the contexts of all of them.",
         "패딩 없는 배치에는 블록이 여러 개 있습니다. 모든 블록의 컨텍스트를 이어 붙이세요.",
     )
@@ -149,7 +156,9 @@ def _attention(answer: Answer) -> Iterator[Step]:
 
 def _mask(answer: Answer) -> Iterator[Step]:
     attention_mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
-    context, probabilities, right_context, right = yield from _both(answer, PaddedLayout(attention_mask))
+    context, probabilities, right_context, right = yield from _both(
+        answer, PaddedLayout(attention_mask)
+    )
     query, key, value = _heads()
     scores = _scores(query, key) / 2
     yield from (
@@ -190,7 +199,9 @@ def _gelu(answer: Answer) -> Iterator[Step]:
     x = torch.linspace(-4, 4, 161)
     y = answer(x)
     yield _returned(
-        y if isinstance(y, Tensor) and y.shape == x.shape else None, "a tensor like x", "x와 형태가 같은 텐서를"
+        y if isinstance(y, Tensor) and y.shape == x.shape else None,
+        "a tensor like x",
+        "x와 형태가 같은 텐서를",
     )
     for wrong, english, korean in (
         (x.relu(), "That is ReLU: below 0 GELU is not 0, it bends softly.",
@@ -216,7 +227,22 @@ def _gelu(answer: Answer) -> Iterator[Step]:
 
 # ---------------------------------------------------------------------------------------------------------- 4 WordPiece
 
-_PIECES = ["[UNK]", "h", "##u", "##g", "hug", "s", "##s", "ab", "abc", "##cd", "##ce", "##d", "a", "##a"]
+_PIECES = [
+    "[UNK]",
+    "h",
+    "##u",
+    "##g",
+    "hug",
+    "s",
+    "##s",
+    "ab",
+    "abc",
+    "##cd",
+    "##ce",
+    "##d",
+    "a",
+    "##a",
+]
 
 
 def _wordpiece(answer: Answer) -> Iterator[Step]:
@@ -256,7 +282,9 @@ def _masking(answer: Answer) -> Iterator[Step]:
     ids = np.random.default_rng(0).integers(words, size=count)
     given = ids.copy()
     found = answer(given, np.random.default_rng(1), mask_id, special)
-    yield _returned(found, "what the model sees and the labels", "모델이 보는 ID와 레이블을 함께", count=2)
+    yield _returned(
+        found, "what the model sees and the labels", "모델이 보는 ID와 레이블을 함께", count=2
+    )
     seen, labels = found
     yield (
         np.array_equal(given, ids),
@@ -314,7 +342,11 @@ def _masking(answer: Answer) -> Iterator[Step]:
 
 
 def _same(ours: Any, right: Tensor) -> bool:
-    return isinstance(ours, Tensor) and ours.shape == right.shape and torch.allclose(ours, right, atol=1e-5)
+    return (
+        isinstance(ours, Tensor)
+        and ours.shape == right.shape
+        and torch.allclose(ours, right, atol=1e-5)
+    )
 
 
 _EXERCISES: dict[str, tuple[Callable[[Answer], Iterator[Step]], str]] = {

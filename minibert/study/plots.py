@@ -17,10 +17,16 @@ from minibert.extras import need
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_KOREAN_FONTS = "Noto Sans CJK KR,Noto Sans KR,NanumGothic,Malgun Gothic,Apple SD Gothic Neo,AppleGothic".split(",")
+_KOREAN_FONTS = (
+    "Noto Sans CJK KR,Noto Sans KR,NanumGothic,Malgun Gothic,Apple SD Gothic Neo,AppleGothic".split(
+        ","
+    )
+)
 
 
-def plot_attention(tokens: Sequence[str], probabilities: Tensor, title: str = "Attention") -> Figure:
+def plot_attention(
+    tokens: Sequence[str], probabilities: Tensor, title: str = "Attention"
+) -> Figure:
     """Heat maps of one layer's attention, (heads, seq, seq), or one head's, (seq, seq): queries down, keys across.
 
     Raises:
@@ -30,7 +36,9 @@ def plot_attention(tokens: Sequence[str], probabilities: Tensor, title: str = "A
     seq = len(tokens)
     if probabilities.dim() not in (2, 3) or probabilities.shape[-2:] != (seq, seq):
         expected = f"({seq}, {seq}) or (heads, {seq}, {seq})"
-        raise ValueError(f"probabilities should be of shape {expected}, not {tuple(probabilities.shape)}.")
+        raise ValueError(
+            f"probabilities should be of shape {expected}, not {tuple(probabilities.shape)}."
+        )
     maps = probabilities.detach().float().cpu().reshape(-1, seq, seq)
     columns = min(4, len(maps))
     rows = math.ceil(len(maps) / columns)
@@ -61,10 +69,16 @@ def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> F
     states = [state.detach().float().cpu() for state in hidden_states]
     if len(states) < 2 or any(state.dim() != 2 or len(state) != len(tokens) for state in states):
         received = [tuple(state.shape) for state in states]
-        raise ValueError(f"hidden_states should be two or more of shape ({len(tokens)}, hidden), not {received}.")
-    cosines = torch.stack([torch.cosine_similarity(a, b, dim=-1) for a, b in zip(states, states[1:], strict=False)])
+        raise ValueError(
+            f"hidden_states should be two or more of shape ({len(tokens)}, hidden), not {received}."
+        )
+    cosines = torch.stack(
+        [torch.cosine_similarity(a, b, dim=-1) for a, b in zip(states, states[1:], strict=False)]
+    )
     layers = [f"layer {i}" for i in range(len(cosines))]
-    return plot_grid(cosines, layers, tokens, "Cosine of each token before and after a layer", "cosine")
+    return plot_grid(
+        cosines, layers, tokens, "Cosine of each token before and after a layer", "cosine"
+    )
 
 
 def plot_grid(
@@ -90,7 +104,9 @@ def plot_grid(
         ValueError: values of another shape.
     """
     if values.shape != (len(rows), len(columns)):
-        raise ValueError(f"values should be of shape ({len(rows)}, {len(columns)}), not {tuple(values.shape)}.")
+        raise ValueError(
+            f"values should be of shape ({len(rows)}, {len(columns)}), not {tuple(values.shape)}."
+        )
     numbers = values.detach().float().cpu()
     limit = numbers.abs().max().item() if (numbers < 0).any() else None
     colours = {"cmap": "RdBu", "vmin": -limit, "vmax": limit} if limit else {"cmap": "Blues"}
@@ -99,7 +115,9 @@ def plot_grid(
     picture = axes.imshow(numbers.numpy(), aspect="auto", **colours)
     axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=8)
     axes.set_yticks(range(len(rows)), rows, fontsize=8)
-    is_dark = picture.to_rgba(numbers.numpy())[..., :3] @ (0.3, 0.6, 0.1) < 0.5  # as the eye weighs colours
+    is_dark = (
+        picture.to_rgba(numbers.numpy())[..., :3] @ (0.3, 0.6, 0.1) < 0.5
+    )  # as the eye weighs colours
     for row, cells in enumerate(words or ()):
         for column, word in enumerate(cells):
             colour = "white" if is_dark[row, column] else "black"
@@ -123,7 +141,9 @@ def plot_pca(
         ValueError: vectors of another shape, or fewer than 3.
     """
     if vectors.dim() != 2 or len(vectors) != len(labels) or len(labels) < 3:
-        raise ValueError(f"vectors should be of shape ({max(len(labels), 3)}, hidden), not {tuple(vectors.shape)}.")
+        raise ValueError(
+            f"vectors should be of shape ({max(len(labels), 3)}, hidden), not {tuple(vectors.shape)}."
+        )
     centred = vectors.detach().double().cpu() - vectors.detach().double().cpu().mean(dim=0)
     left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
     points = left[:, :2] * sizes[:2]  # (n, 2); their signs are arbitrary
@@ -138,9 +158,15 @@ def plot_pca(
     axes.margins(0.18)  # room for the labels
     middle = (points[:, 0].min() + points[:, 0].max()).item() / 2
     for number, (label, point) in enumerate(zip(labels, points.tolist(), strict=True)):
-        above = 4 if number % 2 == 0 else -11  # so that neighbours which fall together can both be read
-        side, align = (-4, "right") if point[0] > middle else (4, "left")  # towards the middle: inside the frame
-        axes.annotate(label, point, xytext=(side, above), textcoords="offset points", fontsize=8, ha=align)
+        above = (
+            4 if number % 2 == 0 else -11
+        )  # so that neighbours which fall together can both be read
+        side, align = (
+            (-4, "right") if point[0] > middle else (4, "left")
+        )  # towards the middle: inside the frame
+        axes.annotate(
+            label, point, xytext=(side, above), textcoords="offset points", fontsize=8, ha=align
+        )
     axes.set_xlabel(f"first component ({explained[0]:.0%} of the variance)")
     axes.set_ylabel(f"second component ({explained[1]:.0%})")
     return _with_fonts(figure)

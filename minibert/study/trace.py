@@ -57,8 +57,16 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
     embeddings, hidden = base.embeddings, "embeddings.output"
     steps = [
         Step("embeddings.word", "row input_ids of the word embeddings", embeddings.word_embeddings),
-        Step("embeddings.token_type", "row token_type_ids of the segment embeddings", embeddings.token_type_embeddings),
-        Step("embeddings.position", "row 0, 1, 2, ... of the position embeddings", embeddings.position_embeddings),
+        Step(
+            "embeddings.token_type",
+            "row token_type_ids of the segment embeddings",
+            embeddings.token_type_embeddings,
+        ),
+        Step(
+            "embeddings.position",
+            "row 0, 1, 2, ... of the position embeddings",
+            embeddings.position_embeddings,
+        ),
         Step("embeddings.sum", "word + token_type + position", embeddings.LayerNorm, is_input=True),
         Step("embeddings.normalized", "LayerNorm(sum)", embeddings.LayerNorm),
         Step(hidden, "dropout(normalized), off when not training: h_0", embeddings),
@@ -70,14 +78,18 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
             Step(f"{attention}.key", f"{hidden} W_K + b_K, cut into heads", None),
             Step(f"{attention}.value", f"{hidden} W_V + b_V, cut into heads", None),
             Step(f"{attention}.scores", "query key^T / sqrt(head_size)", None),
-            Step(f"{attention}.masked_scores", "scores + (0 to look at, lowest number to hide)", None),
+            Step(
+                f"{attention}.masked_scores", "scores + (0 to look at, lowest number to hide)", None
+            ),
             Step(f"{attention}.probabilities", "softmax(masked_scores) over the keys", None),
             Step(f"{attention}.context", "probabilities value, heads side by side", None),
             Step(f"{attention}.projected", "context W_O + b_O", mix.dense),
             Step(f"{attention}.sum", f"projected + {hidden}", mix.LayerNorm, is_input=True),
             Step(f"{attention}.output", "LayerNorm(sum)", mix),
             Step(f"layer.{i}.widened", "attention.output W_1 + b_1", layer.intermediate.dense),
-            Step(f"layer.{i}.intermediate", f"{model.config.hidden_act}(widened)", layer.intermediate),
+            Step(
+                f"layer.{i}.intermediate", f"{model.config.hidden_act}(widened)", layer.intermediate
+            ),
             Step(f"layer.{i}.narrowed", "intermediate W_2 + b_2", output.dense),
             Step(f"layer.{i}.sum", "narrowed + attention.output", output.LayerNorm, is_input=True),
             Step(f"layer.{i}.output", f"LayerNorm(sum): h_{i + 1}", output),
@@ -85,7 +97,12 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
         hidden = f"layer.{i}.output"
     if base.pooler is not None:
         steps += [
-            Step("pooler.cls", f"{hidden} of the first token, [CLS]", base.pooler.dense, is_input=True),
+            Step(
+                "pooler.cls",
+                f"{hidden} of the first token, [CLS]",
+                base.pooler.dense,
+                is_input=True,
+            ),
             Step("pooler.dense", "cls W + b", base.pooler.dense),
             Step("pooler.output", "tanh(dense)", base.pooler),
         ]
@@ -95,7 +112,9 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
 def _head_steps(model: nn.Module, hidden: str) -> Iterator[Step]:
     cls = getattr(model, "cls", None)
     if predictions := getattr(cls, "predictions", None):
-        yield Step("mlm.transformed", f"LayerNorm(activation({hidden} W + b))", predictions.transform)
+        yield Step(
+            "mlm.transformed", f"LayerNorm(activation({hidden} W + b))", predictions.transform
+        )
         yield Step("mlm.logits", "transformed E^T + bias, E the word embeddings", predictions)
     if next_sentence := getattr(cls, "seq_relationship", None):
         yield Step("nsp.logits", "pooler.output W + b", next_sentence)
@@ -126,7 +145,9 @@ class Trace(Mapping[str, Tensor]):
             raise ValueError(f"trace takes a minibert model, not {type(model).__name__}.")
         attentions = [module for module in model.modules() if type(module) is BertSelfAttention]
         if len(attentions) != model.config.num_hidden_layers:
-            raise ValueError("trace takes a model as it was loaded, not one that optimize has rewritten: trace before.")
+            raise ValueError(
+                "trace takes a model as it was loaded, not one that optimize has rewritten: trace before."
+            )
         self.model = model
         self.steps = {step.name: step for step in steps_of(model)}
         self._attentions = attentions
@@ -157,9 +178,15 @@ class Trace(Mapping[str, Tensor]):
         """Sets the attention probabilities of one head to zero: it adds nothing to the context."""
         name = f"layer.{layer}.attention.probabilities"
         if not 0 <= head < self.model.config.num_attention_heads:
-            raise ValueError(f"head should be 0 to {self.model.config.num_attention_heads - 1}, not {head}.")
-        before: Patch = self._patches.get(name, lambda p: p)  # other heads of the layer may be off already
-        self.set(name, lambda p: before(p).index_fill(1, torch.tensor([head], device=p.device), 0.0))
+            raise ValueError(
+                f"head should be 0 to {self.model.config.num_attention_heads - 1}, not {head}."
+            )
+        before: Patch = self._patches.get(
+            name, lambda p: p
+        )  # other heads of the layer may be off already
+        self.set(
+            name, lambda p: before(p).index_fill(1, torch.tensor([head], device=p.device), 0.0)
+        )
 
     def skip_layer(self, layer: int) -> None:
         """Passes on what went into a layer as what comes out of it."""
@@ -180,7 +207,9 @@ class Trace(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         self._check(name)
         if name not in self._values:
-            raise KeyError(f"{name!r} has not been computed: call the model inside `with trace(model) as t:`.")
+            raise KeyError(
+                f"{name!r} has not been computed: call the model inside `with trace(model) as t:`."
+            )
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -192,19 +221,28 @@ class Trace(Mapping[str, Tensor]):
     def __repr__(self) -> str:
         """A table of what was computed, or of all steps before anything was."""
         rows = [
-            (name, str(tuple(self._values[name].shape)) if self._values else "", step.formula + patched)
+            (
+                name,
+                str(tuple(self._values[name].shape)) if self._values else "",
+                step.formula + patched,
+            )
             for name, step in self.steps.items()
             for patched in ["  (patched)" if name in self._patches else ""]
             if not self._values or name in self._values
         ]
         widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
         lines = [("name", "shape", "formula"), *rows]
-        return "\n".join(f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {formula}" for name, shape, formula in lines)
+        return "\n".join(
+            f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {formula}"
+            for name, shape, formula in lines
+        )
 
     def _check(self, name: str) -> None:
         if name not in self.steps:
             close = difflib.get_close_matches(name, self.steps, n=3)
-            raise KeyError(f"{name!r} is not a step of this model; close: {', '.join(close) or 'print the trace'}.")
+            raise KeyError(
+                f"{name!r} is not a step of this model; close: {', '.join(close) or 'print the trace'}."
+            )
 
     def _watch(self) -> None:
         def watch(register: Callable[..., RemovableHandle], hook: Callable[..., Any]) -> None:
@@ -219,29 +257,53 @@ class Trace(Mapping[str, Tensor]):
             if step.module is None:
                 continue
             if step.is_input:
-                watch(step.module.register_forward_pre_hook, lambda _, x, name=name: (self._seen(name, x[0]), *x[1:]))
+                watch(
+                    step.module.register_forward_pre_hook,
+                    lambda _, x, name=name: (self._seen(name, x[0]), *x[1:]),
+                )
             else:
-                watch(step.module.register_forward_hook, lambda _, __, y, name=name: self._seen(name, y))
-        for layer, attention in enumerate(self._attentions):  # the function that is handed down to it is wrapped
+                watch(
+                    step.module.register_forward_hook,
+                    lambda _, __, y, name=name: self._seen(name, y),
+                )
+        for layer, attention in enumerate(
+            self._attentions
+        ):  # the function that is handed down to it is wrapped
             name = f"layer.{layer}.attention"
-            watch(attention.register_forward_pre_hook, lambda _, x, name=name: (*x[:2], self._watched(name, x[2])))
+            watch(
+                attention.register_forward_pre_hook,
+                lambda _, x, name=name: (*x[:2], self._watched(name, x[2])),
+            )
 
     def _watched(self, prefix: str, attend: AttentionFunction) -> AttentionFunction:
-        def watched(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
+        def watched(
+            query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+        ) -> AttentionOutput:
             if not isinstance(layout, PaddedLayout):
-                raise ValueError("trace takes a padded batch, (batch, seq): packed sequences have maps of many shapes.")
+                raise ValueError(
+                    "trace takes a padded batch, (batch, seq): packed sequences have maps of many shapes."
+                )
             ((q, k, v),) = layout.blocks(query, key, value)  # (batch, heads, seq, head_size)
-            q, k, v = (self._seen(f"{prefix}.{name}", x) for name, x in (("query", q), ("key", k), ("value", v)))
-            own, used = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), layout, dropout)
+            q, k, v = (
+                self._seen(f"{prefix}.{name}", x)
+                for name, x in (("query", q), ("key", k), ("value", v))
+            )
+            own, used = attend(
+                q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), layout, dropout
+            )
 
-            scores = self._seen(f"{prefix}.scores", torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5)
+            scores = self._seen(
+                f"{prefix}.scores", torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5
+            )
             masked = scores
             if layout.mask is not None:
                 masked = scores + torch.zeros_like(layout.mask, dtype=q.dtype).masked_fill(
                     ~layout.mask, torch.finfo(q.dtype).min
                 )
             masked = self._seen(f"{prefix}.masked_scores", masked)
-            is_patched = any(f"{prefix}.{name}" in self._patches for name in ("scores", "masked_scores"))
+            is_patched = any(
+                f"{prefix}.{name}" in self._patches for name in ("scores", "masked_scores")
+            )
             probabilities = masked.softmax(dim=-1) if used is None or is_patched else used
             probabilities = self._seen(f"{prefix}.probabilities", probabilities)
             if used is None and own.requires_grad and dropout == 0:
@@ -274,7 +336,9 @@ def _tensor(name: str, value: Any) -> Tensor:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
         kind = type(value).__name__
-        raise ValueError(f"what is set for {name} should be a tensor or a number, not a {kind}.") from None
+        raise ValueError(
+            f"what is set for {name} should be a tensor or a number, not a {kind}."
+        ) from None
 
 
 trace = Trace

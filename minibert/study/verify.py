@@ -79,7 +79,9 @@ class Verification:
         """For JSON; an infinite or undefined difference is a string, which JSON has no number for."""
         own = asdict(self)
         for row in own["comparisons"]:
-            row |= {k: str(v) for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)}
+            row |= {
+                k: str(v) for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)
+            }
         return {**own, "tolerance": tolerance, "passed": self.passed(tolerance)}
 
     def __str__(self) -> str:
@@ -133,26 +135,46 @@ def verify(
     result = Verification(str(source), f"transformers {reference.__version__}", whole.__name__)
     pairs = list(texts), list(texts)[::-1]
     tokenizer = BertTokenizer.from_pretrained(source)
-    folder = source.require("config.json").parent  # by now everything that the checkpoint has lies there
+    folder = source.require(
+        "config.json"
+    ).parent  # by now everything that the checkpoint has lies there
     try:
         os.fspath(folder).encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{source} has a name that is not UTF-8, which transformers cannot open: rename it.") from None
+        raise ValueError(
+            f"{source} has a name that is not UTF-8, which transformers cannot open: rename it."
+        ) from None
     their_tokenizer = reference.BertTokenizer.from_pretrained(folder)
 
     longest = config.max_position_embeddings
-    options: dict[str, Any] = {"padding": True, "truncation": True, "max_length": longest, "return_tensors": "pt"}
+    options: dict[str, Any] = {
+        "padding": True,
+        "truncation": True,
+        "max_length": longest,
+        "return_tensors": "pt",
+    }
     for label, arguments in (("text", pairs[:1]), ("pair", pairs)):
         ours, batch = tokenizer(*arguments, **options), dict(their_tokenizer(*arguments, **options))
-        result.comparisons += [_compare(f"tokenizer.{label}.{key}", ours[key], batch[key]) for key in batch]
+        result.comparisons += [
+            _compare(f"tokenizer.{label}.{key}", ours[key], batch[key]) for key in batch
+        ]
     progress.add()
 
     pooler = has_pooler(names)
     for attention in ("eager", "sdpa"):
-        models = _load(BertModel, source, folder, attn_implementation=attention, add_pooling_layer=pooler)
+        models = _load(
+            BertModel, source, folder, attn_implementation=attention, add_pooling_layer=pooler
+        )
         with torch.no_grad():
-            outputs = [m(**batch, output_hidden_states=True, output_attentions=attention == "eager") for m in models]
-        result.comparisons += _compare_layers(*outputs) if attention == "eager" else _compare_outputs("sdpa", *outputs)
+            outputs = [
+                m(**batch, output_hidden_states=True, output_attentions=attention == "eager")
+                for m in models
+            ]
+        result.comparisons += (
+            _compare_layers(*outputs)
+            if attention == "eager"
+            else _compare_outputs("sdpa", *outputs)
+        )
         progress.add()
     if whole is not BertModel:
         models = _load(whole, source, folder)
@@ -171,17 +193,23 @@ def _reference() -> Any:
     return transformers
 
 
-def _load(kind: type[PreTrainedModel], source: Source, folder: Path, **options: Any) -> tuple[Any, Any]:
+def _load(
+    kind: type[PreTrainedModel], source: Source, folder: Path, **options: Any
+) -> tuple[Any, Any]:
     """Our model and the reference's, each from the files."""
     ours = kind.from_pretrained(source, **options)
-    theirs = getattr(_reference(), kind.__name__).from_pretrained(folder, dtype=ours.dtype, **options)
+    theirs = getattr(_reference(), kind.__name__).from_pretrained(
+        folder, dtype=ours.dtype, **options
+    )
     return ours, theirs.eval()
 
 
 def _compare_layers(ours: Any, theirs: Any) -> Iterator[Comparison]:
     yield _compare("embeddings.output", ours.hidden_states[0], theirs.hidden_states[0])
     for i in range(len(theirs.attentions)):
-        yield _compare(f"layer.{i}.attention.probabilities", ours.attentions[i], theirs.attentions[i])
+        yield _compare(
+            f"layer.{i}.attention.probabilities", ours.attentions[i], theirs.attentions[i]
+        )
         yield _compare(f"layer.{i}.output", ours.hidden_states[i + 1], theirs.hidden_states[i + 1])
     if theirs.pooler_output is not None:
         yield _compare("pooler.output", ours.pooler_output, theirs.pooler_output)
@@ -198,4 +226,6 @@ def _compare(part: str, ours: Tensor, theirs: Tensor) -> Comparison:
     if ours.shape != theirs.shape:
         return Comparison(part, float("inf"), float("inf"), False)
     difference = (ours.double() - theirs.double()).abs()
-    return Comparison(part, difference.max().item(), difference.mean().item(), torch.equal(ours, theirs))
+    return Comparison(
+        part, difference.max().item(), difference.mean().item(), torch.equal(ours, theirs)
+    )

@@ -13,7 +13,9 @@ from typing import Any
 
 from minibert.tokenization.unicode import LETTERLIKE, WHITE_SPACE
 
-SPACES = WHITE_SPACE + "\x0b\x0c\x85"  # beside added tokens and at a vocabulary line's end; str.strip() takes more
+SPACES = (
+    WHITE_SPACE + "\x0b\x0c\x85"
+)  # beside added tokens and at a vocabulary line's end; str.strip() takes more
 _SPACES = re.compile(f"[{SPACES}]*")
 
 
@@ -56,7 +58,9 @@ class AddedToken:
             return value.as_special() if special else value
         flags: Any = {"content": value} if isinstance(value, str) else value
         if not isinstance(flags, Mapping) or not isinstance(flags.get("content"), str):
-            raise ValueError(f"A token is a string or an object with 'content', but got {value!r:.80}.")
+            raise ValueError(
+                f"A token is a string or an object with 'content', but got {value!r:.80}."
+            )
         known = {field.name: flags[field.name] for field in fields(cls) if field.name in flags}
         return cls(**{"special": special, **known})
 
@@ -67,7 +71,9 @@ class TokenFinder:
     def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
         self.tokens = {text: token for text, token in tokens.items() if text}
         longest_first = sorted(self.tokens, key=len, reverse=True)
-        self.pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")  # (?!) matches nowhere
+        self.pattern = re.compile(
+            "|".join(map(re.escape, longest_first)) or "(?!)"
+        )  # (?!) matches nowhere
 
     def split(self, text: str) -> Iterator[tuple[int, int, AddedToken | None]]:
         """The parts of a text as (start, end, token), token None for what lies between the tokens.
@@ -102,4 +108,8 @@ def _in_word(text: str, position: int) -> bool:
     if not 0 <= position < len(text):
         return False
     category = unicodedata.category(text[position])
-    return category[0] in "LM" or category in ("Nd", "Nl", "Pc") or LETTERLIKE.match(text[position]) is not None
+    return (
+        category[0] in "LM"
+        or category in ("Nd", "Nl", "Pc")
+        or LETTERLIKE.match(text[position]) is not None
+    )

@@ -68,7 +68,9 @@ def drop_accents(chars: Chars) -> Chars:
     # canonical order: within a run of combining characters by class; class 0 ends a run
     for is_run, run in groupby(parts, key=lambda part: combining(part[0]) > 0):
         for part, is_first in sorted(run, key=lambda part: combining(part[0])) if is_run else run:
-            if is_first:  # the library aligns reordered characters by count, so positions never go back
+            if (
+                is_first
+            ):  # the library aligns reordered characters by count, so positions never go back
                 position = next(positions)
             if kind(part) != "mark":
                 stripped.append((part, position))
@@ -117,20 +119,31 @@ class BasicTokenizer:
     """
 
     def __init__(
-        self, do_lower_case: bool = True, strip_accents: bool | None = None, tokenize_chinese_chars: bool = True
+        self,
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
     ) -> None:
         self.do_lower_case = do_lower_case
         strip_accents = do_lower_case if strip_accents is None else strip_accents
-        chosen = ((space_cjk, tokenize_chinese_chars), (drop_accents, strip_accents), (lower_case, do_lower_case))
+        chosen = (
+            (space_cjk, tokenize_chinese_chars),
+            (drop_accents, strip_accents),
+            (lower_case, do_lower_case),
+        )
         self._steps = [step for step, wanted in chosen if wanted]
         self._changes_letters = do_lower_case or strip_accents
-        self._plain = _PLAIN_ASCII if strip_accents else _PLAIN  # in which nothing but capitals changes
+        self._plain = (
+            _PLAIN_ASCII if strip_accents else _PLAIN
+        )  # in which nothing but capitals changes
 
     def words(self, text: str) -> list[str]:
         """The words of a text; ValueError as for `normalise`."""
         if self._plain.fullmatch(text):
             text = text.lower() if self.do_lower_case else text
-            return [text] if text.isalnum() else _PLAIN_WORD.findall(text)  # most chunks are one word
+            return (
+                [text] if text.isalnum() else _PLAIN_WORD.findall(text)
+            )  # most chunks are one word
         normalised, _ = self.normalise(text)
         return [normalised[start:end] for start, end in split_words(normalised)]
 
@@ -145,7 +158,12 @@ class BasicTokenizer:
         """
         if self._plain.fullmatch(text):
             return (text.lower() if self.do_lower_case else text), range(len(text))
-        if not self._changes_letters and text.isprintable() and "\ufffd" not in text and not CJK.search(text):
+        if (
+            not self._changes_letters
+            and text.isprintable()
+            and "\ufffd" not in text
+            and not CJK.search(text)
+        ):
             return text, range(len(text))  # nothing to drop and no white space but " "
         if SURROGATE.search(text):
             raise ValueError(

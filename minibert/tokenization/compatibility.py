@@ -90,17 +90,26 @@ class TokenizerProtocol(Vocabulary):
 
     vocab_files_names = {"vocab_file": "vocab.txt", "tokenizer_file": "tokenizer.json"}
     pad_token_type_id = 0
-    is_fast, backend = True, "tokenizers"  # as transformers says that offsets and word numbers are to be had
+    is_fast, backend = (
+        True,
+        "tokenizers",
+    )  # as transformers says that offsets and word numbers are to be had
     init_inputs = ()
 
     vocab = property(Vocabulary.get_vocab)
-    additional_special_tokens = property(lambda self: self.extra_special_tokens)  # until transformers 5
+    additional_special_tokens = property(
+        lambda self: self.extra_special_tokens
+    )  # until transformers 5
     extra_special_tokens_ids = property(
         lambda self: self.convert_tokens_to_ids(self.extra_special_tokens),
         lambda self, ids: setattr(self, "extra_special_tokens", self.convert_ids_to_tokens(ids)),
     )
-    max_len_single_sentence = property(lambda self: self.model_max_length - self.num_special_tokens_to_add())
-    max_len_sentences_pair = property(lambda self: self.model_max_length - self.num_special_tokens_to_add(pair=True))
+    max_len_single_sentence = property(
+        lambda self: self.model_max_length - self.num_special_tokens_to_add()
+    )
+    max_len_sentences_pair = property(
+        lambda self: self.model_max_length - self.num_special_tokens_to_add(pair=True)
+    )
 
     def __bool__(self) -> bool:
         return True  # whatever the length
@@ -108,7 +117,10 @@ class TokenizerProtocol(Vocabulary):
     @property
     def init_kwargs(self) -> dict[str, Any]:
         """The arguments that make this tokenizer again from its vocabulary."""
-        own = {name: getattr(self, name) for name in ("extra_special_tokens", "name_or_path", "added_tokens_decoder")}
+        own = {
+            name: getattr(self, name)
+            for name in ("extra_special_tokens", "name_or_path", "added_tokens_decoder")
+        }
         return {**self._options(), **self.special_tokens_map, **own}
 
     def get_added_vocab(self) -> dict[str, int]:
@@ -125,7 +137,9 @@ class TokenizerProtocol(Vocabulary):
         self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
     ) -> list[int]:
         """`[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`."""
-        return assemble(_present(token_ids_0, token_ids_1), [self.cls_token_id], [self.sep_token_id])
+        return assemble(
+            _present(token_ids_0, token_ids_1), [self.cls_token_id], [self.sep_token_id]
+        )
 
     def get_special_tokens_mask(
         self,
@@ -144,9 +158,13 @@ class TokenizerProtocol(Vocabulary):
             ValueError: a second text beside a row.
         """
         if not already_has_special_tokens:
-            return assemble([[0] * len(ids) for ids in _present(token_ids_0, token_ids_1)], [1], [1])
+            return assemble(
+                [[0] * len(ids) for ids in _present(token_ids_0, token_ids_1)], [1], [1]
+            )
         if token_ids_1 is not None:
-            raise ValueError("token_ids_1 has to be None where token_ids_0 is a whole row with its special tokens.")
+            raise ValueError(
+                "token_ids_1 has to be None where token_ids_0 is a whole row with its special tokens."
+            )
         special = set(self.all_special_ids)
         return [int(int(number) in special) for number in token_ids_0]
 
@@ -156,7 +174,9 @@ class TokenizerProtocol(Vocabulary):
         """0 for the first text's part of a row, 1 for the second's."""
         return type_ids(_present(token_ids_0, token_ids_1), special=1)
 
-    def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
+    def save_vocabulary(
+        self, save_directory: str, filename_prefix: str | None = None
+    ) -> tuple[str, ...]:
         """Writes vocab.txt, without added tokens, into a folder that is there; returns its path.
 
         Raises:
@@ -206,9 +226,18 @@ class TokenizerProtocol(Vocabulary):
         named = {name: renamed.get(token, token) for name, token in self.special_tokens_map.items()}
         new = [AddedToken.of(token) for token in new_special_tokens or ()]
         old = [token.content for token in self.added_tokens_decoder.values() if token.special]
-        special = dict.fromkeys([*(renamed.get(token, token) for token in old), *map(str, new), *named.values()])
-        texts = chain.from_iterable([item] if isinstance(item, str) else item for item in text_iterator)
-        words = count_words(texts, BasicTokenizer(self.do_lower_case, self.strip_accents, self.tokenize_chinese_chars))
-        tokens = learn_vocabulary(words, vocab_size, list(special), **{"min_frequency": 0, **options})
+        special = dict.fromkeys(
+            [*(renamed.get(token, token) for token in old), *map(str, new), *named.values()]
+        )
+        texts = chain.from_iterable(
+            [item] if isinstance(item, str) else item for item in text_iterator
+        )
+        words = count_words(
+            texts,
+            BasicTokenizer(self.do_lower_case, self.strip_accents, self.tokenize_chinese_chars),
+        )
+        tokens = learn_vocabulary(
+            words, vocab_size, list(special), **{"min_frequency": 0, **options}
+        )
         extra = [*(renamed.get(token, token) for token in self.extra_special_tokens), *new]
         return type(self)(tokens, **{**self._options(), **named, "extra_special_tokens": extra})

@@ -27,10 +27,15 @@ def coverage_warning(tokenizer: BertTokenizer, text: str) -> str:
     """
     special = set(tokenizer.all_special_tokens) - {tokenizer.unk_token}
     words = " ".join(word for word in text.split() if not word.isascii())
-    tokens = tokenizer(words, add_special_tokens=False, verbose=False).tokens()  # many words are not one text
+    tokens = tokenizer(
+        words, add_special_tokens=False, verbose=False
+    ).tokens()  # many words are not one text
     pieces = [piece for piece in tokens if piece not in special]
     unknown = pieces.count(tokenizer.unk_token)
-    letters = sum(len(piece.removeprefix("##")) == 1 and piece.removeprefix("##").isalpha() for piece in pieces)
+    letters = sum(
+        len(piece.removeprefix("##")) == 1 and piece.removeprefix("##").isalpha()
+        for piece in pieces
+    )
     if 2 * unknown > len(pieces):
         return (
             f"{unknown} of {len(pieces)} pieces are {tokenizer.unk_token}: this model's vocabulary does not know "
@@ -51,4 +56,6 @@ def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:
     for text in texts:
         if sentence := coverage_warning(tokenizer, text):
             korean = "Hangul" in sentence and (BUNDLED_MODELS / "minibert-ko").is_dir()
-            return warnings.warn(f"{text!r:.40}: {sentence}{' Try minibert-ko.' if korean else ''}", stacklevel=3)
+            return warnings.warn(
+                f"{text!r:.40}: {sentence}{' Try minibert-ko.' if korean else ''}", stacklevel=3
+            )

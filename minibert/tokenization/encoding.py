@@ -54,7 +54,11 @@ class BatchEncoding(dict[str, Any]):
     torch.Size([1, 3])
     """
 
-    def __init__(self, data: dict[str, Any], encodings: Callable[[], list[Encoding]] | list[Encoding] | None = None):
+    def __init__(
+        self,
+        data: dict[str, Any],
+        encodings: Callable[[], list[Encoding]] | list[Encoding] | None = None,
+    ):
         super().__init__(data)
         self._encodings = encodings
 
@@ -68,7 +72,10 @@ class BatchEncoding(dict[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # what is not worked out yet would take the tokenizer along
-        return BatchEncoding, (dict(self), self._encodings if isinstance(self._encodings, list) else None)
+        return BatchEncoding, (
+            dict(self),
+            self._encodings if isinstance(self._encodings, list) else None,
+        )
 
     @property
     def encodings(self) -> list[Encoding]:
@@ -76,7 +83,9 @@ class BatchEncoding(dict[str, Any]):
         if callable(self._encodings):
             self._encodings = self._encodings()
         if self._encodings is None:
-            raise ValueError("A batch from pad() or a pickle has no token origins; query the original batch.")
+            raise ValueError(
+                "A batch from pad() or a pickle has no token origins; query the original batch."
+            )
         return self._encodings
 
     @property
@@ -111,7 +120,11 @@ class BatchEncoding(dict[str, Any]):
     # Each of the following can be called without the row's number when it is 0, as (token), (word) or (char).
 
     def _row_and(self, row_or_place: int, place: int | None) -> tuple[Encoding, int]:
-        return (self.encodings[0], row_or_place) if place is None else (self.encodings[row_or_place], place)
+        return (
+            (self.encodings[0], row_or_place)
+            if place is None
+            else (self.encodings[row_or_place], place)
+        )
 
     def token_to_sequence(self, row_or_token: int, token: int | None = None) -> int | None:
         """0 or 1 for the text that a token lies in; None if it was added."""
@@ -128,20 +141,26 @@ class BatchEncoding(dict[str, Any]):
         row, token = self._row_and(row_or_token, token)
         return None if row.sequence_ids[token] is None else Span(*row.offsets[token])
 
-    def word_to_tokens(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> Span | None:
+    def word_to_tokens(
+        self, row_or_word: int, word: int | None = None, sequence_index: int = 0
+    ) -> Span | None:
         """The tokens of a word of text 0 or 1, `[start, end)`; None where it has none."""
         row, word = self._row_and(row_or_word, word)
         places = zip(row.word_ids, row.sequence_ids, strict=True)
         found = [token for token, place in enumerate(places) if place == (word, sequence_index)]
         return Span(found[0], found[-1] + 1) if found else None
 
-    def word_to_chars(self, row_or_word: int, word: int | None = None, sequence_index: int = 0) -> Span | None:
+    def word_to_chars(
+        self, row_or_word: int, word: int | None = None, sequence_index: int = 0
+    ) -> Span | None:
         """Where a word lies in text 0 or 1, `[start, end)`; None where it has no token."""
         span = self.word_to_tokens(row_or_word, word, sequence_index)
         offsets = self._row_and(row_or_word, word)[0].offsets
         return Span(offsets[span.start][0], offsets[span.end - 1][1]) if span else None
 
-    def char_to_token(self, row_or_char: int, char: int | None = None, sequence_index: int = 0) -> int | None:
+    def char_to_token(
+        self, row_or_char: int, char: int | None = None, sequence_index: int = 0
+    ) -> int | None:
         """The token at a character of text 0 or 1; None where there is none."""
         row, char = self._row_and(row_or_char, char)
         for token, (start, end) in enumerate(row.offsets):
@@ -149,7 +168,9 @@ class BatchEncoding(dict[str, Any]):
                 return token
         return None
 
-    def char_to_word(self, row_or_char: int, char: int | None = None, sequence_index: int = 0) -> int | None:
+    def char_to_word(
+        self, row_or_char: int, char: int | None = None, sequence_index: int = 0
+    ) -> int | None:
         """The number of the word at a character of text 0 or 1; None where there is none."""
         token = self.char_to_token(row_or_char, char, sequence_index)
         return None if token is None else self._row_and(row_or_char, char)[0].word_ids[token]
@@ -163,7 +184,9 @@ class BatchEncoding(dict[str, Any]):
                 self[name] = value.to(device, non_blocking=non_blocking)
         return self
 
-    def convert_to_tensors(self, tensor_type: str | None = None, prepend_batch_axis: bool = False) -> BatchEncoding:
+    def convert_to_tensors(
+        self, tensor_type: str | None = None, prepend_batch_axis: bool = False
+    ) -> BatchEncoding:
         """Makes tensors ("pt") or arrays ("np") of the lists, in place; returns this batch.
 
         Args:
@@ -174,7 +197,9 @@ class BatchEncoding(dict[str, Any]):
             ValueError: rows of different lengths, what is not a number, or another `tensor_type`.
         """
         if tensor_type not in ("pt", "np", None):
-            raise ValueError(f"return_tensors is {tensor_type!r}; it can be 'pt' (PyTorch), 'np' (NumPy) or None.")
+            raise ValueError(
+                f"return_tensors is {tensor_type!r}; it can be 'pt' (PyTorch), 'np' (NumPy) or None."
+            )
         make: Callable[[Any], Any] = np.asarray
         if tensor_type == "pt":
             from torch import from_numpy as make
@@ -197,5 +222,7 @@ def _array(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
         flat = name in ("length", "overflow_to_sample_mapping")
         return np.zeros(array.shape if values or flat else (0, 0), dtype=np.int64)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} holds {values[0]!r}, which makes no tensor; take it out of the batch first.")
+        raise ValueError(
+            f"{name} holds {values[0]!r}, which makes no tensor; take it out of the batch first."
+        )
     return array.astype(np.float32 if array.dtype.kind == "f" else np.int64, copy=False)

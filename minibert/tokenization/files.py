@@ -19,7 +19,13 @@ from minibert.checkpoints.source import Source
 from minibert.files import prefix_errors, read_json, replacing, write_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.rows import SIDES, option
-from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, Vocabulary, check_size, listed
+from minibert.tokenization.vocabulary import (
+    ALL_NAMED,
+    MAX_VOCAB_SIZE,
+    Vocabulary,
+    check_size,
+    listed,
+)
 from minibert.tokenization.wordpiece import CONTINUED, MAX_WORD
 
 # how words are split, and what tokenizer.json's normalizer calls it
@@ -29,9 +35,21 @@ SPLITTING = {
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
 _SIDES = ("padding_side", "truncation_side")
-OPTIONS = (*SPLITTING, *_SIDES, "model_max_length", "clean_up_tokenization_spaces", "model_input_names")
+OPTIONS = (
+    *SPLITTING,
+    *_SIDES,
+    "model_max_length",
+    "clean_up_tokenization_spaces",
+    "model_input_names",
+)
 # tokenizer classes that read their vocabulary exactly as BERT's does
-_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "PreTrainedTokenizer", "TokenizersBackend")
+_CLASSES = (
+    "BertTokenizer",
+    "DistilBertTokenizer",
+    "ElectraTokenizer",
+    "PreTrainedTokenizer",
+    "TokenizersBackend",
+)
 
 
 def read_source(source: Source) -> dict[str, Any]:
@@ -44,7 +62,9 @@ def read_source(source: Source) -> dict[str, Any]:
     config = _json(source, "tokenizer_config.json")
     kind = str(config.get("tokenizer_class") or _CLASSES[0])
     if kind.removesuffix("Fast") not in _CLASSES:
-        raise ValueError(f"{source} is for the tokenizer {kind:.80}; minibert has BERT's WordPiece only.")
+        raise ValueError(
+            f"{source} is for the tokenizer {kind:.80}; minibert has BERT's WordPiece only."
+        )
     settings = read_file(source.require("tokenizer.json", "vocab.txt"))
     with prefix_errors(f"{source}, tokenizer_config.json"):
         settings |= {key: config[key] for key in OPTIONS if config.get(key) is not None}
@@ -60,10 +80,15 @@ def read_source(source: Source) -> dict[str, Any]:
         settings |= _named(legacy)
         extra += _extra(legacy)
     with prefix_errors(f"{source}, added_tokens.json"):
-        special = {token.content for token in (*extra, *(settings[key] for key in ALL_NAMED if key in settings))}
+        special = {
+            token.content
+            for token in (*extra, *(settings[key] for key in ALL_NAMED if key in settings))
+        }
         older = _json(source, "added_tokens.json")
         _check_ids(older.values())
-        added = {number: AddedToken(token, special=token in special) for token, number in older.items()}
+        added = {
+            number: AddedToken(token, special=token in special) for token, number in older.items()
+        }
     added |= settings.get("added_tokens_decoder", {})
     return {**settings, "added_tokens_decoder": added, "extra_special_tokens": extra}
 
@@ -89,8 +114,14 @@ def read_file(path: Path) -> dict[str, Any]:
 
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
     model, normalizer = content.get("model") or {}, content.get("normalizer") or {}
-    found = (model.get("type", "WordPiece"), model.get("continuing_subword_prefix"), normalizer.get("type"))
-    if found != (right := ("WordPiece", CONTINUED, "BertNormalizer")) or not isinstance(model.get("vocab"), dict):
+    found = (
+        model.get("type", "WordPiece"),
+        model.get("continuing_subword_prefix"),
+        normalizer.get("type"),
+    )
+    if found != (right := ("WordPiece", CONTINUED, "BertNormalizer")) or not isinstance(
+        model.get("vocab"), dict
+    ):
         raise ValueError(f"it has {found!r:.200} where BERT has {right}.")
     added = content.get("added_tokens") or ()
     _check_ids([*model["vocab"].values(), *(token["id"] for token in added)])
@@ -128,8 +159,12 @@ def _extra(content: Mapping[str, Any]) -> list[AddedToken]:
 
 def _by_number(decoder: Any) -> dict[int, AddedToken]:
     """The tokens of `added_tokens_decoder`, whose ids JSON writes as strings."""
-    if not isinstance(decoder, Mapping) or not all(re.fullmatch("[0-9]{1,18}", number) for number in decoder):
-        raise ValueError(f"added_tokens_decoder should give a token for each id, not {decoder!r:.60}.")
+    if not isinstance(decoder, Mapping) or not all(
+        re.fullmatch("[0-9]{1,18}", number) for number in decoder
+    ):
+        raise ValueError(
+            f"added_tokens_decoder should give a token for each id, not {decoder!r:.60}."
+        )
     added = {int(number): AddedToken.of(token) for number, token in decoder.items()}
     _check_ids(added)
     return added
@@ -139,7 +174,9 @@ def _check_ids(ids: Iterable[Any]) -> None:
     """ValueError for ids that no embedding can have."""
     for number in ids:
         if type(number) is not int or not 0 <= number < MAX_VOCAB_SIZE:
-            raise ValueError(f"Ids should be whole numbers from 0 to {MAX_VOCAB_SIZE - 1}, not {number!r:.60}.")
+            raise ValueError(
+                f"Ids should be whole numbers from 0 to {MAX_VOCAB_SIZE - 1}, not {number!r:.60}."
+            )
 
 
 def _json(source: Source, filename: str) -> dict[str, Any]:
@@ -205,7 +242,9 @@ def _tokenizer_json(
             "type": "TemplateProcessing",
             "single": single,
             "pair": [*single, part("Sequence", "B", 1), part("SpecialToken", sep, 1)],
-            "special_tokens": {token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in ids},
+            "special_tokens": {
+                token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in ids
+            },
         },
         "decoder": {"type": "WordPiece", "prefix": CONTINUED, "cleanup": True},
         "model": {

@@ -19,7 +19,12 @@ def count_words(texts: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
 
 
 def learn_vocabulary(
-    words: Counter[str], vocab_size: int, special_tokens: Sequence[str], *, min_frequency: int = 2, **options: Any
+    words: Counter[str],
+    vocab_size: int,
+    special_tokens: Sequence[str],
+    *,
+    min_frequency: int = 2,
+    **options: Any,
 ) -> list[str]:
     """Learns the pieces that a text is made of.
 
@@ -46,7 +51,9 @@ def learn_vocabulary(
     learner.pre_tokenizer = library.pre_tokenizers.WhitespaceSplit()
     letters = _letters(words, max_letters=(vocab_size - len(special_tokens)) // 2)
     # a word with another letter is [UNK] whatever is learned, and which letters the library keeps would be chance
-    known = Counter({word: count for word, count in words.items() if letters.issuperset(_spelled(word))})
+    known = Counter(
+        {word: count for word, count in words.items() if letters.issuperset(_spelled(word))}
+    )
     trainer = library.trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,

@@ -15,7 +15,9 @@ from minibert.tokenization.unicode import WHITE_SPACE
 from minibert.tokenization.wordpiece import WordPiece
 
 T = TypeVar("T")
-CHUNK = re.compile(f"[^{WHITE_SPACE}]+")  # str.split() would also split where BERT drops: \x0b \x0c \x1c-\x1f \x85
+CHUNK = re.compile(
+    f"[^{WHITE_SPACE}]+"
+)  # str.split() would also split where BERT drops: \x0b \x0c \x1c-\x1f \x85
 
 
 class Token(NamedTuple):
@@ -68,15 +70,25 @@ class Pipeline:
     LONG = 10_000  # characters
 
     def __init__(
-        self, basic: BasicTokenizer, wordpiece: WordPiece, added: Mapping[str, AddedToken], added_ids: Mapping[str, int]
+        self,
+        basic: BasicTokenizer,
+        wordpiece: WordPiece,
+        added: Mapping[str, AddedToken],
+        added_ids: Mapping[str, int],
     ) -> None:
         self.basic, self.wordpiece, self._added_ids = basic, wordpiece, added_ids
         self.ids_of_chunk = ChunkCache(self._ids)
         self._tokens_of_chunk = ChunkCache(lambda chunk: self._tokens(*basic.normalise(chunk)))
-        self._in_text = TokenFinder({text: token for text, token in added.items() if not token.normalized})
-        self.normalised = {text: basic.normalise(text)[0] for text, token in added.items() if token.normalized}
+        self._in_text = TokenFinder(
+            {text: token for text, token in added.items() if not token.normalized}
+        )
+        self.normalised = {
+            text: basic.normalise(text)[0] for text, token in added.items() if token.normalized
+        }
         # of two tokens that are normalised alike the first counts, hence the last one first
-        self._in_normalised = TokenFinder({text: added[name] for name, text in reversed(self.normalised.items())})
+        self._in_normalised = TokenFinder(
+            {text: added[name] for name, text in reversed(self.normalised.items())}
+        )
         self._longest_added = max(map(len, added), default=0)
 
     def ids(self, texts: Iterable[str]) -> list[list[int]]:
@@ -93,7 +105,9 @@ class Pipeline:
             if all_at_once or added_token_in(text):
                 row += [token.id for token in self.tokens(text)]
             else:
-                for ids in map(ids_of_chunk, text.split() if text.isprintable() else CHUNK.findall(text)):
+                for ids in map(
+                    ids_of_chunk, text.split() if text.isprintable() else CHUNK.findall(text)
+                ):
                     row += ids
             rows.append(row)
         return rows
@@ -105,11 +119,18 @@ class Pipeline:
     def tokens(self, text: str | Sequence[str]) -> list[Token]:
         """The tokens of a text; of one that is a list of words each with its number and its place in its word."""
         if not isinstance(text, str):
-            return [token._replace(word=number) for number, word in enumerate(text) for token in self.tokens(word)]
+            return [
+                token._replace(word=number)
+                for number, word in enumerate(text)
+                for token in self.tokens(word)
+            ]
         tokens: list[Token] = []
         words = 0
         for at, group in self._groups(text):
-            tokens += [Token(number, start + at, end + at, words + word) for number, start, end, word in group]
+            tokens += [
+                Token(number, start + at, end + at, words + word)
+                for number, start, end, word in group
+            ]
             words += group[-1].word + 1 if group else 0
         return tokens
 
@@ -153,13 +174,21 @@ class Pipeline:
 
     def _ids(self, chunk: str) -> tuple[int, ...]:
         vocabulary = self.wordpiece.vocabulary
-        return tuple([vocabulary[piece] for word in self.basic.words(chunk) for piece in self.wordpiece.pieces(word)])
+        return tuple(
+            [
+                vocabulary[piece]
+                for word in self.basic.words(chunk)
+                for piece in self.wordpiece.pieces(word)
+            ]
+        )
 
     def _tokens(self, normalised: str, positions: Sequence[int]) -> list[Token]:
         """The tokens of what `normalise` gave, or of a part of it, its words counted from 0."""
         vocabulary = self.wordpiece.vocabulary
         return [
-            Token(vocabulary[piece], positions[start + first], positions[start + last - 1] + 1, number)
+            Token(
+                vocabulary[piece], positions[start + first], positions[start + last - 1] + 1, number
+            )
             for number, (start, end) in enumerate(split_words(normalised))
             for piece, first, last in self.wordpiece.places(normalised[start:end])
         ]

@@ -13,11 +13,18 @@ from typing import Any, TypeVar
 from minibert.compatibility.keywords import check_count
 
 T = TypeVar("T")
-RowContent = tuple[int, tuple[slice, ...]]  # the number of the row's sample, and what it holds of each of its texts
+RowContent = tuple[
+    int, tuple[slice, ...]
+]  # the number of the row's sample, and what it holds of each of its texts
 
 _PADDING: dict[Any, Any] = {False: None, "do_not_pad": None, True: "longest", "longest": "longest"}
 _PADDING["max_length"] = "max_length"
-_TRUNCATION: dict[Any, Any] = {None: None, False: None, "do_not_truncate": None, True: "longest_first"}
+_TRUNCATION: dict[Any, Any] = {
+    None: None,
+    False: None,
+    "do_not_truncate": None,
+    True: "longest_first",
+}
 _TRUNCATION |= {name: name for name in ("longest_first", "only_first", "only_second")}
 SIDES = {"right": "right", "left": "left"}
 
@@ -27,7 +34,9 @@ def option(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
     try:
         return meanings[value]
     except (KeyError, TypeError):
-        raise ValueError(f"{argument} is {value!r:.80}; it can be {', '.join(map(repr, meanings))}.") from None
+        raise ValueError(
+            f"{argument} is {value!r:.80}; it can be {', '.join(map(repr, meanings))}."
+        ) from None
 
 
 def limits(
@@ -63,23 +72,35 @@ def columns_of(text: Any, text_pair: Any, words: bool) -> tuple[list[Any], bool]
         return isinstance(value, list | tuple)
 
     def is_text(value: Any) -> bool:
-        return is_list(value) and all(isinstance(word, str) for word in value) if words else isinstance(value, str)
+        return (
+            is_list(value) and all(isinstance(word, str) for word in value)
+            if words
+            else isinstance(value, str)
+        )
 
     batched = not is_text(text)
     columns = [text] if text_pair is None else [text, text_pair]
     if not batched:
         columns = [[value] for value in columns]
-    elif is_list(text) and text and all(is_list(pair) and len(pair) == 2 and not is_text(pair) for pair in text):
+    elif (
+        is_list(text)
+        and text
+        and all(is_list(pair) and len(pair) == 2 and not is_text(pair) for pair in text)
+    ):
         columns = [list(column) for column in zip(*text, strict=True)]
     kind = "a list of words" if words else "a str"
     for name, column in zip(("text", "text_pair"), columns, strict=False):
         if not is_list(column):
-            raise ValueError(f"{name} is a {type(column).__name__}; pass {kind}, or a list of such texts.")
+            raise ValueError(
+                f"{name} is a {type(column).__name__}; pass {kind}, or a list of such texts."
+            )
         if words or set(map(type, column)) != {str}:
             for number, value in enumerate(column):
                 if not is_text(value):
                     place = f"{name}[{number}]" if batched else name
-                    raise ValueError(f"{place} is a {type(value).__name__} ({value!r:.60}), not {kind}.")
+                    raise ValueError(
+                        f"{place} is a {type(value).__name__} ({value!r:.60}), not {kind}."
+                    )
     if len(columns[0]) != len(columns[-1]):
         raise ValueError(f"There are {len(columns[0])} texts, but {len(columns[-1])} in text_pair.")
     return [list(column) for column in columns], batched  # the caller may change its lists later
@@ -118,7 +139,12 @@ def pad_rows(rows: list[list[T]], value: T, width: int, side: str) -> list[list[
 
 
 def plan_rows(
-    lengths: Sequence[Sequence[int]], room: int, strategy: str, stride: int, side: str, overflow: bool
+    lengths: Sequence[Sequence[int]],
+    room: int,
+    strategy: str,
+    stride: int,
+    side: str,
+    overflow: bool,
 ) -> list[RowContent]:
     """The slices of its texts that each row holds, with room for `room` tokens besides the special ones.
 
@@ -139,7 +165,9 @@ def plan_rows(
     rows: list[RowContent] = []
     for sample, of_sample in enumerate(zip(*lengths, strict=True)):
         kept = _kept(of_sample, room, strategy, sample)
-        spans = [_spans(length, keep, stride, side) for length, keep in zip(of_sample, kept, strict=True)]
+        spans = [
+            _spans(length, keep, stride, side) for length, keep in zip(of_sample, kept, strict=True)
+        ]
         rows.append((sample, tuple(of_text[0] for of_text in spans)))
         if overflow and len(spans) == 1:
             rows += [(sample, (span,)) for span in spans[0][1:]]
@@ -164,7 +192,9 @@ def _kept(lengths: Sequence[int], room: int, strategy: str, sample: int) -> Sequ
         return (short, room - short) if lengths[0] <= lengths[1] else (room - short, short)
     which = 0 if strategy == "only_first" else 1
     if which == len(lengths):
-        raise ValueError(f"truncation='only_second', but text {sample} is too long and has no second text.")
+        raise ValueError(
+            f"truncation='only_second', but text {sample} is too long and has no second text."
+        )
     if lengths[which] <= excess:
         raise ValueError(
             f"truncation={strategy!r} has to take {excess} tokens from text {sample}, which has {lengths[which]}; "
@@ -180,7 +210,9 @@ def _spans(length: int, kept: int, stride: int, side: str) -> list[slice]:
     if kept == 0:
         return [slice(0, 0), slice(0, length)]
     if not 0 <= stride < kept:
-        raise ValueError(f"stride is {stride}, but has to be from 0 to less than the {kept} tokens that a row takes.")
+        raise ValueError(
+            f"stride is {stride}, but has to be from 0 to less than the {kept} tokens that a row takes."
+        )
     starts = range(0, length - stride, kept - stride)
     if side == "right":
         return [slice(start, min(start + kept, length)) for start in starts]

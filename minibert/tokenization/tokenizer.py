@@ -23,10 +23,24 @@ from minibert.progress import collector_paused
 from minibert.tokenization import files
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
-from minibert.tokenization.compatibility import REFUSED, WITHOUT_EFFECT, TokenizerProtocol, encode_with_targets
+from minibert.tokenization.compatibility import (
+    REFUSED,
+    WITHOUT_EFFECT,
+    TokenizerProtocol,
+    encode_with_targets,
+)
 from minibert.tokenization.encoding import BatchEncoding, Encoding
 from minibert.tokenization.pipeline import Pipeline, Token
-from minibert.tokenization.rows import SIDES, assemble, columns_of, limits, option, pad_rows, plan_rows, type_ids
+from minibert.tokenization.rows import (
+    SIDES,
+    assemble,
+    columns_of,
+    limits,
+    option,
+    pad_rows,
+    plan_rows,
+    type_ids,
+)
 from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, listed, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
@@ -155,8 +169,13 @@ class BertTokenizer(TokenizerProtocol):
         basic = BasicTokenizer(self.do_lower_case, self.strip_accents, self.tokenize_chinese_chars)
         wordpiece = WordPiece(self.base_vocab, self.unk_token)
         self._pipeline = Pipeline(basic, wordpiece, self._added, self._added_ids)
-        normalised = {self._added_ids[token]: text for token, text in self._pipeline.normalised.items()}
-        self._by_id = {**self._by_id, **normalised}  # ids are decoded as normalised text, as those of pieces are
+        normalised = {
+            self._added_ids[token]: text for token, text in self._pipeline.normalised.items()
+        }
+        self._by_id = {
+            **self._by_id,
+            **normalised,
+        }  # ids are decoded as normalised text, as those of pieces are
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_pipeline"}
@@ -241,10 +260,16 @@ class BertTokenizer(TokenizerProtocol):
             ValueError: something that is not a text, an impossible option, or a limit that cannot be kept.
         """
         if unused and (unused := drop_ignored_keywords(unused, WITHOUT_EFFECT, REFUSED)):
-            raise TypeError(f"BertTokenizer.__call__() got an unexpected keyword argument {min(unused)!r}")
+            raise TypeError(
+                f"BertTokenizer.__call__() got an unexpected keyword argument {min(unused)!r}"
+            )
         if text_target is not None:
-            return encode_with_targets(**{name: value for name, value in locals().items() if name != "unused"})
-        pipeline = self._pipeline  # another thread may add tokens: ids and their origins have to belong together
+            return encode_with_targets(
+                **{name: value for name, value in locals().items() if name != "unused"}
+            )
+        pipeline = (
+            self._pipeline
+        )  # another thread may add tokens: ids and their origins have to belong together
         columns, batched = columns_of(text, text_pair, is_split_into_words)
         pad, strategy, max_length = limits(padding, truncation, max_length, self._model_limit())
         side = option("padding_side", padding_side or self.padding_side, SIDES)
@@ -254,18 +279,30 @@ class BertTokenizer(TokenizerProtocol):
             check_count("stride", stride, minimum=0)
             room = max_length - len(begin) - len(end) * len(columns)
             if room < 0:
-                raise ValueError(f"max_length is {max_length}, but the special tokens take {max_length - room}.")
+                raise ValueError(
+                    f"max_length is {max_length}, but the special tokens take {max_length - room}."
+                )
             if pad and max_length % (pad_to_multiple_of or 1):
-                raise ValueError(f"max_length={max_length} is not a multiple of {pad_to_multiple_of=}.")
-            if not is_split_into_words and not return_overflowing_tokens and self.truncation_side == "right":
+                raise ValueError(
+                    f"max_length={max_length} is not a multiple of {pad_to_multiple_of=}."
+                )
+            if (
+                not is_split_into_words
+                and not return_overflowing_tokens
+                and self.truncation_side == "right"
+            ):
                 columns = pipeline.beginnings(columns, room, strategy)
         with collector_paused():
             encode = pipeline.ids_of_words if is_split_into_words else pipeline.ids
             ids = [encode(texts) for texts in columns]
             if strategy and max_length is not None:
                 lengths = [list(map(len, rows)) for rows in ids]
-                layout = plan_rows(lengths, room, strategy, stride, self.truncation_side, return_overflowing_tokens)
-                ids = [[rows[sample][held[n]] for sample, held in layout] for n, rows in enumerate(ids)]
+                layout = plan_rows(
+                    lengths, room, strategy, stride, self.truncation_side, return_overflowing_tokens
+                )
+                ids = [
+                    [rows[sample][held[n]] for sample, held in layout] for n, rows in enumerate(ids)
+                ]
             rows = [assemble(parts, begin, end) for parts in zip(*ids, strict=True)]
             width = self._width(rows, pad, max_length, pad_to_multiple_of, verbose)
             data: dict[str, Any] = {"input_ids": pad_rows(rows, self.pad_token_id, width, side)}
@@ -279,7 +316,10 @@ class BertTokenizer(TokenizerProtocol):
             whole = (slice(None),) * len(columns)
             contents = layout or [(sample, whole) for sample in range(len(columns[0]))]
             texts = (
-                [pipeline.tokens(column[sample])[span] for column, span in zip(columns, held, strict=True)]
+                [
+                    pipeline.tokens(column[sample])[span]
+                    for column, span in zip(columns, held, strict=True)
+                ]
                 for sample, held in contents
             )
             return [self._encoding(parts, add_special_tokens, width, side) for parts in texts]
@@ -292,7 +332,9 @@ class BertTokenizer(TokenizerProtocol):
         if return_length:
             batch["length"] = [len(row) for row in batch["input_ids"]]
         if return_overflowing_tokens:
-            batch["overflow_to_sample_mapping"] = [sample for sample, _ in layout] if layout else [*range(len(rows))]
+            batch["overflow_to_sample_mapping"] = (
+                [sample for sample, _ in layout] if layout else [*range(len(rows))]
+            )
         elif not batched and return_tensors is None:
             batch.update({name: value[0] for name, value in batch.items() if name != "length"})
         return batch.convert_to_tensors(return_tensors)
@@ -309,9 +351,13 @@ class BertTokenizer(TokenizerProtocol):
         """The ids of a text or a pair of texts; options as for calling the tokenizer."""
         return self(text, text_pair, **options)["input_ids"]
 
-    def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False) -> list[str]:
+    def tokenize(
+        self, text: str, pair: str | None = None, add_special_tokens: bool = False
+    ) -> list[str]:
         """The tokens of a text as strings: "I love Korea" -> ["i", "love", "korea"]."""
-        tokens: list[str] = self.convert_ids_to_tokens(self.encode(text, pair, add_special_tokens=add_special_tokens))
+        tokens: list[str] = self.convert_ids_to_tokens(
+            self.encode(text, pair, add_special_tokens=add_special_tokens)
+        )
         return tokens
 
     def _returns(self, name: str, asked: bool | None) -> bool:
@@ -321,7 +367,12 @@ class BertTokenizer(TokenizerProtocol):
         return self.model_max_length if self.model_max_length < _NO_LIMIT else None
 
     def _width(
-        self, rows: list[list[int]], pad: str | None, max_length: int | None, multiple: int | None, verbose: bool
+        self,
+        rows: list[list[int]],
+        pad: str | None,
+        max_length: int | None,
+        multiple: int | None,
+        verbose: bool,
     ) -> int:
         """The length to fill rows up to; 0 for none."""
         if pad and self.pad_token is None:
@@ -329,7 +380,12 @@ class BertTokenizer(TokenizerProtocol):
         if multiple is not None:
             check_count("pad_to_multiple_of", multiple)
         longest = max(map(len, rows), default=0)
-        if verbose and max_length is None and longest > self.model_max_length and not self._warned_of_length:
+        if (
+            verbose
+            and max_length is None
+            and longest > self.model_max_length
+            and not self._warned_of_length
+        ):
             self._warned_of_length = True
             warnings.warn(
                 f"A text has {longest} tokens, but the model takes {self.model_max_length}: pass truncation=True.",
@@ -340,14 +396,18 @@ class BertTokenizer(TokenizerProtocol):
 
     def _encoding(self, parts: list[list[Token]], special: bool, width: int, side: str) -> Encoding:
         """One row, token by token."""
-        begin, end = ([Token(self.cls_token_id)], [Token(self.sep_token_id)]) if special else ([], [])
+        begin, end = (
+            ([Token(self.cls_token_id)], [Token(self.sep_token_id)]) if special else ([], [])
+        )
         (row,) = pad_rows([assemble(parts, begin, end)], Token(self.pad_token_id), width, side)
         texts = [[number] * len(part) for number, part in enumerate(parts)]
         sequences: list[int | None] = assemble(texts, [None] * len(begin), [None] * len(end))
         ids = [token.id for token in row]
         return Encoding(
             ids=ids,
-            type_ids=pad_rows([type_ids(parts, len(begin))], self.pad_token_type_id, width, side)[0],
+            type_ids=pad_rows([type_ids(parts, len(begin))], self.pad_token_type_id, width, side)[
+                0
+            ],
             tokens=self.convert_ids_to_tokens(ids),
             offsets=[(token.start, token.end) for token in row],
             word_ids=[None if token.word < 0 else token.word for token in row],
@@ -387,7 +447,9 @@ class BertTokenizer(TokenizerProtocol):
             names = encoded_inputs[0] if encoded_inputs else ["input_ids"]
             batch = {name: [to_list(row[name]) for row in encoded_inputs] for name in names}
         if "input_ids" not in batch:
-            raise ValueError(f"pad() needs input_ids, but was given {', '.join(batch) or 'nothing'}.")
+            raise ValueError(
+                f"pad() needs input_ids, but was given {', '.join(batch) or 'nothing'}."
+            )
         single = bool(batch["input_ids"]) and not isinstance(batch["input_ids"][0], list)
         if single:
             batch = {name: [values] for name, values in batch.items()}
@@ -396,9 +458,16 @@ class BertTokenizer(TokenizerProtocol):
         side = option("padding_side", padding_side or self.padding_side, SIDES)
         pad, _, max_length = limits(padding, False, max_length, self._model_limit())
         width = self._width(batch["input_ids"], pad, max_length, pad_to_multiple_of, verbose=False)
-        fills: dict[str, Any] = {"input_ids": self.pad_token_id, "token_type_ids": self.pad_token_type_id}
+        fills: dict[str, Any] = {
+            "input_ids": self.pad_token_id,
+            "token_type_ids": self.pad_token_type_id,
+        }
         fills |= {"attention_mask": 0, "special_tokens_mask": 1, "offset_mapping": (0, 0)}
-        batch |= {name: pad_rows(batch[name], fill, width, side) for name, fill in fills.items() if name in batch}
+        batch |= {
+            name: pad_rows(batch[name], fill, width, side)
+            for name, fill in fills.items()
+            if name in batch
+        }
         if single:
             batch = {name: values[0] for name, values in batch.items()}
         return BatchEncoding(batch).convert_to_tensors(return_tensors)

@@ -9,9 +9,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-WHITE_SPACE = (
-    "\t\n\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-)
+WHITE_SPACE = "\t\n\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
 def _char_class(ranges: str) -> re.Pattern[str]:
@@ -43,7 +41,12 @@ LETTERLIKE = _char_class(
     "11F12-11F3A 11F3E-11F42 11F50-11F5A 1342F 13440-13455 13460-143FA 16100-16139 16D40-16D6C 16D70-16D79 18CFF 1B132 "
     "1B155 1CCF0-1CCF9 1DF25-1DF2A 1E030-1E06D 1E08F 1E4D0-1E4F9 1E5D0-1E5FA 2B739 2EBF0-2EE5D 31350-323AF"
 )
-_CHANGED_CATEGORY = {"\u1734": "mark", "\U0001171e": "mark", "\u166d": "punctuation", "\U000111c9": "punctuation"}
+_CHANGED_CATEGORY = {
+    "\u1734": "mark",
+    "\U0001171e": "mark",
+    "\u166d": "punctuation",
+    "\U000111c9": "punctuation",
+}
 _LATER_LOWER = {
     chr(code): chr(code + distance)
     for first, last, step, distance in (

@@ -24,7 +24,11 @@ NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 MAX_VOCAB_SIZE = 1_000_000  # twice as many as the largest vocabulary that was published for a BERT
 MAX_ADDED_TOKENS = 100_000  # each is looked for in every text
 MAX_TOKEN_BYTES = 32  # of a file, for each token: a third more than tokenizer.json takes
-ALL_NAMED = ("bos_token", "eos_token", *NAMED)  # BERT has no use for the first two, but they can be set
+ALL_NAMED = (
+    "bos_token",
+    "eos_token",
+    *NAMED,
+)  # BERT has no use for the first two, but they can be set
 _GAPS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
@@ -42,7 +46,9 @@ def _id_of(name: str) -> property:
     def choose(vocabulary: Vocabulary, number: int | None) -> None:
         token = None
         if number is not None:  # an added token by its own name, not by its normalised one
-            token = vocabulary.added_tokens_decoder.get(number) or vocabulary.convert_ids_to_tokens(number)
+            token = vocabulary.added_tokens_decoder.get(number) or vocabulary.convert_ids_to_tokens(
+                number
+            )
         setattr(vocabulary, name, token)
 
     return property(get, choose)
@@ -84,7 +90,9 @@ class Vocabulary:
         further = listed("extra_special_tokens", extra_special_tokens)
         known = added_tokens_decoder or {}
         if (count := len(known) + len(further)) > MAX_ADDED_TOKENS:
-            raise ValueError(f"There are {count:,} added tokens, more than {MAX_ADDED_TOKENS:,}: make them pieces.")
+            raise ValueError(
+                f"There are {count:,} added tokens, more than {MAX_ADDED_TOKENS:,}: make them pieces."
+            )
         for number, token in sorted(known.items()):
             holder = self._by_id.get(number)
             if holder in (None, token.content) or token.content in self.base_vocab:
@@ -98,12 +106,20 @@ class Vocabulary:
                     stacklevel=3,
                 )
         given = {key: special_tokens.get(key) for key in ALL_NAMED}
-        named = {key: AddedToken.of(value, special=True) for key, value in given.items() if value is not None}
+        named = {
+            key: AddedToken.of(value, special=True)
+            for key, value in given.items()
+            if value is not None
+        }
         if empty := [key for key, token in named.items() if not token.content]:
             raise ValueError(f"{empty[0]} is empty; it should be a token of the vocabulary.")
         extra = [AddedToken.of(value, special=True) for value in further]
         vocabulary = self.get_vocab()
-        missing = [named[key].content for key in NAMED if key in named and named[key].content not in vocabulary]
+        missing = [
+            named[key].content
+            for key in NAMED
+            if key in named and named[key].content not in vocabulary
+        ]
         for token in (*named.values(), *extra):  # the flags that files gave a token stay
             self._add(self._added.get(token.content, token).as_special())
         vars(self).update({key: token.content for key, token in named.items()})
@@ -136,7 +152,8 @@ class Vocabulary:
     def added_tokens_decoder(self) -> dict[int, AddedToken]:
         """Id -> added token, special tokens included."""
         return {
-            number: self._added[token] for token, number in sorted(self._added_ids.items(), key=lambda item: item[1])
+            number: self._added[token]
+            for token, number in sorted(self._added_ids.items(), key=lambda item: item[1])
         }
 
     @property
@@ -198,7 +215,9 @@ class Vocabulary:
             for name, value in special_tokens_dict.items():
                 if name in ("extra_special_tokens", "additional_special_tokens"):
                     tokens = listed(name, value)
-                    before = [] if replace_extra_special_tokens and tokens else new.extra_special_tokens
+                    before = (
+                        [] if replace_extra_special_tokens and tokens else new.extra_special_tokens
+                    )
                     new.extra_special_tokens = list(dict.fromkeys([*before, *map(str, tokens)]))
                 elif name in ALL_NAMED:
                     tokens = [value]
@@ -215,11 +234,15 @@ class Vocabulary:
         """A copy to change, whose tables are put in place at once at the end: other threads may be reading."""
         with _ADDING:
             new = object.__new__(type(self))
-            tables = {name: dict(getattr(self, name)) for name in ("_added", "_added_ids", "_by_id")}
+            tables = {
+                name: dict(getattr(self, name)) for name in ("_added", "_added_ids", "_by_id")
+            }
             vars(new).update(before := dict(vars(self)), **tables)
             yield new
             new._prepare()
-            vars(self).update({name: value for name, value in vars(new).items() if value is not before.get(name)})
+            vars(self).update(
+                {name: value for name, value in vars(new).items() if value is not before.get(name)}
+            )
 
     def _add(self, token: AddedToken, number: int | None = None) -> bool:
         """Makes one token an added token: with its id in the vocabulary, else `number`, else the next id."""
@@ -242,7 +265,11 @@ class Vocabulary:
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
         number = self._added_ids.get(tokens)
-        return self.base_vocab.get(tokens, self.base_vocab[self.unk_token]) if number is None else number
+        return (
+            self.base_vocab.get(tokens, self.base_vocab[self.unk_token])
+            if number is None
+            else number
+        )
 
     def convert_ids_to_tokens(self, ids: Any, skip_special_tokens: bool = False) -> Any:
         """The token of an id, or the tokens of a list, array or tensor of ids.
@@ -252,7 +279,9 @@ class Vocabulary:
         """
         ids = to_list(ids)
         skipped = set(self.all_special_ids) if skip_special_tokens else set()
-        wanted = [number for number in ids if number not in skipped] if isinstance(ids, list) else [ids]
+        wanted = (
+            [number for number in ids if number not in skipped] if isinstance(ids, list) else [ids]
+        )
         try:
             tokens = [self._by_id[number] for number in wanted]
         except KeyError as error:
@@ -270,7 +299,10 @@ class Vocabulary:
         return text
 
     def decode(
-        self, token_ids: Any, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool | None = None
+        self,
+        token_ids: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
     ) -> Any:
         """The text that ids stand for, or the texts of several rows of ids.
 
@@ -286,7 +318,9 @@ class Vocabulary:
         ids = to_list(token_ids)
         ids = ids if isinstance(ids, list) else [ids]
         if ids and isinstance(ids[0], list):
-            return [self.decode(row, skip_special_tokens, clean_up_tokenization_spaces) for row in ids]
+            return [
+                self.decode(row, skip_special_tokens, clean_up_tokenization_spaces) for row in ids
+            ]
         special = {self._added_ids[text] for text, token in self._added.items() if token.special}
         kept = [number for number in ids if not (skip_special_tokens and number in special)]
         text = self.convert_tokens_to_string(self.convert_ids_to_tokens(kept))
@@ -295,7 +329,10 @@ class Vocabulary:
         return _close_gaps(text) if clean_up_tokenization_spaces else text
 
     def batch_decode(
-        self, sequences: Any, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool | None = None
+        self,
+        sequences: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
     ) -> list[str]:
         """The texts of several rows of ids, as `decode` makes them."""
         decoded = self.decode(sequences, skip_special_tokens, clean_up_tokenization_spaces)
@@ -331,10 +368,14 @@ def check_size(path: str | os.PathLike[str]) -> None:
     """ValueError for a file that is too large to hold a vocabulary, before it is read."""
     size = os.stat(path).st_size
     if size > MAX_TOKEN_BYTES * MAX_VOCAB_SIZE:
-        raise ValueError(f"{path} has {size:,} bytes, too many for a vocabulary of at most {MAX_VOCAB_SIZE:,} tokens.")
+        raise ValueError(
+            f"{path} has {size:,} bytes, too many for a vocabulary of at most {MAX_VOCAB_SIZE:,} tokens."
+        )
 
 
-def _read(vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None) -> dict[str, int]:
+def _read(
+    vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None,
+) -> dict[str, int]:
     if isinstance(vocab, Mapping):
         tokens = dict(vocab)
     elif isinstance(vocab, str | os.PathLike):
@@ -342,14 +383,20 @@ def _read(vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | No
             check_size(vocab)
             text = read_text(vocab).removesuffix("\n")
         except OSError as error:
-            raise FileNotFoundError(f"Cannot read the vocabulary {vocab}: {error.strerror}.") from None
+            raise FileNotFoundError(
+                f"Cannot read the vocabulary {vocab}: {error.strerror}."
+            ) from None
         if (count := text.count("\n") + 1) > MAX_VOCAB_SIZE:
-            raise ValueError(f"{vocab} has {count:,} lines, but a vocabulary has at most {MAX_VOCAB_SIZE:,} tokens.")
+            raise ValueError(
+                f"{vocab} has {count:,} lines, but a vocabulary has at most {MAX_VOCAB_SIZE:,} tokens."
+            )
         tokens = _numbered([line.rstrip(SPACES) for line in text.split("\n")], f"{vocab}")
     else:
         tokens = _numbered(list(vocab or ()), "given")
     if not any(tokens):
-        raise ValueError("The vocabulary is empty; pass a vocab.txt file, a list of tokens or a dict from token to id.")
+        raise ValueError(
+            "The vocabulary is empty; pass a vocab.txt file, a list of tokens or a dict from token to id."
+        )
     return tokens
 
 

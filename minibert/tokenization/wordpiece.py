@@ -38,7 +38,10 @@ class WordPiece:
             return [self.unk_token]
         vocabulary, longest = self.vocabulary, self._longest
         found = []
-        rest, prefix = word, 0  # what is left of the word, and how many characters "##" puts before it
+        rest, prefix = (
+            word,
+            0,
+        )  # what is left of the word, and how many characters "##" puts before it
         while rest not in vocabulary:
             piece = rest[:longest]
             while piece not in vocabulary:

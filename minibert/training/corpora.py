@@ -29,7 +29,9 @@ Ids = npt.NDArray[np.int64]
 Document = Sequence[Ids]
 """The sentences of a document, each the ids of its tokens."""
 
-PART_BYTES = 1 << 21  # of text that is cut in one go: little, because training waits for the first parts
+PART_BYTES = (
+    1 << 21
+)  # of text that is cut in one go: little, because training waits for the first parts
 EPOCH_PARTS = 4  # parts that training reads together: many, because neighbours are alike
 EPOCH_TOKENS = 1 << 21  # about as many as there are in them
 
@@ -77,7 +79,9 @@ class TokenCache:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         folder = Path(folder)
         if not (folder / _DESCRIPTION).is_file():
-            raise FileNotFoundError(f"{folder} holds no cache of tokens: make one with TokenCache.write.")
+            raise FileNotFoundError(
+                f"{folder} holds no cache of tokens: make one with TokenCache.write."
+            )
         about = read_json(folder / _DESCRIPTION)
         if about.get("checksum") != _checksum(folder, dtype := str(about.get("dtype"))):
             raise ValueError(f"{folder} is damaged: delete it, and its text is cut into ids again.")
@@ -88,7 +92,10 @@ class TokenCache:
 
     @staticmethod
     def write(
-        documents: Iterable[Sequence[str]], tokenizer: Any, folder: str | os.PathLike[str], made_of: Any = None
+        documents: Iterable[Sequence[str]],
+        tokenizer: Any,
+        folder: str | os.PathLike[str],
+        made_of: Any = None,
     ) -> None:
         """Tokenizes documents, a list of sentences each, which are read one at a time; for `made_of` see `is_made_of`.
 
@@ -108,7 +115,12 @@ class TokenCache:
         for name, numbers in (("sentences.npy", starts), ("documents.npy", firsts)):
             with replacing(folder / name) as temporary, temporary.open("wb") as npy:
                 np.save(npy, np.array(numbers, dtype=np.int64))
-        about = {"dtype": dtype, "documents": len(firsts) - 1, "tokens": starts[-1], "made_of": made_of}
+        about = {
+            "dtype": dtype,
+            "documents": len(firsts) - 1,
+            "tokens": starts[-1],
+            "made_of": made_of,
+        }
         write_json(folder / _DESCRIPTION, {**about, "checksum": _checksum(folder, dtype)})
 
     @staticmethod
@@ -186,24 +198,35 @@ class Corpus:
         self._jobs: list[_Job] = []
         for source in sources:
             location = Location(source)
-            about = {str(location / name): size_and_time for name, size_and_time in location.files().items()}
+            about = {
+                str(location / name): size_and_time
+                for name, size_and_time in location.files().items()
+            }
             for part in parts_of(source, column, PART_BYTES).values():
                 made_of = [*part, column, *about.get(part.file, ()), vocabulary]
                 self._jobs.append((part, str(self.folder / f"{len(self._jobs):06}"), made_of))
-        self.part = lru_cache(2 * EPOCH_PARTS)(self._part)  # three open files each, of which a process may have few
+        self.part = lru_cache(2 * EPOCH_PARTS)(
+            self._part
+        )  # three open files each, of which a process may have few
         self.size = cache(self._size)
         self._error = self.folder / "error.json"
         self._workers: list[Any] = []
-        missing = [self._jobs[n] for n in self._order(0) if not TokenCache.is_made_of(*self._jobs[n][1:])]
+        missing = [
+            self._jobs[n] for n in self._order(0) if not TokenCache.is_made_of(*self._jobs[n][1:])
+        ]
         if not cut or not missing:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         self._error.unlink(missing_ok=True)
         if len(missing) == 1:
             part, place, made_of = missing[0]
-            TokenCache.write(counted(read_documents(part, column), "documents"), tokenizer, place, made_of)
+            TokenCache.write(
+                counted(read_documents(part, column), "documents"), tokenizer, place, made_of
+            )
             return
-        processes = min(len(missing), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+        processes = min(
+            len(missing), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        )
         spawn = multiprocessing.get_context("spawn")
         for number in range(processes):
             arguments = (missing[number::processes], tokenizer, column, self._error)
@@ -229,14 +252,18 @@ class Corpus:
                 if self._error.is_file():
                     raise ValueError(read_json(self._error)["error"])
                 if any(worker.exitcode for worker in self._workers):
-                    raise ChildProcessError("A process that cuts the corpus into ids has ended: start again to go on.")
+                    raise ChildProcessError(
+                        "A process that cuts the corpus into ids has ended: start again to go on."
+                    )
                 if turns % 20 == 0:  # there may be many parts, on a slow disk
                     before, done = done, sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
                     progress.add(done - before)
                 turns += 1
                 time.sleep(0.05)
         ids = TokenCache(place)
-        return ids, np.flatnonzero(np.random.default_rng([self.seed, number]).random(len(ids)) >= self._held_out)
+        return ids, np.flatnonzero(
+            np.random.default_rng([self.seed, number]).random(len(ids)) >= self._held_out
+        )
 
     def _size(self, number: int) -> int:
         """Tokens of a part that are not held out."""
@@ -265,7 +292,9 @@ class Corpus:
                 if position >= end:
                     return documents
             if position == 0:
-                raise ValueError("The corpus holds no text: one sentence a line, an empty line between documents.")
+                raise ValueError(
+                    "The corpus holds no text: one sentence a line, an empty line between documents."
+                )
         raise AssertionError("there is always another turn")
 
     def held_out(self, max_tokens: int) -> list[Document]:
@@ -283,7 +312,9 @@ _Job = tuple[Part, str, Any]  # what to cut, where the ids go, and what they are
 
 def _cut_parts(jobs: Sequence[_Job], tokenizer: Any, column: str, error_file: Path) -> None:
     """Cuts parts in a process of its own, until its parent has ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told as well, and ends this process
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the parent is told as well, and ends this process
     if hasattr(os, "nice"):
         os.nice(10)  # training comes first
     parent = multiprocessing.parent_process()
@@ -294,7 +325,9 @@ def _cut_parts(jobs: Sequence[_Job], tokenizer: Any, column: str, error_file: Pa
             TokenCache.write(read_documents(part, column), tokenizer, place, made_of)
         except (ValueError, OSError, ImportError) as error:
             gone = f"{part.file} is no longer there: put it back, and start again to go on."
-            return write_json(error_file, {"error": gone if isinstance(error, FileNotFoundError) else str(error)})
+            return write_json(
+                error_file, {"error": gone if isinstance(error, FileNotFoundError) else str(error)}
+            )
 
 
 def mix(corpora: Sequence[tuple[Corpus, float]]) -> list[tuple[Corpus, int]]:

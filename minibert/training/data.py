@@ -54,7 +54,9 @@ def read_table(
         rows.append(row)
         if missing := next((column for column in needed if column not in row), None):
             known = ", ".join(row)
-            raise ValueError(f"{path} has no column {missing!r} in row {len(rows)}; its columns are {known}.")
+            raise ValueError(
+                f"{path} has no column {missing!r} in row {len(rows)}; its columns are {known}."
+            )
     return not_empty(path, rows)
 
 
@@ -78,14 +80,29 @@ def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
             for paragraph in article["paragraphs"]:
                 entries, context = paragraph["qas"], paragraph["context"]
                 for entry in entries:
-                    answers = [(a["text"], a["answer_start"]) for a in entry["answers"] if a["text"].strip()]
+                    answers = [
+                        (a["text"], a["answer_start"])
+                        for a in entry["answers"]
+                        if a["text"].strip()
+                    ]
                     places = [_answer_place(path, context, *answer) for answer in answers]
                     if SURROGATE.search(context + entry["question"]):
-                        raise ValueError(f"{path}: question {len(rows) + 1} has half a character, a surrogate.")
+                        raise ValueError(
+                            f"{path}: question {len(rows) + 1} has half a character, a surrogate."
+                        )
                     texts = [text.strip() for text, _ in answers]
-                    rows.append({"question": entry["question"], "context": context, "answers": texts, "starts": places})
+                    rows.append(
+                        {
+                            "question": entry["question"],
+                            "context": context,
+                            "answers": texts,
+                            "starts": places,
+                        }
+                    )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a SQuAD file: {error} is missing or of another kind.") from None
+        raise ValueError(
+            f"{path} is not a SQuAD file: {error} is missing or of another kind."
+        ) from None
     return not_empty(path, rows)
 
 
@@ -104,7 +121,9 @@ def length(example: Example) -> int:
     return len(example["input_ids"])
 
 
-def epoch_order(lengths: Sequence[int], batch_size: int, seed: int, epoch: int, pool: int = 50) -> list[list[int]]:
+def epoch_order(
+    lengths: Sequence[int], batch_size: int, seed: int, epoch: int, pool: int = 50
+) -> list[list[int]]:
     """The batches of an epoch: numbers of examples, shuffled; the order depends on the arguments alone.
 
     So that the examples of a batch are similar in length, `pool` batches are sorted together before they are cut; 1
@@ -142,9 +161,16 @@ def text_lengths(example: Example) -> list[int]:
 
 def pack(examples: Sequence[Example]) -> Batch:
     """Examples one after the other, without padding: every tensor (tokens,), or (batch,) for single numbers."""
-    rows = {name: np.concatenate([e[name] for e in examples], dtype=np.int64) for name in _rows(examples)}
+    rows = {
+        name: np.concatenate([e[name] for e in examples], dtype=np.int64)
+        for name in _rows(examples)
+    }
     layout = PackedLayout([tokens for example in examples for tokens in text_lengths(example)])
-    return {**{name: torch.from_numpy(row) for name, row in rows.items()}, **_numbers(examples), "layout": layout}
+    return {
+        **{name: torch.from_numpy(row) for name, row in rows.items()},
+        **_numbers(examples),
+        "layout": layout,
+    }
 
 
 def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
@@ -152,12 +178,17 @@ def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
     fill = {"input_ids": pad_token_id, "labels": IGNORED}
     rows = {name: [torch.as_tensor(e[name]).long() for e in examples] for name in _rows(examples)}
     rows["attention_mask"] = [torch.ones_like(row) for row in rows["input_ids"]]
-    padded = {name: pad_sequence(own, batch_first=True, padding_value=fill.get(name, 0)) for name, own in rows.items()}
+    padded = {
+        name: pad_sequence(own, batch_first=True, padding_value=fill.get(name, 0))
+        for name, own in rows.items()
+    }
     return {**padded, **_numbers(examples)}
 
 
 def _rows(examples: Sequence[Example]) -> list[str]:
-    return [name for name, value in examples[0].items() if np.ndim(value) == 1 and name != "lengths"]
+    return [
+        name for name, value in examples[0].items() if np.ndim(value) == 1 and name != "lengths"
+    ]
 
 
 def _numbers(examples: Sequence[Example]) -> dict[str, Tensor]:

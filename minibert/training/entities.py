@@ -38,14 +38,18 @@ def read_conll(path: str | os.PathLike[str]) -> list[tuple[list[str], list[str]]
         if not fields or fields[0] == "-DOCSTART-":
             sentences.append(([], []))
         elif len(fields) == 1:
-            raise ValueError(f"{path}, line {number}: {line!r} should be a word and, last, its tag.")
+            raise ValueError(
+                f"{path}, line {number}: {line!r} should be a word and, last, its tag."
+            )
         else:
             sentences[-1][0].append(fields[0])
             sentences[-1][1].append(fields[-1])
     found = not_empty(path, [sentence for sentence in sentences if sentence[0]])
     words = [word for words, _ in found for word in words]
     if 2 * len(texts := [word for word in words if word.count(" ") > 1]) > len(words):
-        raise ValueError(f"{path} holds texts where words should be, such as {texts[0]!r:.40}: is it for another task?")
+        raise ValueError(
+            f"{path} holds texts where words should be, such as {texts[0]!r:.40}: is it for another task?"
+        )
     return found
 
 
@@ -69,7 +73,9 @@ class TokenTask(Task):
         """The tags by name, in alphabetical order."""
         return {"id2label": dict(enumerate(sorted({tag for _, tags in rows for tag in tags})))}
 
-    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
+    def examples(
+        self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
         """Sentences; only the pieces that speak for a word or a character have a label.
 
         A sentence of more than `max_length` tokens is read through windows that share a quarter. A word that is in
@@ -96,8 +102,13 @@ class TokenTask(Task):
                 if word is not None and (row, tagged) not in seen:
                     seen.add((row, tagged))
                     words[place] = tagged
-            labels = [IGNORED if word < 0 else number_of(rows[row][1][word], config) for word in words.tolist()]
-            examples.append({"input_ids": ids, "labels": np.array(labels), "words": words, "row": row})
+            labels = [
+                IGNORED if word < 0 else number_of(rows[row][1][word], config)
+                for word in words.tolist()
+            ]
+            examples.append(
+                {"input_ids": ids, "labels": np.array(labels), "words": words, "row": row}
+            )
         return examples
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -112,7 +123,9 @@ class TokenTask(Task):
         best = outputs_of(model, examples, lambda output: output.logits.argmax(-1))
         for example, given in zip(examples, best, strict=True):
             words = example["words"]
-            for word, tag in zip(words[words >= 0].tolist(), given[words >= 0].tolist(), strict=True):
+            for word, tag in zip(
+                words[words >= 0].tolist(), given[words >= 0].tolist(), strict=True
+            ):
                 predictions[example["row"]][word] = names[tag]
         by_character = _are_characters(rows)
         for (words, _), tags in zip(rows, predictions, strict=True):
@@ -129,6 +142,8 @@ def _are_characters(rows: Rows) -> bool:
 def _tag_between(characters: Sequence[str], tags: Sequence[str], place: int) -> str:
     """The tag of a character that begins no piece: a space goes on with what follows, any other with its piece."""
     if characters[place].isspace():
-        return tags[place + 1] if place + 1 < len(tags) and tags[place + 1].startswith("I-") else "O"
+        return (
+            tags[place + 1] if place + 1 < len(tags) and tags[place + 1].startswith("I-") else "O"
+        )
     begins = next((tag for tag in reversed(tags[:place]) if tag), "O")
     return f"I-{begins[2:]}" if begins[:2] in ("B-", "I-") else begins

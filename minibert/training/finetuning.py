@@ -69,10 +69,14 @@ class Task(Protocol):
 
     def load(self, checkpoint: Path_ | Source, rows: Rows) -> tuple[PreTrainedModel, BertTokenizer]:
         """The model in float32, with what the training rows decide about it, and its tokenizer."""
-        model = self.model_class.from_pretrained(checkpoint, dtype=torch.float32, **self.config(rows))
+        model = self.model_class.from_pretrained(
+            checkpoint, dtype=torch.float32, **self.config(rows)
+        )
         return model, BertTokenizer.from_pretrained(checkpoint)
 
-    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
+    def examples(
+        self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
         """Rows as ids and labels, at most `max_length` tokens each."""
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -119,15 +123,23 @@ def finetune(
     metrics.check()  # now, and not after an epoch
     torch.manual_seed(options.seed)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*newly initialised: train before")  # a new head is the point
+        warnings.filterwarnings(
+            "ignore", ".*newly initialised: train before"
+        )  # a new head is the point
         model, tokenizer = task.load(checkpoint, train_rows)
-    cells = [cell for row in train_rows[:20] for cell in (row.values() if isinstance(row, dict) else ["".join(row[0])])]
+    cells = [
+        cell
+        for row in train_rows[:20]
+        for cell in (row.values() if isinstance(row, dict) else ["".join(row[0])])
+    ]
     # together: one sentence of rare names says nothing of a vocabulary
     warn_of_coverage(tokenizer, [" ".join(cell for cell in cells if isinstance(cell, str))])
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
     positions = model.config.max_position_embeddings
-    if (longest := max(max(text_lengths(example)) for example in [*examples, *dev_examples])) > positions:
+    if (
+        longest := max(max(text_lengths(example)) for example in [*examples, *dev_examples])
+    ) > positions:
         places = f"{checkpoint} only {positions} positions: max_length={positions}"
         raise ValueError(f"An example has {longest} tokens, but {places}.")
     trainer = Trainer(
@@ -184,10 +196,14 @@ class SequenceTask(Task):
         for number, row in enumerate(rows, 1):
             for name in filter(None, (self.text, self.pair)):
                 if not isinstance(row[name], str):
-                    raise ValueError(f"{path}, row {number}: {name} should be a text, not {row[name]!r:.80}.")
+                    raise ValueError(
+                        f"{path}, row {number}: {name} should be a text, not {row[name]!r:.80}."
+                    )
             label = row[self.label]
             if not isinstance(label, (str, int, float)) or not str(label).strip():
-                raise ValueError(f"{path}, row {number}: {self.label} should be a label, not {label!r:.80}.")
+                raise ValueError(
+                    f"{path}, row {number}: {self.label} should be a label, not {label!r:.80}."
+                )
         return rows
 
     def config(self, rows: Rows) -> dict[str, Any]:
@@ -196,7 +212,9 @@ class SequenceTask(Task):
             return {"num_labels": 1, "problem_type": "regression"}
         labels = sorted({str(row[self.label]) for row in rows})
         if len(labels) == 1:
-            raise ValueError(f"All rows have the label {labels[0]!r}: there is nothing to learn from a single class.")
+            raise ValueError(
+                f"All rows have the label {labels[0]!r}: there is nothing to learn from a single class."
+            )
         if len(labels) > max(50, len(rows) // 2):
             raise ValueError(
                 f"Column {self.label!r} holds {len(labels)} different labels in {len(rows)} rows: name a column of "
@@ -204,17 +222,27 @@ class SequenceTask(Task):
             )
         return {"id2label": dict(enumerate(labels)), "problem_type": "single_label_classification"}
 
-    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
+    def examples(
+        self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
         """Texts cut to `max_length` tokens, and the number of the label."""
         texts = [row[self.text] for row in rows]
         pairs = [row[self.pair] for row in rows] if self.pair else None
         encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length)
         labels = [self._label(str(row[self.label]), config) for row in rows]
         counts = Counter(labels)
-        weights = [len(rows) / len(counts) / counts[label] if self.class_weights else 1.0 for label in labels]
+        weights = [
+            len(rows) / len(counts) / counts[label] if self.class_weights else 1.0
+            for label in labels
+        ]
         columns = zip(encoded["input_ids"], encoded["token_type_ids"], labels, weights, strict=True)
         return [
-            {"input_ids": np.array(ids), "token_type_ids": np.array(segments), "labels": label, "weight": weight}
+            {
+                "input_ids": np.array(ids),
+                "token_type_ids": np.array(segments),
+                "labels": label,
+                "weight": weight,
+            }
             for ids, segments, label, weight in columns
         ]
 
@@ -237,7 +265,9 @@ class SequenceTask(Task):
 
     def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """Correlations, or accuracy and F1."""
-        logits = torch.cat(outputs_of(model, examples, lambda output: output.logits, [1] * len(examples)))
+        logits = torch.cat(
+            outputs_of(model, examples, lambda output: output.logits, [1] * len(examples))
+        )
         predictions = (logits.squeeze(-1) if self.regression else logits.argmax(-1)).tolist()
         measure = metrics.regression_scores if self.regression else metrics.classification_scores
         return measure([example["labels"] for example in examples], predictions)
@@ -263,17 +293,23 @@ class AnswerTask(Task):
         """Questions, contexts and answers."""
         return read_squad(path)
 
-    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
+    def examples(
+        self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
         """Windows, with the place of the first answer and that of every token in the context (-1 in the question).
 
         Raises:
             ValueError: a question that leaves no room for its context.
         """
         questions = [row["question"] for row in rows]
-        lengths = [len(ids) + 1 for ids in tokenizer(questions, verbose=False)["input_ids"]]  # [SEP] at the end, too
+        lengths = [
+            len(ids) + 1 for ids in tokenizer(questions, verbose=False)["input_ids"]
+        ]  # [SEP] at the end, too
         if (room := max_length - max(lengths)) < 1:
             question = questions[lengths.index(max(lengths))]
-            raise ValueError(f"max_length={max_length} leaves no room for a context beside the question {question!r}.")
+            raise ValueError(
+                f"max_length={max_length} leaves no room for a context beside the question {question!r}."
+            )
         encoded = tokenizer(
             questions,
             [row["context"] for row in rows],
@@ -317,7 +353,9 @@ class AnswerTask(Task):
 
     def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """Exact match and F1 of the answers' words."""
-        return metrics.answer_scores([row["answers"] for row in rows], self.answers(model, rows, examples))
+        return metrics.answer_scores(
+            [row["answers"] for row in rows], self.answers(model, rows, examples)
+        )
 
     def answers(self, model: Any, rows: Rows, examples: Sequence[Example]) -> list[str]:
         """The best answer to each question; "" where none is better, if some questions cannot be answered.
@@ -335,7 +373,9 @@ class AnswerTask(Task):
                 found[row] = max(found[row], (score, text), key=lambda span: span[0])
             nothing[row] = min(nothing[row], logits[0].sum().item())
         scores = zip(found, nothing, strict=True)
-        return ["" if some_without and without > score else text for (score, text), without in scores]
+        return [
+            "" if some_without and without > score else text for (score, text), without in scores
+        ]
 
 
 def _place(offsets: Any, row: dict[str, Any]) -> tuple[int, int]:
@@ -356,7 +396,10 @@ def inputs_of(batch: Batch) -> Batch:
 
 
 def outputs_of(
-    model: Any, examples: Sequence[Example], choose: Callable[[Any], Tensor], sizes: Sequence[int] | None = None
+    model: Any,
+    examples: Sequence[Example],
+    choose: Callable[[Any], Tensor],
+    sizes: Sequence[int] | None = None,
 ) -> list[Tensor]:
     """The part of a model's outputs that `choose` returns, for each example, on the CPU; see `run_packed`."""
     types = [e["token_type_ids"] for e in examples] if "token_type_ids" in examples[0] else None
@@ -366,7 +409,9 @@ def outputs_of(
 
     with Progress(is_watched(), len(examples), "examples") as progress:
         rows = [e["input_ids"] for e in examples]
-        return run_packed(model, forward, rows, types, sizes, report=lambda batch: progress.add(len(batch)))
+        return run_packed(
+            model, forward, rows, types, sizes, report=lambda batch: progress.add(len(batch))
+        )
 
 
 def number_of(label: str, config: BertConfig) -> int:

@@ -20,7 +20,11 @@ Record = dict[str, Any]
 
 @contextmanager
 def journal(
-    log: Path | None, steps: int, done: int, tensorboard: bool, callback: Callable[[Record], object] | None
+    log: Path | None,
+    steps: int,
+    done: int,
+    tensorboard: bool,
+    callback: Callable[[Record], object] | None,
 ) -> Iterator[Callable[[Record], None]]:
     """Gives a function that passes on every record of a run; `done` of its `steps` lie behind it.
 
@@ -40,7 +44,9 @@ def journal(
     def report(record: Record) -> None:
         is_step = "tokens" in record
         if is_step:
-            left = (steps - record["step"]) / (record["step"] - done) * (time.perf_counter() - start)
+            left = (
+                (steps - record["step"]) / (record["step"] - done) * (time.perf_counter() - start)
+            )
             record |= {"seconds_left": round(left), "memory_mb": peak_memory() >> 20}
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
@@ -52,7 +58,11 @@ def journal(
         if is_step:
             progress.add(1, record["tokens"], loss=f"{record['loss']:.4f}")
         else:
-            shown = ", ".join(f"{name} {value:.4g}" for name, value in record.items() if name not in ("step", "epoch"))
+            shown = ", ".join(
+                f"{name} {value:.4g}"
+                for name, value in record.items()
+                if name not in ("step", "epoch")
+            )
             print(f"step {record['step']:,}: {shown}", file=sys.stderr, flush=True)
 
     with writer, Progress(is_watched(), steps, "steps", done) as progress:

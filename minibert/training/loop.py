@@ -30,7 +30,16 @@ from minibert.losses import IGNORED
 from minibert.pretrained import PreTrainedModel
 from minibert.progress import interruptible
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.training.data import Batch, Epochs, Example, epoch_order, length, pack, pad, split_by_tokens
+from minibert.training.data import (
+    Batch,
+    Epochs,
+    Example,
+    epoch_order,
+    length,
+    pack,
+    pad,
+    split_by_tokens,
+)
 from minibert.training.journal import Record, journal
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import Parallel, Processes
@@ -78,7 +87,10 @@ def make_optimizer(model: Any, options: TrainingOptions) -> torch.optim.AdamW:
             below = max(0, layers + 1 - _depth(name))  # what lies above the layers learns fastest
             decay = options.weight_decay if parameter.dim() > 1 else 0.0
             groups.setdefault((decay, options.layer_decay**below), []).append(parameter)
-    described = [{"params": own, "weight_decay": decay, "share": share} for (decay, share), own in groups.items()]
+    described = [
+        {"params": own, "weight_decay": decay, "share": share}
+        for (decay, share), own in groups.items()
+    ]
     return _AdamW(described, lr=options.learning_rate, fused=True)
 
 
@@ -146,7 +158,9 @@ class Trainer:
         self.processes = Processes.join()
         self.is_first = self.processes.rank == 0
         model.to(self.processes.device).train()
-        self._random: Any = torch.cuda if self.processes.device.type == "cuda" else torch  # dropout draws from it
+        self._random: Any = (
+            torch.cuda if self.processes.device.type == "cuda" else torch
+        )  # dropout draws from it
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
         self.best, self.evaluations_since_best = -math.inf, 0
         self._told_to_stop: Callable[[], bool] = lambda: False  # this process, by a signal
@@ -158,11 +172,21 @@ class Trainer:
         self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
         self._kept = max(2, options.keep_states)
         last = max(1, options.checkpoints - 1)  # denser at first, since most is learned early
-        self._checkpoints = {round((self.steps + 1) ** ((last - n) / last)) - 1 for n in range(options.checkpoints)}
+        self._checkpoints = {
+            round((self.steps + 1) ** ((last - n) / last)) - 1 for n in range(options.checkpoints)
+        }
         self._about = {
             "model": type(model).__name__,
-            **{f.name: getattr(options, f.name) for f in fields(options) if f.metadata["data_order"]},
-            **{f.name: getattr(model.config, f.name) for f in fields(model.config) if f.name not in _OF_NO_WEIGHT},
+            **{
+                f.name: getattr(options, f.name)
+                for f in fields(options)
+                if f.metadata["data_order"]
+            },
+            **{
+                f.name: getattr(model.config, f.name)
+                for f in fields(model.config)
+                if f.name not in _OF_NO_WEIGHT
+            },
             "data": _digest(self._examples),
         }
         for name, parameter in model.named_parameters():
@@ -205,13 +229,22 @@ class Trainer:
                 journal(log if self.is_first else None, *about) as report,
             ):
                 try:
-                    while self.step < self.steps and not 0 < self.options.patience <= self.evaluations_since_best:
+                    while (
+                        self.step < self.steps
+                        and not 0 < self.options.patience <= self.evaluations_since_best
+                    ):
                         self._advance(report)
                     if self._saved_step < self.step:
                         self._save()
                 except RuntimeError as error:
-                    if "gloo" in str(error) or "Connection" in str(error) or isinstance(error, dist.DistError):
-                        message = f"Process {self.processes.rank}: another process of this run has ended."
+                    if (
+                        "gloo" in str(error)
+                        or "Connection" in str(error)
+                        or isinstance(error, dist.DistError)
+                    ):
+                        message = (
+                            f"Process {self.processes.rank}: another process of this run has ended."
+                        )
                         raise ConnectionAbortedError(f"{message} {self._resume_hint()}") from error
                     raise
 
@@ -222,12 +255,16 @@ class Trainer:
         report(record)
         due = epoch_is_over = self.batch_in_epoch == len(self._batches)
         every = self.options.evaluate_every
-        if self.evaluate and (self.step == self.steps or (self.step % every == 0 if every else epoch_is_over)):
+        if self.evaluate and (
+            self.step == self.steps or (self.step % every == 0 if every else epoch_is_over)
+        ):
             report({"step": self.step, "epoch": self.epoch, **self._evaluate(self.evaluate)})
             due = True
         if self._stops:
             self._save()
-            raise KeyboardInterrupt(f"stopped after step {self.step}, which is saved. {self._resume_hint()}")
+            raise KeyboardInterrupt(
+                f"stopped after step {self.step}, which is saved. {self._resume_hint()}"
+            )
         if self.step % self.options.save_every == 0 if self.options.save_every else due:
             self._save()
 
@@ -236,21 +273,31 @@ class Trainer:
     def _one_step(self, batch: Sequence[Example]) -> Record:
         began = time.perf_counter()
         rank, size, options = self.processes.rank, self.processes.size, self.options
-        rate = options.learning_rate * linear_schedule(self.step, self.steps, options.warmup, options.decay_steps)
+        rate = options.learning_rate * linear_schedule(
+            self.step, self.steps, options.warmup, options.decay_steps
+        )
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
         ordered = sorted(batch, key=length)
         # a process for which no example is left computes the first one without counting it, because all must take part
         mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)
         parts = [(part, weight) for part in split_by_tokens(mine, options.tokens_per_forward)]
-        if options.sharded:  # each forward asks the others for weights, so all make as many as the one with most
+        if (
+            options.sharded
+        ):  # each forward asks the others for weights, so all make as many as the one with most
             parts += [(ordered[:1], 0.0)] * (max(self.processes.gather(len(parts))) - len(parts))
         totals: dict[str, Tensor] = {}
         for number, (part, weight) in enumerate(parts):
-            operators = nullcontext() if options.exact else faster_operators(self.processes.device, self.model)
+            operators = (
+                nullcontext()
+                if options.exact
+                else faster_operators(self.processes.device, self.model)
+            )
             with self._parallel.exchanging(number == len(parts) - 1), operators:
                 shares = {name: share * weight for name, share in self._losses(part, batch).items()}
-                whole = torch.stack(list(shares.values())).sum() * size  # the exchange takes the mean over processes
+                whole = (
+                    torch.stack(list(shares.values())).sum() * size
+                )  # the exchange takes the mean over processes
                 whole.backward()  # type: ignore[no-untyped-call]
             totals = {name: totals.get(name, 0) + share.detach() for name, share in shares.items()}
         summed, self._stops = torch.stack(list(totals.values())), self._told_to_stop()
@@ -263,7 +310,13 @@ class Trainer:
         self.optimizer.zero_grad()
         self.step += 1
         tokens, seconds = sum(map(length, batch)), time.perf_counter() - began
-        apart = dict(zip((_LOSS_NAMES.get(name, f"{name}_loss") for name in totals), summed.tolist(), strict=True))
+        apart = dict(
+            zip(
+                (_LOSS_NAMES.get(name, f"{name}_loss") for name in totals),
+                summed.tolist(),
+                strict=True,
+            )
+        )
         return {
             "step": self.step,
             "epoch": self.epoch,
@@ -282,9 +335,15 @@ class Trainer:
             self._lowest = min(self._lowest, self._trend)
             if self._trend <= 3 * self._lowest + 1:
                 return
-            what = f"The loss diverges: it was {self._lowest:.3g} on average and is {self._trend:.3g}"
+            what = (
+                f"The loss diverges: it was {self._lowest:.3g} on average and is {self._trend:.3g}"
+            )
         else:
-            what = f"The loss is {loss}" if not math.isfinite(loss) else f"The gradient's norm is {norm}"
+            what = (
+                f"The loss is {loss}"
+                if not math.isfinite(loss)
+                else f"The gradient's norm is {norm}"
+            )
         examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
         advice = self._resume_hint()
         if self.step == self._saved_step > 0 and len(states := saved_states(self.folder)) > 1:
@@ -312,7 +371,9 @@ class Trainer:
             raise ValueError("There are no examples to train on.")
         lengths = [length(example) for example in self._examples]
         options = self.options
-        self._batches = epoch_order(lengths, options.batch_size, options.seed, self.epoch, options.pool)
+        self._batches = epoch_order(
+            lengths, options.batch_size, options.seed, self.epoch, options.pool
+        )
 
     def _next_batch(self) -> list[Example]:
         if self.batch_in_epoch == len(self._batches):
@@ -335,14 +396,19 @@ class Trainer:
 
     def _resume(self) -> None:
         if not (states := saved_states(self.folder)):
-            raise FileNotFoundError(f"{self.folder} holds no state to resume from: start without --resume.")
+            raise FileNotFoundError(
+                f"{self.folder} holds no state to resume from: start without --resume."
+            )
         state = read_state(path := states[-1])
         for name, now in self._about.items():
             before = state["about"].get(name, now)
             if before != now and (name, self.resume) != ("data", "with other data"):
                 what, advice = f"{name} {before}, not {now}", "resume with the same"
                 if name == "data":
-                    what, advice = "other examples or labels", f"{advice} data, or pass --resume-with-other-data"
+                    what, advice = (
+                        "other examples or labels",
+                        f"{advice} data, or pass --resume-with-other-data",
+                    )
                 raise ValueError(f"{path} is of a run with {what}: {advice}.")
         try:
             self._parallel.load(state, self.optimizer)
@@ -351,11 +417,17 @@ class Trainer:
             self._saved_step = self.step
             if self.epoch > 0:  # the first one is open
                 self._open_epoch()
-            self.batch_in_epoch = min(self.batch_in_epoch, len(self._batches))  # of other data there may be less
+            self.batch_in_epoch = min(
+                self.batch_in_epoch, len(self._batches)
+            )  # of other data there may be less
             if self.processes.rank < len(state["random"]):
                 self._random.set_rng_state(state["random"][self.processes.rank])
-        except Exception as error:  # whatever the optimiser or the schedule makes of values that are not their own
-            raise ValueError(f"{path} does not fit this model and its optimiser ({first_line(error)}).") from error
+        except (
+            Exception
+        ) as error:  # whatever the optimiser or the schedule makes of values that are not their own
+            raise ValueError(
+                f"{path} does not fit this model and its optimiser ({first_line(error)})."
+            ) from error
 
     def _evaluate(self, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
         self.model.eval()
@@ -383,7 +455,9 @@ class Trainer:
                 self.tokenizer.save_pretrained(folder)
 
     def _resume_hint(self) -> str:
-        return f"Start again with --resume to go on from step {self._saved_step} (in {self.folder})."
+        return (
+            f"Start again with --resume to go on from step {self._saved_step} (in {self.folder})."
+        )
 
 
 def _digest(examples: Sequence[Example]) -> str:

@@ -39,7 +39,9 @@ def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> 
     }
 
 
-def entity_scores(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
+def entity_scores(
+    labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]
+) -> dict[str, float]:
     """Precision, recall and F1 of whole entities, as the CoNLL-2003 task counts them (tags such as B-PER, I-PER, O).
 
     `macro_f1` is the mean over the kinds of entities, the "entity F1" of KLUE (Park et al. 2021, section 3.4).
@@ -52,7 +54,9 @@ def entity_scores(labels: Sequence[Sequence[str]], predictions: Sequence[Sequenc
         for rows in (labels, predictions)
     )
     found = len(right & given)
-    right_kinds, all_kinds = (Counter(kind for _, kind, *_ in spans) for spans in (right & given, [*right, *given]))
+    right_kinds, all_kinds = (
+        Counter(kind for _, kind, *_ in spans) for spans in (right & given, [*right, *given])
+    )
     apart = [2 * right_kinds[kind] / count for kind, count in all_kinds.items()]
     return {
         "f1": 2 * found / max(1, len(right) + len(given)),

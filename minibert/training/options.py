@@ -11,9 +11,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 
-def _option(default: Any, description: str, minimum: float | None = None, data_order: bool = False) -> Any:
+def _option(
+    default: Any, description: str, minimum: float | None = None, data_order: bool = False
+) -> Any:
     """A field of numbers from `minimum` on; `data_order`: a run cannot be resumed with another value."""
-    return field(default=default, metadata={"help": description, "minimum": minimum, "data_order": data_order})
+    return field(
+        default=default,
+        metadata={"help": description, "minimum": minimum, "data_order": data_order},
+    )
 
 
 @dataclass(frozen=True)
@@ -25,9 +30,13 @@ class TrainingOptions:
 
     epochs: int = _option(3, "passes over the data, unless `steps` is given", 1)
     steps: int | None = _option(None, "number of updates", 1)
-    batch_size: int = _option(32, "examples of an update, over all processes and forwards", 1, data_order=True)
+    batch_size: int = _option(
+        32, "examples of an update, over all processes and forwards", 1, data_order=True
+    )
     learning_rate: float = _option(5e-5, "of AdamW at its highest", 0.0)
-    warmup: float = _option(0.1, "share of the steps in which the learning rate rises linearly from 0", 0.0)
+    warmup: float = _option(
+        0.1, "share of the steps in which the learning rate rises linearly from 0", 0.0
+    )
     decay_steps: int | None = _option(
         None,
         "the last steps, in which the learning rate falls linearly to 0; constant before, a run can be extended until "
@@ -35,26 +44,49 @@ class TrainingOptions:
         0,
     )
     weight_decay: float = _option(0.01, "of AdamW, for all weights but biases and LayerNorms", 0.0)
-    layer_decay: float = _option(1.0, "each layer learns at this share of the rate of the one above it", 0.0)
-    freeze: int = _option(0, "first layers that keep their weights, and the embeddings with them; 0: all learn", 0)
+    layer_decay: float = _option(
+        1.0, "each layer learns at this share of the rate of the one above it", 0.0
+    )
+    freeze: int = _option(
+        0, "first layers that keep their weights, and the embeddings with them; 0: all learn", 0
+    )
     max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm", 0.0)
-    tokens_per_forward: int | None = _option(16384, "limit of the tokens of one forward; None: the whole batch", 1)
+    tokens_per_forward: int | None = _option(
+        16384, "limit of the tokens of one forward; None: the whole batch", 1
+    )
     bf16: bool = _option(
         False,
         "compute in bfloat16 where that is safe (autocast). Not the default where the processor has instructions for "
         "it, so that the same command rounds in the same way on every machine",
     )
-    exact: bool = _option(False, "bit for bit as a plain loop: padded, with slower operators", data_order=True)
-    sharded: bool = _option(False, "share weights and optimiser state out to the processes too (FSDP2)")
+    exact: bool = _option(
+        False, "bit for bit as a plain loop: padded, with slower operators", data_order=True
+    )
+    sharded: bool = _option(
+        False, "share weights and optimiser state out to the processes too (FSDP2)"
+    )
     seed: int = _option(0, "of the order of the data", 0, data_order=True)
     pool: int = _option(
-        50, "batches sorted by length together before they are cut; 1: a random order", 1, data_order=True
+        50,
+        "batches sorted by length together before they are cut; 1: a random order",
+        1,
+        data_order=True,
     )
-    save_every: int = _option(0, "steps between two saved states; 0 saves after every evaluation and every epoch", 0)
-    keep_states: int = _option(0, "last states that stay when the run has ended; while it goes there are two", 0)
-    checkpoints: int = _option(0, "models kept in the folder checkpoints, from step 0 to the last, denser at first", 0)
-    evaluate_every: int = _option(0, "steps between two evaluations; 0 evaluates at the end of each epoch", 0)
-    patience: int = _option(0, "evaluations without a better score before training stops early; 0 never stops early", 0)
+    save_every: int = _option(
+        0, "steps between two saved states; 0 saves after every evaluation and every epoch", 0
+    )
+    keep_states: int = _option(
+        0, "last states that stay when the run has ended; while it goes there are two", 0
+    )
+    checkpoints: int = _option(
+        0, "models kept in the folder checkpoints, from step 0 to the last, denser at first", 0
+    )
+    evaluate_every: int = _option(
+        0, "steps between two evaluations; 0 evaluates at the end of each epoch", 0
+    )
+    patience: int = _option(
+        0, "evaluations without a better score before training stops early; 0 never stops early", 0
+    )
     tensorboard: bool = _option(False, "write the log for TensorBoard too")
 
     def __post_init__(self) -> None:
@@ -67,6 +99,10 @@ class TrainingOptions:
                 raise ValueError(f"{each.name} should be a whole number, not {value!r}.")
             if not minimum <= value < math.inf:
                 finite = "" if type(minimum) is int else " and finite"
-                raise ValueError(f"{each.name} should be {minimum:g} or more{finite}, not {value!r}.")
+                raise ValueError(
+                    f"{each.name} should be {minimum:g} or more{finite}, not {value!r}."
+                )
         if self.warmup > 1:
-            raise ValueError(f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}.")
+            raise ValueError(
+                f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}."
+            )

@@ -59,7 +59,9 @@ class SimilarityModel(PreTrainedModel):
         order = sorted(range(len(layout.lengths)), key=layout.lengths.__getitem__)
         parts = input_ids.split_with_sizes(layout.lengths)
         by_length = PackedLayout([layout.lengths[number] for number in order])
-        vectors: Tensor = self.embedder(torch.cat([parts[number] for number in order]), layout=by_length)
+        vectors: Tensor = self.embedder(
+            torch.cat([parts[number] for number in order]), layout=by_length
+        )
         return vectors[torch.tensor(order, device=vectors.device).argsort()]
 
     def save_pretrained(self, save_directory: Path_, *_: Any, **__: Any) -> None:
@@ -114,20 +116,28 @@ class SimilarityTask(Task):
 
     def load(self, checkpoint: Path_ | Source, rows: Rows) -> tuple[SimilarityModel, BertTokenizer]:
         """An embedder's folder, or any BERT's."""
-        embedder = SentenceEmbedder.from_pretrained(checkpoint, pooling=self.pooling, precision=None)
+        embedder = SentenceEmbedder.from_pretrained(
+            checkpoint, pooling=self.pooling, precision=None
+        )
         if wrong := [size for size in self.matryoshka if not 0 < size < embedder.dimension]:
-            raise ValueError(f"matryoshka sizes should lie between 1 and {embedder.dimension - 1}, not {wrong[0]}.")
+            raise ValueError(
+                f"matryoshka sizes should lie between 1 and {embedder.dimension - 1}, not {wrong[0]}."
+            )
         return SimilarityModel(embedder), embedder.tokenizer
 
     def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
         """Rows of a tsv, csv or jsonl file."""
         score = self.dev_score if dev and self.dev_score else self.score
         texts = [self.anchor, self.positive, *([] if dev and self.dev_score else self.negatives)]
-        rows = read_table(path, self.columns, self.delimiter, needed=texts if score is None else [*texts, score])
+        rows = read_table(
+            path, self.columns, self.delimiter, needed=texts if score is None else [*texts, score]
+        )
         for number, row in enumerate(rows, 1):
             for column in texts:
                 if not (isinstance(row[column], str) and row[column].strip()):
-                    raise ValueError(f"{path}, row {number}: {column} should be a text, not {row[column]!r:.80}.")
+                    raise ValueError(
+                        f"{path}, row {number}: {column} should be a text, not {row[column]!r:.80}."
+                    )
             if score is not None:
                 row[score] = self._score(row[score], f"{path}, row {number}: {score}")
         return rows
@@ -137,9 +147,13 @@ class SimilarityTask(Task):
             if -1 <= (number := float(value) / self.max_score) <= 1:
                 return number
         limit = "" if self.max_score == 1 else f" of {-self.max_score:g} to {self.max_score:g}"
-        raise ValueError(f"{place} should be a number{limit or ' of -1 to 1 (pass the highest score)'}, not {value!r}.")
+        raise ValueError(
+            f"{place} should be a number{limit or ' of -1 to 1 (pass the highest score)'}, not {value!r}."
+        )
 
-    def examples(self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int) -> list[Example]:
+    def examples(
+        self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
         """The texts of each row one after the other, each cut to `max_length` tokens; `texts` tells equal ones."""
         # scored pairs to measure with have no negatives
         names = [name for name in (self.anchor, self.positive, *self.negatives) if name in rows[0]]
@@ -162,17 +176,25 @@ class SimilarityTask(Task):
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The summed loss of all vectors, and of their first numbers."""
         flat = model(**inputs_of(batch))
-        vectors = flat.view(-1, 2 + len(self.negatives), flat.shape[-1])  # (batch, texts, dimension)
+        vectors = flat.view(
+            -1, 2 + len(self.negatives), flat.shape[-1]
+        )  # (batch, texts, dimension)
         sizes = [vectors.shape[-1], *self.matryoshka]
         if self.score is not None:
-            return {"score": torch.stack([score_loss(vectors[..., :n], batch["score"]) for n in sizes]).sum()}
+            return {
+                "score": torch.stack(
+                    [score_loss(vectors[..., :n], batch["score"]) for n in sizes]
+                ).sum()
+            }
         texts = batch["texts"].view(vectors.shape[:2])
         return {"anchor": torch.stack([ranking_loss(vectors[..., :n], texts) for n in sizes]).sum()}
 
     def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """Correlations of the cosines with the scores, or accuracy@k."""
         encode = model.embedder.encode
-        anchors, positives = (encode([row[name] for row in rows], prompt="") for name in (self.anchor, self.positive))
+        anchors, positives = (
+            encode([row[name] for row in rows], prompt="") for name in (self.anchor, self.positive)
+        )
         if score := self.dev_score or self.score:
             cosines = pairwise_similarity(anchors, positives).tolist()
             return metrics.regression_scores([row[score] for row in rows], cosines)
@@ -213,7 +235,11 @@ def score_loss(vectors: Tensor, scores: Tensor) -> Tensor:
 
 
 def retrieval_scores(
-    anchors: Vectors, candidates: Vectors, texts: Sequence[str], answers: Sequence[str], at: Sequence[int] = (1, 10)
+    anchors: Vectors,
+    candidates: Vectors,
+    texts: Sequence[str],
+    answers: Sequence[str],
+    at: Sequence[int] = (1, 10),
 ) -> dict[str, float]:
     """How often the positive of an anchor is among its k nearest candidates.
 
@@ -224,7 +250,9 @@ def retrieval_scores(
         answers: the texts of the candidates, of which equal ones count once.
         at: the k.
     """
-    _, first, own = np.unique(np.array(answers, dtype=object), return_index=True, return_inverse=True)
+    _, first, own = np.unique(
+        np.array(answers, dtype=object), return_index=True, return_inverse=True
+    )
     positives = defaultdict(list)
     for text, number in zip(texts, own, strict=False):
         positives[text].append(number)

@@ -39,9 +39,13 @@ Pair = tuple[Ids, Ids | None, int]
 """Two texts that stand in one example, or one alone, and the label of the pair."""
 
 _LABELS = ("labels", "next_sentence_label")
-SHORT_PAIRS = 0.1  # share of pairs shorter than they could be, so that a model knows short texts too
+SHORT_PAIRS = (
+    0.1  # share of pairs shorter than they could be, so that a model knows short texts too
+)
 TEXTS_AT_ONCE = 1000  # that are masked together: quicker than one at a time, and soon done
-HELD_OUT_TOKENS = 1 << 16  # that a run is measured with: more would take time, fewer be less certain
+HELD_OUT_TOKENS = (
+    1 << 16
+)  # that a run is measured with: more would take time, fewer be less certain
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,11 @@ class Masking:
 
     @classmethod
     def for_tokenizer(
-        cls, tokenizer: Any, probability: float = 0.15, whole_words: bool = False, spans: bool = False
+        cls,
+        tokenizer: Any,
+        probability: float = 0.15,
+        whole_words: bool = False,
+        spans: bool = False,
     ) -> Masking:
         """The masking for a tokenizer's vocabulary."""
         words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
@@ -91,7 +99,10 @@ class Masking:
 
 
 def sentence_pairs(
-    documents: Sequence[Document], max_tokens: int, rng: np.random.Generator, sentence_order: bool = False
+    documents: Sequence[Document],
+    max_tokens: int,
+    rng: np.random.Generator,
+    sentence_order: bool = False,
 ) -> list[Pair]:
     """Cuts documents into pairs of texts, of `max_tokens` together, for next-sentence or sentence-order prediction.
 
@@ -113,7 +124,9 @@ def sentence_pairs(
     for number, document in enumerate(documents):
         start = 0
         while start < len(document):
-            target = int(rng.integers(2, max_tokens + 1)) if rng.random() < SHORT_PAIRS else max_tokens
+            target = (
+                int(rng.integers(2, max_tokens + 1)) if rng.random() < SHORT_PAIRS else max_tokens
+            )
             end = _fill(document, start, target, at_least=2)
             if end - start == 1:
                 pairs.append((document[start][:max_tokens], None, IGNORED))
@@ -135,7 +148,9 @@ def sentence_pairs(
     return pairs
 
 
-def single_texts(documents: Sequence[Document], max_tokens: int, rng: np.random.Generator) -> list[Pair]:
+def single_texts(
+    documents: Sequence[Document], max_tokens: int, rng: np.random.Generator
+) -> list[Pair]:
     """Cuts documents into texts of `max_tokens`, for training without next-sentence prediction.
 
     Every token is in one of them. The first text of a longer document has a random length, so that the cuts lie
@@ -197,10 +212,16 @@ class PretrainingData:
     def __post_init__(self) -> None:
         """Checks, and reads the vocabulary."""
         if self.max_length < 5:
-            raise ValueError(f"max_length should be 5 or more, not {self.max_length}: three are special tokens.")
+            raise ValueError(
+                f"max_length should be 5 or more, not {self.max_length}: three are special tokens."
+            )
         if not 0 <= self.mask_probability <= 1:
-            raise ValueError(f"mask_probability should lie between 0 and 1, not {self.mask_probability}.")
-        self._masking = Masking.for_tokenizer(self.tokenizer, self.mask_probability, self.whole_words, self.spans)
+            raise ValueError(
+                f"mask_probability should lie between 0 and 1, not {self.mask_probability}."
+            )
+        self._masking = Masking.for_tokenizer(
+            self.tokenizer, self.mask_probability, self.whole_words, self.spans
+        )
 
     def epoch(self, number: int) -> list[Example]:
         """The examples of one epoch."""
@@ -214,7 +235,9 @@ class PretrainingData:
             texts = sentence_pairs(documents, self.max_length - 3, rng, self.sentence_order)
         else:
             texts = single_texts(documents, self.max_length - 2, rng)
-        parts = [texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE)]
+        parts = [
+            texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE)
+        ]
         return [example for part in parts for example in self._examples(part, rng)]
 
     def _examples(self, texts: Sequence[Pair], rng: np.random.Generator) -> Iterator[Example]:
@@ -223,7 +246,9 @@ class PretrainingData:
         rows = [np.concatenate([cls, text[0], *end]) for text, end in zip(texts, ends, strict=True)]
         hidden = [x.astype(np.int32) for x in self._masking(np.concatenate(rows), rng)]
         cuts = np.cumsum([len(row) for row in rows[:-1]])
-        for (first, _, label), row, seen, labels in zip(texts, rows, *(np.split(x, cuts) for x in hidden), strict=True):
+        for (first, _, label), row, seen, labels in zip(
+            texts, rows, *(np.split(x, cuts) for x in hidden), strict=True
+        ):
             segments = np.zeros(len(row), dtype=np.int8)
             segments[len(first) + 2 :] = 1
             example: Example = {"input_ids": seen, "token_type_ids": segments, "labels": labels}
@@ -233,7 +258,13 @@ class PretrainingData:
 def pretraining_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     """Summed losses of `BertForPreTraining` or `BertForMaskedLM`."""
     words, *pairs = _predictions(model, batch)
-    return dict(zip(_LABELS, [word_loss(*words), *(cross_entropy(*each, "sum") for each in pairs)], strict=False))
+    return dict(
+        zip(
+            _LABELS,
+            [word_loss(*words), *(cross_entropy(*each, "sum") for each in pairs)],
+            strict=False,
+        )
+    )
 
 
 def _predictions(model: nn.Module, batch: Batch) -> list[tuple[Tensor, Tensor]]:
@@ -241,7 +272,9 @@ def _predictions(model: nn.Module, batch: Batch) -> list[tuple[Tensor, Tensor]]:
     inputs = {name: value for name, value in batch.items() if name not in _LABELS}
     words, *pairs = (batch[name] for name in _LABELS if name in batch)
     asked = words != IGNORED
-    if asked.dim() == 1 and asked.device.type == "cpu" and torch.is_grad_enabled():  # see minibert.training.speedups
+    if (
+        asked.dim() == 1 and asked.device.type == "cpu" and torch.is_grad_enabled()
+    ):  # see minibert.training.speedups
         count = int(asked.sum())
         asked[(~asked).nonzero()[: rounded_rows(count) - count]] = True
     logits = model(**inputs, positions=asked, return_dict=False)
@@ -260,14 +293,20 @@ def pretraining_scores(
     device = next(model.parameters()).device
     sums: dict[int, Tensor] = {}
     for part in split_by_tokens(examples, tokens_per_forward):
-        batch = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in pack(part).items()}
+        batch = {
+            name: x.to(device) if isinstance(x, Tensor) else x for name, x in pack(part).items()
+        }
         for number, (logits, wanted) in enumerate(_predictions(model, batch)):
             counted = wanted != IGNORED
             right = (logits.argmax(-1) == wanted)[counted].sum()
             new = torch.stack([cross_entropy(logits.float(), wanted, "sum"), right, counted.sum()])
             sums[number] = sums.get(number, torch.zeros(3)) + new.double().cpu()
     (loss, right, count), *pairs = (sums[number].tolist() for number in sorted(sums))
-    scores = {"held_out_loss": loss / count, "perplexity": math.exp(loss / count), "masked_accuracy": right / count}
+    scores = {
+        "held_out_loss": loss / count,
+        "perplexity": math.exp(loss / count),
+        "masked_accuracy": right / count,
+    }
     for loss, right, count in pairs:
         scores["held_out_loss"] += loss / max(1, count)
         scores["next_sentence_accuracy"] = right / max(1, count)
@@ -312,26 +351,41 @@ def pretrain(
     sources: list[tuple[Iterable[str], float]] = [(corpus, 1.0)]
     if isinstance(corpus, Mapping):
         sources = [([source], weight) for source, weight in corpus.items()]
-    about: dict[str, Any] = {"column": column, "held_out": held_out, "seed": options.seed, "cut": processes.rank == 0}
+    about: dict[str, Any] = {
+        "column": column,
+        "held_out": held_out,
+        "seed": options.seed,
+        "cut": processes.rank == 0,
+    }
     # from here on, and not only in the loop: the text is cut before
     with only_run_in(Path(folder), "corpus") if processes.rank == 0 else nullcontext():
         corpora = [
             (Corpus(files, tokenizer, Path(folder, "tokens", str(number)), **about), weight)
             for number, (files, weight) in enumerate(sources)
         ]
-        data: Callable[..., PretrainingData] = partial(PretrainingData, tokenizer=tokenizer, seed=options.seed, **how)
+        data: Callable[..., PretrainingData] = partial(
+            PretrainingData, tokenizer=tokenizer, seed=options.seed, **how
+        )
         epochs = [data(partial(_portion, corpus, size)).epoch for corpus, size in mix(corpora)]
-        kept = [document for corpus, _ in corpora for document in corpus.held_out(HELD_OUT_TOKENS // len(corpora))]
+        kept = [
+            document
+            for corpus, _ in corpora
+            for document in corpus.held_out(HELD_OUT_TOKENS // len(corpora))
+        ]
         measured = data(kept).epoch(0) if len(kept) > 1 else []
         trainer = Trainer(
             model,
             lambda number: list(chain.from_iterable(epoch(number) for epoch in epochs)),
             pretraining_losses,
             Path(folder),
-            options if options.evaluate_every else replace(options, evaluate_every=options.save_every),
+            options
+            if options.evaluate_every
+            else replace(options, evaluate_every=options.save_every),
             tokenizer=tokenizer,
             resume=resume,
-            evaluate=partial(pretraining_scores, model, measured, options.tokens_per_forward) if measured else None,
+            evaluate=partial(pretraining_scores, model, measured, options.tokens_per_forward)
+            if measured
+            else None,
             metric="held_out_loss" if options.patience else None,
             callback=callback,
         )

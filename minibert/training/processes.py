@@ -39,8 +39,14 @@ class Processes:
         try:
             rank, size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
         except ValueError:
-            raise ValueError("RANK and WORLD_SIZE should be whole numbers, as torchrun sets them.") from None
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if gpu else torch.device("cpu")
+            raise ValueError(
+                "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."
+            ) from None
+        device = (
+            torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+            if gpu
+            else torch.device("cpu")
+        )
         if gpu:
             torch.cuda.set_device(device)
         if size > 1 and not dist.is_initialized():
@@ -51,7 +57,9 @@ class Processes:
             if os.environ.get("LOCAL_WORLD_SIZE") == str(size):
                 # when torchrun starts them again, its store still has the addresses of those that were killed
                 store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
-            dist.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size)
+            dist.init_process_group(
+                "nccl" if gpu else "gloo", store=store, rank=rank, world_size=size
+            )
             atexit.register(time.sleep, _LAST_WORK)
         return cls(rank, size, device)
 
@@ -86,9 +94,13 @@ class Parallel:
             from torch.distributed.fsdp import fully_shard
 
             if processes.size == 1:
-                raise ValueError("Shards need several processes: start this with torchrun --nproc-per-node 2 or more.")
+                raise ValueError(
+                    "Shards need several processes: start this with torchrun --nproc-per-node 2 or more."
+                )
             if processes.device.type == "cpu" and torch.__version__ < "2.7":
-                raise ValueError(f"Shards on a CPU need torch 2.7 or newer, not {torch.__version__}.")
+                raise ValueError(
+                    f"Shards on a CPU need torch 2.7 or newer, not {torch.__version__}."
+                )
             no_memory = {id(p): nn.Parameter(p.detach().to("meta")) for p in model.parameters()}
             self._empty = copy.deepcopy(model, no_memory)
             mesh = init_device_mesh(processes.device.type, (processes.size,))
@@ -107,7 +119,11 @@ class Parallel:
         if self.sharded:
             model.set_requires_gradient_sync(wanted)
         parallel = self.forward
-        return parallel.no_sync() if isinstance(parallel, DistributedDataParallel) and not wanted else nullcontext()
+        return (
+            parallel.no_sync()
+            if isinstance(parallel, DistributedDataParallel) and not wanted
+            else nullcontext()
+        )
 
     def clip_gradients(self, max_norm: float) -> float:
         """Scales the gradients down to this norm; returns what it was."""
@@ -116,14 +132,21 @@ class Parallel:
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """Weights and the optimiser's state, whole for any number of processes to go on; the first one gets them."""
-        names: dict[Tensor, str] = {parameter: name for name, parameter in self.model.named_parameters()}
-        moments = {names[p]: {key: self._whole(x) for key, x in own.items()} for p, own in optimizer.state.items()}
+        names: dict[Tensor, str] = {
+            parameter: name for name, parameter in self.model.named_parameters()
+        }
+        moments = {
+            names[p]: {key: self._whole(x) for key, x in own.items()}
+            for p, own in optimizer.state.items()
+        }
         return {"model": self._weights(), "optimizer": {"state": moments}}
 
     def load(self, state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
         """Takes up what `state` gave."""
         own = self.model.state_dict(keep_vars=True)
-        self.model.load_state_dict({name: _share(x, own.get(name, x)) for name, x in state["model"].items()})
+        self.model.load_state_dict(
+            {name: _share(x, own.get(name, x)) for name, x in state["model"].items()}
+        )
         for name, moments in state.get("optimizer", {"state": {}})["state"].items():
             optimizer.state[own[name]] = {key: _share(x, own[name]) for key, x in moments.items()}
 
@@ -138,7 +161,10 @@ class Parallel:
         return self._empty
 
     def _weights(self) -> dict[str, Tensor]:
-        aliases, own = self.model.tied_weights(), self.model.state_dict(keep_vars=True)  # without copies of aliases
+        aliases, own = (
+            self.model.tied_weights(),
+            self.model.state_dict(keep_vars=True),
+        )  # without copies of aliases
         weights = {name: self._whole(x) for name, x in own.items() if name not in aliases}
         return weights | {alias: weights[name] for alias, name in aliases.items()}
 

@@ -54,7 +54,11 @@ def faster_operators(device: torch.device, model: nn.Module | None = None) -> It
     if device.type != "cpu":
         yield
         return
-    encoders = [] if model is None else [module for module in model.modules() if isinstance(module, BertEncoder)]
+    encoders = (
+        []
+        if model is None
+        else [module for module in model.modules() if isinstance(module, BertEncoder)]
+    )
     hooks = [encoder.register_forward_pre_hook(_in_blocks) for encoder in encoders]
     hooks += [encoder.register_forward_hook(_without_tail) for encoder in encoders]
     try:
@@ -96,7 +100,9 @@ def onednn_is_faster() -> bool:
 
 
 class _FasterDropout(TorchFunctionMode):
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return (dropout if function is F.dropout else function)(*args, **(kwargs or {}))
 
 
@@ -108,16 +114,24 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
 def _noise(x: Tensor, p: float) -> Tensor:
     """Like x: 0 with probability p, else 1 / (1 - p)."""
     kept = 65536 - round(65536 * p)
-    random = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64, device=x.device).random_(-(2**63), None)
+    random = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64, device=x.device).random_(
+        -(2**63), None
+    )
     numbers = random.view(torch.int16)[: x.numel()].view(x.shape)  # -32768 to 32767
-    noise = torch.lt(numbers, kept - 32768, out=torch.empty(x.shape, dtype=x.dtype, device=x.device))
+    noise = torch.lt(
+        numbers, kept - 32768, out=torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    )
     return noise.mul_(65536 / max(1, kept))
 
 
 def _in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Hook of an encoder: rounded rows, and one `BlockAttention` for all layers of a pass over packed sequences."""
     hidden_states, layout, attend, *others = inputs
-    if attend is not sdpa_attention or not isinstance(layout, PackedLayout) or not torch.is_grad_enabled():
+    if (
+        attend is not sdpa_attention
+        or not isinstance(layout, PackedLayout)
+        or not torch.is_grad_enabled()
+    ):
         return inputs
     rows, layout = as_rows(hidden_states, layout)
     return rows, layout, BlockAttention(layout, len(hidden_states)), *others
@@ -146,10 +160,14 @@ class BlockAttention:
         self.layout, self.tokens = layout, tokens
         self.heads = 0
 
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float) -> AttentionOutput:
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+    ) -> AttentionOutput:
         """(tokens, heads, head_size) each to the context, (tokens, hidden)."""
         longest = max(self.layout.lengths, default=0)
-        torch_is_faster = dropout == 0 and query.dtype != torch.bfloat16 and longest > MAX_LENGTH_FOR_PRODUCTS
+        torch_is_faster = (
+            dropout == 0 and query.dtype != torch.bfloat16 and longest > MAX_LENGTH_FOR_PRODUCTS
+        )
         if torch_is_faster or longest == 0:
             return sdpa_attention(query, key, value, layout, dropout)
         self.heads = query.shape[1]
@@ -164,7 +182,9 @@ class BlockAttention:
         found = []
         for step in sorted(set(steps.tolist())):
             numbers = (steps == step).nonzero()  # (sequences, 1)
-            numbers = F.pad(numbers, (0, 0, 0, rounded_rows(len(numbers)) - len(numbers)), value=len(steps))
+            numbers = F.pad(
+                numbers, (0, 0, 0, rounded_rows(len(numbers)) - len(numbers)), value=len(steps)
+            )
             places = torch.arange((step + 1) * LENGTH_STEP)
             found.append((starts[numbers] + places, places >= lengths[numbers]))
         return found
@@ -173,9 +193,16 @@ class BlockAttention:
     def rows(self) -> tuple[Tensor, Tensor, Tensor]:
         """Which row of (tokens x heads, head_size) stands where in the blocks; where none does; the way back."""
         heads = torch.arange(self.heads)[:, None]
-        parts = [(tokens[:, None] * self.heads + heads).masked_fill(none[:, None], -1) for tokens, none in self.blocks]
+        parts = [
+            (tokens[:, None] * self.heads + heads).masked_fill(none[:, None], -1)
+            for tokens, none in self.blocks
+        ]
         rows = torch.cat([part.flatten() for part in parts])
-        return rows.clamp_min(0), (rows < 0).nonzero().flatten(), rows.argsort(stable=True)[(rows < 0).sum() :]
+        return (
+            rows.clamp_min(0),
+            (rows < 0).nonzero().flatten(),
+            rows.argsort(stable=True)[(rows < 0).sum() :],
+        )
 
     def cut(self, gathered: Tensor) -> list[Tensor]:
         """Rows of the blocks one after the other, (rows, head_size), as (sequences x heads, longest, head_size)."""
@@ -196,7 +223,9 @@ class _BlockAttention(torch.autograd.Function):
     """With P = softmax(scale Q K^T), of which dropout leaves D = N P, the context is D V."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, plan: BlockAttention, p: float) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, plan: BlockAttention, p: float
+    ) -> Tensor:
         gather, _, _ = plan.rows
         size = query.shape[-1]
         ctx.plan, ctx.scale, ctx.blocks = plan, size**-0.5, []
@@ -205,10 +234,14 @@ class _BlockAttention(torch.autograd.Function):
             contexts = torch.empty_like(gathered[0])
             parts = zip(*map(plan.cut, (*gathered, contexts)), plan.blocks, strict=True)
             for q, k, v, context, (_, none) in parts:
-                scores = torch.baddbmm(q.new_empty(1), q, k.transpose(1, 2), beta=0, alpha=ctx.scale)
+                scores = torch.baddbmm(
+                    q.new_empty(1), q, k.transpose(1, 2), beta=0, alpha=ctx.scale
+                )
                 if none.any():
                     lowest = torch.finfo(scores.dtype).min
-                    scores.view(len(none), -1, *scores.shape[1:]).masked_fill_(none[:, None, None], lowest)
+                    scores.view(len(none), -1, *scores.shape[1:]).masked_fill_(
+                        none[:, None, None], lowest
+                    )
                 probabilities = scores.softmax(-1)
                 noise = _noise(probabilities, p) if p > 0 else None
                 torch.bmm(probabilities if noise is None else probabilities * noise, v, out=context)
@@ -230,7 +263,9 @@ class _BlockAttention(torch.autograd.Function):
             torch.bmm(kept.transpose(1, 2), of_c, out=of_v)
             of_scores = torch._softmax_backward_data(of_p, probabilities, -1, of_p.dtype)
             torch.baddbmm(of_q.new_empty(1), of_scores, k, beta=0, alpha=ctx.scale, out=of_q)
-            torch.baddbmm(of_k.new_empty(1), of_scores.transpose(1, 2), q, beta=0, alpha=ctx.scale, out=of_k)
+            torch.baddbmm(
+                of_k.new_empty(1), of_scores.transpose(1, 2), q, beta=0, alpha=ctx.scale, out=of_k
+            )
         ctx.blocks = []
         return (*(ctx.plan.in_rows(x, len(gradient)) for x in found), None, None)
 
@@ -259,7 +294,9 @@ class _WordLoss(torch.autograd.Function):
             part = slice(start, start + rows)
             log_p, wanted = logits[part].float().log_softmax(-1), labels[part]
             loss -= log_p.gather(1, wanted).masked_fill_(ignored[part], 0).sum()
-            logits[part] = log_p.exp_().scatter_add_(1, wanted, torch.full_like(wanted, -1, dtype=torch.float32))
+            logits[part] = log_p.exp_().scatter_add_(
+                1, wanted, torch.full_like(wanted, -1, dtype=torch.float32)
+            )
         logits.index_fill_(0, ignored.nonzero()[:, 0], 0)
         ctx.gradient = logits
         return loss

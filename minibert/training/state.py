@@ -27,7 +27,9 @@ def saved_states(folder: str | os.PathLike[str]) -> list[Path]:
 def check_new(folder: str | os.PathLike[str]) -> None:
     """ValueError when there is a run in the folder already."""
     if saved_states(folder) or Path(folder, LOG_FILE).exists():
-        raise ValueError(f"{folder} already holds a run: pass --resume to go on, or choose another folder.")
+        raise ValueError(
+            f"{folder} already holds a run: pass --resume to go on, or choose another folder."
+        )
 
 
 def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
@@ -38,13 +40,22 @@ def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
     """
     path = folder / f"state-{state['position']['step']:09}.pt"
     try:
-        for leftover in folder.glob(".state-*.tmp"):  # of a writer that was killed, perhaps in another step
+        for leftover in folder.glob(
+            ".state-*.tmp"
+        ):  # of a writer that was killed, perhaps in another step
             remove_abandoned(leftover)
         with replacing(path) as temporary:
             torch.save(state, temporary)
             check_parts(temporary)
-    except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:  # a full disk is each of these
-        raise OSError(f"{path} cannot be written; is the disk full? The state before is whole.") from error
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as error:  # a full disk is each of these
+        raise OSError(
+            f"{path} cannot be written; is the disk full? The state before is whole."
+        ) from error
     remove_states(folder, keep)
 
 
@@ -92,11 +103,15 @@ def read_state(path: Path) -> dict[str, Any]:
         best, *places = (state["position"][name] for name in POSITION)
         if not {"model", "random"} <= state.keys() or not isinstance(state["about"], dict):
             raise ValueError("something in it is missing or of another kind")
-        if not isinstance(best, float) or any(type(place) is not int or place < 0 for place in places):
+        if not isinstance(best, float) or any(
+            type(place) is not int or place < 0 for place in places
+        ):
             raise ValueError(f"it is of no place in the data: {state['position']}")
         return dict(state)
     except Exception as error:  # a damaged file gives errors of every kind
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: a part begins before the file does
+        if (
+            isinstance(error, OSError) and error.errno != errno.EINVAL
+        ):  # EINVAL: a part begins before the file does
             raise
         advice = "put a copy of it back, or start anew in another folder."
         if len(saved_states(path.parent)) > 1:

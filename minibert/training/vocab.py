@@ -46,7 +46,11 @@ def train_vocabulary(
     """
     words = texts if isinstance(texts, Counter) else count_words(texts, BasicTokenizer(lowercase))
     pieces = learn_vocabulary(
-        words, vocab_size, SPECIAL_TOKENS, min_frequency=min_frequency, show_progress=bool(is_watched())
+        words,
+        vocab_size,
+        SPECIAL_TOKENS,
+        min_frequency=min_frequency,
+        show_progress=bool(is_watched()),
     )
     tokenizer = BertTokenizer(pieces, do_lower_case=lowercase)
     tokenizer.save_pretrained(folder)
@@ -54,19 +58,27 @@ def train_vocabulary(
 
 
 def count_words_of_files(
-    sources: Iterable[str], *, column: str = "text", lowercase: bool = True, max_bytes: int | None = None
+    sources: Iterable[str],
+    *,
+    column: str = "text",
+    lowercase: bool = True,
+    max_bytes: int | None = None,
 ) -> Counter[str]:
     """Counts words of texts, as `read_texts` takes them, in parallel, in a memory that does not grow with the text.
 
     With `max_bytes` only about that much text is read, from all over the files.
     """
-    parts = list(chain.from_iterable(parts_of(source, column, PART_BYTES).values() for source in sources))
+    parts = list(
+        chain.from_iterable(parts_of(source, column, PART_BYTES).values() for source in sources)
+    )
     if max_bytes is not None and len(parts) > (wanted := max(1, max_bytes // PART_BYTES)):
         parts = [parts[n] for n in np.linspace(0, len(parts) - 1, wanted).astype(int)]
     count = partial(_count_part, column=column, lowercase=lowercase)
     words: Counter[str] = Counter()
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
-        for found in counted(map(count, parts) if len(parts) == 1 else processes.map(count, parts), "parts"):
+        for found in counted(
+            map(count, parts) if len(parts) == 1 else processes.map(count, parts), "parts"
+        ):
             words += found
             if len(words) > MAX_WORDS:
                 words = Counter({word: times for word, times in words.items() if times > 1})

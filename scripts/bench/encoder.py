@@ -45,7 +45,9 @@ def encoder_speed(repeats: int = 9) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
         BertModel(BertConfig.from_preset("base")).save_pretrained(folder)
         yield memory(folder)
-        model = BertModel.from_pretrained(folder, add_pooling_layer=False)  # hidden states are all that peers compute
+        model = BertModel.from_pretrained(
+            folder, add_pooling_layer=False
+        )  # hidden states are all that peers compute
         peers = fp32_peers(folder)
         fast = optimize(model)
         for (batch, seq), targets in SHAPES.items():
@@ -95,7 +97,10 @@ def export(model: Any, path: str) -> None:
             return states
 
     ids = torch.randint(5, 1000, (2, 17))
-    sizes = {0: torch.export.Dim("batch", min=1, max=4096), 1: torch.export.Dim("seq", min=2, max=512)}
+    sizes = {
+        0: torch.export.Dim("batch", min=1, max=4096),
+        1: torch.export.Dim("seq", min=2, max=512),
+    }
     torch.onnx.export(
         HiddenStates(),
         (ids, torch.ones_like(ids)),
@@ -116,7 +121,9 @@ def onnx_runtime(path: str) -> Run:
     options.intra_op_num_threads = torch.get_num_threads()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda ids, mask: session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})[0]
+    return lambda ids, mask: session.run(
+        None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()}
+    )[0]
 
 
 def openvino(path: str, precision: str) -> Run:
@@ -138,7 +145,12 @@ def openvino(path: str, precision: str) -> Run:
 
 
 def padded(
-    fast: BertModel, peers: dict[str, Run], batch: int, seq: int, targets: dict[str, float], repeats: int
+    fast: BertModel,
+    peers: dict[str, Run],
+    batch: int,
+    seq: int,
+    targets: dict[str, float],
+    repeats: int,
 ) -> list[dict[str, Any]]:
     """One batch without padding, our fp32 against every peer's; without a C++ compiler there is no `torch.compile`."""
     if shutil.which("g++") is None and shutil.which("clang++") is None:
@@ -163,8 +175,13 @@ def padded(
 def passes(work: dict[str, Run], ids: Tensor, mask: Tensor, repeats: int) -> dict[str, list[float]]:
     """Seconds of a pass of each model; a short one is timed a few times over."""
     calls = max(1, 100 // ids.numel() * 2)
-    again = {name: lambda run=run: [run(ids, mask) for _ in range(calls)] for name, run in work.items()}
-    return {name: [s / calls for s in seconds] for name, seconds in interleaved(again, repeats, warmup=2).items()}
+    again = {
+        name: lambda run=run: [run(ids, mask) for _ in range(calls)] for name, run in work.items()
+    }
+    return {
+        name: [s / calls for s in seconds]
+        for name, seconds in interleaved(again, repeats, warmup=2).items()
+    }
 
 
 def difference(ours: Tensor, theirs: Any) -> float:
@@ -205,7 +222,9 @@ def share_of_peak(fast: BertModel, repeats: int, batch: int = 8, seq: int = 128)
     weights = 12 * sum(inputs * outputs for inputs, outputs in PRODUCTS)
     attention = 12 * 2 * 768 * seq  # scores and context, for each token
     work = 2 * (weights + attention) * batch * seq
-    shares = [work / gemm * peak / ours for peak, ours in zip(seconds[best], seconds["pass"], strict=True)]
+    shares = [
+        work / gemm * peak / ours for peak, ours in zip(seconds[best], seconds["pass"], strict=True)
+    ]
     return {
         "work": f"base, {batch}x{seq}, fp32: share of the GEMM peak",
         "share": statistics.median(shares),
@@ -232,7 +251,12 @@ def products() -> dict[str, Callable[[], Any]]:
 
 
 def low_precision(
-    model: BertModel, folder: str, precision: str, shape: tuple[int, int], target: float, repeats: int
+    model: BertModel,
+    folder: str,
+    precision: str,
+    shape: tuple[int, int],
+    target: float,
+    repeats: int,
 ) -> dict[str, Any]:
     """Our int8 against ONNX Runtime's dynamic int8, or bf16 against OpenVINO's; how far each is from float32."""
     work = f"base, {shape[0]}x{shape[1]} tokens, {precision}"
@@ -276,8 +300,17 @@ def relative_error(received: Tensor, exact: Tensor) -> float:
 
 def memory(folder: str) -> dict[str, Any]:
     """Resident memory that a float32 model adds once it is optimised, in a process of its own (Linux)."""
-    command = [sys.executable, str(Path(__file__).with_name("memory_of_optimized.py")), folder, "fp32"]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("memory_of_optimized.py")),
+        folder,
+        "fp32",
+    ]
     run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=os.environ)
     size = Path(folder, "model.safetensors").stat().st_size / 1e6
     added = float(run.stdout)
-    return {"work": "base, fp32: resident memory after optimize", "times_the_file": added / size, "most": 1.15}
+    return {
+        "work": "base, fp32: resident memory after optimize",
+        "times_the_file": added / size,
+        "most": 1.15,
+    }

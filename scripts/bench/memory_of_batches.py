@@ -46,16 +46,22 @@ def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any
     if name == "fastembed":
         from fastembed import TextEmbedding
 
-        peer = TextEmbedding("sentence-transformers/all-MiniLM-L6-v2", specific_model_path=folder, threads=1)
+        peer = TextEmbedding(
+            "sentence-transformers/all-MiniLM-L6-v2", specific_model_path=folder, threads=1
+        )
         return lambda texts: list(peer.embed(texts))
     tokenizer = BertTokenizer.from_pretrained(folder)
     if name == "embedder":
-        embedder = SentenceEmbedder.from_pretrained(folder, precision=None if precision == "plain" else precision)
+        embedder = SentenceEmbedder.from_pretrained(
+            folder, precision=None if precision == "plain" else precision
+        )
         return embedder.encode
     if name == "onnx":
         import onnxruntime
 
-        session = onnxruntime.InferenceSession(f"{folder}/model.onnx", providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            f"{folder}/model.onnx", providers=["CPUExecutionProvider"]
+        )
         wanted = [one.name for one in session.get_inputs()]
 
         def run(texts: list[str]) -> Any:
@@ -69,7 +75,10 @@ def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any
 
         def step(texts: list[str]) -> None:
             rows = tokenizer(texts, truncation=True)["input_ids"]
-            ids, layout = torch.tensor([number for row in rows for number in row]), PackedLayout(list(map(len, rows)))
+            ids, layout = (
+                torch.tensor([number for row in rows for number in row]),
+                PackedLayout(list(map(len, rows))),
+            )
             with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
                 loss = model(ids, layout=layout).last_hidden_state.float().square().mean()
             loss.backward()
@@ -88,14 +97,21 @@ def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any
 
 def main() -> None:
     """Runs the batches."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", choices=["model", "embedder", "training", "sentence-transformers", "fastembed", "onnx"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "work",
+        choices=["model", "embedder", "training", "sentence-transformers", "fastembed", "onnx"],
+    )
     parser.add_argument("precision", choices=["plain", "fp32", "bf16", "int8"])
     parser.add_argument("folder", help="a model with its tokenizer")
     parser.add_argument("--batches", type=int, default=600)
     options = parser.parse_args()
     run = work_of(options.work, options.precision, options.folder)
-    words = "the a of to and in is was for on that with as by at from it an be this which or".split()
+    words = (
+        "the a of to and in is was for on that with as by at from it an be this which or".split()
+    )
     chance = random.Random(0)
     curve = {}
     for number in range(1, options.batches + 1):

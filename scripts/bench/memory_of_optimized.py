@@ -19,7 +19,9 @@ parser.add_argument("checkpoint")
 parser.add_argument("precision", choices=PRECISIONS)
 options = parser.parse_args()
 with torch.no_grad():
-    optimize(BertModel(BertConfig.from_preset("tiny")))(torch.ones(1, 8, dtype=torch.long))  # loads the libraries
+    optimize(BertModel(BertConfig.from_preset("tiny")))(
+        torch.ones(1, 8, dtype=torch.long)
+    )  # loads the libraries
 before = resident()
 model = optimize(BertModel.from_pretrained(options.checkpoint), precision=options.precision)
 gc.collect()

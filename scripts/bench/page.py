@@ -35,7 +35,9 @@ def main(repeats: int) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder, "learn.html")
         write_page(file, "minibert-en", FIRST_TEXT, more=article())
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         for _ in range(repeats):
             page = browser.new_context(offline=True).new_page()
             began = time.perf_counter()
@@ -43,11 +45,15 @@ def main(repeats: int) -> None:
             page.wait_for_function(ALIVE)
             opened.append(time.perf_counter() - began)
             page.evaluate(EDIT, FIRST_TEXT + " ")  # waits until the weights have been unpacked
-            edited += [page.evaluate(EDIT, f"The cat was sleeping on the mat {i}.") for i in range(5)]
+            edited += [
+                page.evaluate(EDIT, f"The cat was sleeping on the mat {i}.") for i in range(5)
+            ]
             page.context.close()
         browser.close()
     for name, values, unit in (("first scene", opened, "s"), ("an edit", edited, "ms")):
-        print(f"{name}: median {statistics.median(values):.2f} {unit}, {min(values):.2f} to {max(values):.2f}")
+        print(
+            f"{name}: median {statistics.median(values):.2f} {unit}, {min(values):.2f} to {max(values):.2f}"
+        )
 
 
 if __name__ == "__main__":

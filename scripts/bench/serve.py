@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 ROUNDS = 3
-TEXT = "The quick brown fox jumps over the lazy dog near the river"  # 14 tokens with [CLS] and [SEP]
+TEXT = (
+    "The quick brown fox jumps over the lazy dog near the river"  # 14 tokens with [CLS] and [SEP]
+)
 SECONDS = float(os.environ.get("MINIBERT_SECONDS") or 60)
 PEERS = ("sentence-transformers", "onnxruntime", "openvino")
 
@@ -51,9 +53,13 @@ def one_text(minilm: str, exported: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Milliseconds from a text to its vector."""
     from bench.timing import row
 
-    engines: dict[Engine, str] = {("minibert", precision): minilm for precision in ("fp32", "bf16", "int8")}
+    engines: dict[Engine, str] = {
+        ("minibert", precision): minilm for precision in ("fp32", "bf16", "int8")
+    }
     engines |= {("sentence-transformers", precision): minilm for precision in ("fp32", "bf16")}
-    engines |= {(name, p): path for name in ("minibert onnx", "onnxruntime") for p, path in exported.items()}
+    engines |= {
+        (name, p): path for name in ("minibert onnx", "onnxruntime") for p, path in exported.items()
+    }
     engines |= {("openvino", precision): exported["fp32"] for precision in ("fp32", "bf16")}
     seconds: dict[Engine, list[float]] = {engine: [] for engine in engines}
     for _ in range(ROUNDS):
@@ -61,7 +67,9 @@ def one_text(minilm: str, exported: dict[str, str]) -> Iterator[dict[str, Any]]:
             seconds[engine].append(float(alone(*engine, folder)))
 
     def best(reduced: bool) -> Engine:
-        peers = [engine for engine in engines if engine[0] in PEERS and (engine[1] != "fp32") == reduced]
+        peers = [
+            engine for engine in engines if engine[0] in PEERS and (engine[1] != "fp32") == reduced
+        ]
         return min(peers, key=lambda engine: statistics.median(seconds[engine]))
 
     for precision, target in (("fp32", 0.65), ("bf16", 0.6), ("int8", 0.6)):
@@ -71,7 +79,13 @@ def one_text(minilm: str, exported: dict[str, str]) -> Iterator[dict[str, Any]]:
             yield row(f"one text, MiniLM, {precision}", ours, " ".join(peer), seconds[peer], wanted)
     for precision in exported:
         ours, theirs = seconds["minibert onnx", precision], seconds["onnxruntime", precision]
-        yield row(f"one text, MiniLM, onnx backend, {precision}", ours, "onnxruntime and tokenizers", theirs, 0.95)
+        yield row(
+            f"one text, MiniLM, onnx backend, {precision}",
+            ours,
+            "onnxruntime and tokenizers",
+            theirs,
+            0.95,
+        )
 
 
 def first_vector(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
@@ -85,9 +99,19 @@ def first_vector(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
             start = time.perf_counter()
             alone(engine, "fp32", folder, "first")
             seconds[engine].append(time.perf_counter() - start)
-    peer, *others = (times[1:] for times in reversed(seconds.values()))  # the first round reads the files
-    for engine, at_most, ours in zip(("minibert onnx", "minibert"), (0.45, 1.8), reversed(others), strict=True):
-        yield row(f"first vector, {engine} (at most {at_most} s)", ours, "sentence-transformers", peer, None)
+    peer, *others = (
+        times[1:] for times in reversed(seconds.values())
+    )  # the first round reads the files
+    for engine, at_most, ours in zip(
+        ("minibert onnx", "minibert"), (0.45, 1.8), reversed(others), strict=True
+    ):
+        yield row(
+            f"first vector, {engine} (at most {at_most} s)",
+            ours,
+            "sentence-transformers",
+            peer,
+            None,
+        )
 
 
 def clients(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
@@ -97,26 +121,44 @@ def clients(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
 
     first, second, _ = sts_dev()
     texts = (first + second)[:1000]
-    serve, peer = [sys.executable, "-m", "minibert", "serve"], "sentence-transformers behind FastAPI"
+    serve, peer = (
+        [sys.executable, "-m", "minibert", "serve"],
+        "sentence-transformers behind FastAPI",
+    )
     servers = {
         "minibert serve, bf16": [*serve, minilm, "--precision", "bf16"],
         "minibert serve, onnx": [*serve, exported, "--backend", "onnx"],
         peer: [sys.executable, __file__, "server", minilm, "fp32"],
     }
     for count in (16, 64):
-        rounds = [{name: asked(command, texts, count) for name, command in servers.items()} for _ in range(ROUNDS)]
+        rounds = [
+            {name: asked(command, texts, count) for name, command in servers.items()}
+            for _ in range(ROUNDS)
+        ]
         for name in servers:
-            medians = {key: statistics.median(one[name][key] for one in rounds) for key in rounds[0][name]}
+            medians = {
+                key: statistics.median(one[name][key] for one in rounds) for key in rounds[0][name]
+            }
             yield {"work": f"{count} clients, {name}", **medians}
-        a_request = {name: [1 / one[name]["requests_per_second"] for one in rounds] for name in servers}
+        a_request = {
+            name: [1 / one[name]["requests_per_second"] for one in rounds] for name in servers
+        }
         for name in list(servers)[:2]:
-            yield row(f"{count} clients, {name}, time for a request", a_request[name], peer, a_request[peer], None)
+            yield row(
+                f"{count} clients, {name}, time for a request",
+                a_request[name],
+                peer,
+                a_request[peer],
+                None,
+            )
 
 
 def alone(engine: str, precision: str, folder: str, *more: str) -> str:
     """What a process of its own prints."""
     command = [sys.executable, __file__, engine, folder, precision, *more]
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=True)
+    run = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=True
+    )
     return run.stdout.split()[-1]
 
 
@@ -130,10 +172,15 @@ def asked(command: list[str], texts: list[str], count: int) -> dict[str, float]:
     import numpy as np
 
     with subprocess.Popen(
-        [*command, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
+        [*command, "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="utf-8",
     ) as run:
         assert run.stdout is not None
-        port = next(int(line.rpartition(":")[2]) for line in run.stdout if line.startswith("http://"))
+        port = next(
+            int(line.rpartition(":")[2]) for line in run.stdout if line.startswith("http://")
+        )
         with subprocess.Popen(["cat"], stdin=run.stdout, stdout=subprocess.DEVNULL):
             asyncio.run(ask(port, texts, count, 2.0))  # warm
             answers = asyncio.run(ask(port, texts, count, SECONDS))
@@ -147,7 +194,9 @@ def asked(command: list[str], texts: list[str], count: int) -> dict[str, float]:
             vectors.setdefault(number, []).append(np.array(json.loads(body)[0]))
     middle = {number: np.median(own, axis=0) for number, own in vectors.items()}
     wrong = [
-        v @ middle[n] / np.linalg.norm(v) / np.linalg.norm(middle[n]) < 0.98 for n, own in vectors.items() for v in own
+        v @ middle[n] / np.linalg.norm(v) / np.linalg.norm(middle[n]) < 0.98
+        for n, own in vectors.items()
+        for v in own
     ]
     return {
         "requests_per_second": len(answers) / SECONDS,
@@ -159,7 +208,9 @@ def asked(command: list[str], texts: list[str], count: int) -> dict[str, float]:
     }
 
 
-async def ask(port: int, texts: list[str], count: int, seconds: float) -> list[tuple[int, float, int, bytes]]:
+async def ask(
+    port: int, texts: list[str], count: int, seconds: float
+) -> list[tuple[int, float, int, bytes]]:
     """Number of the text, seconds, status and body of every answer; the client costs as little as it can."""
     until, answers = time.perf_counter() + seconds, []
 
@@ -168,13 +219,22 @@ async def ask(port: int, texts: list[str], count: int, seconds: float) -> list[t
         number = first
         while (start := time.perf_counter()) < until:
             body = json.dumps({"inputs": texts[number]}).encode()
-            head = f"Host: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = (
+                f"Host: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
             writer.write(b"POST /embed HTTP/1.1\r\n" + head.encode() + body)
             lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
-            length = next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length"))
+            length = next(
+                int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length")
+            )
             found = await reader.readexactly(length)
             answers.append(
-                (number, time.perf_counter() - start, int(lines[0].split()[1]), found if number < 50 else b"")
+                (
+                    number,
+                    time.perf_counter() - start,
+                    int(lines[0].split()[1]),
+                    found if number < 50 else b"",
+                )
             )
             number = (number + count) % len(texts)
         writer.close()
@@ -191,9 +251,11 @@ def main() -> None:
     name, folder, precision, *more = sys.argv[1:]
     if name == "server":
         return serve_peer(folder, int(more[-1]))
-    encode = {"onnxruntime": onnxruntime, "openvino": openvino, "sentence-transformers": sentence_transformers}.get(
-        name, minibert_onnx if name == "minibert onnx" else minibert_torch
-    )(folder, precision)
+    encode = {
+        "onnxruntime": onnxruntime,
+        "openvino": openvino,
+        "sentence-transformers": sentence_transformers,
+    }.get(name, minibert_onnx if name == "minibert onnx" else minibert_torch)(folder, precision)
     encode(TEXT)
     if more:
         return print("first")
@@ -228,11 +290,17 @@ def onnxruntime(folder: str, precision: str) -> Encode:
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(os.environ["OMP_NUM_THREADS"])
-    session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        f"{folder}/model.onnx", options, providers=["CPUExecutionProvider"]
+    )
 
     def encode(text: str) -> Any:
         row = tokenizer.encode(text)
-        inputs = {"input_ids": row.ids, "attention_mask": row.attention_mask, "token_type_ids": row.type_ids}
+        inputs = {
+            "input_ids": row.ids,
+            "attention_mask": row.attention_mask,
+            "token_type_ids": row.type_ids,
+        }
         arrays = {key: np.array([own], dtype=np.int64) for key, own in inputs.items()}
         return session.run(["sentence_embedding"], arrays)[0][0]
 
@@ -255,8 +323,14 @@ def openvino(folder: str, precision: str) -> Encode:
 
     def encode(text: str) -> Any:
         row = tokenizer.encode(text)
-        inputs = {"input_ids": row.ids, "attention_mask": row.attention_mask, "token_type_ids": row.type_ids}
-        return model({key: np.array([own], dtype=np.int64) for key, own in inputs.items()})["sentence_embedding"][0]
+        inputs = {
+            "input_ids": row.ids,
+            "attention_mask": row.attention_mask,
+            "token_type_ids": row.type_ids,
+        }
+        return model({key: np.array([own], dtype=np.int64) for key, own in inputs.items()})[
+            "sentence_embedding"
+        ][0]
 
     return encode
 
@@ -267,7 +341,9 @@ def sentence_transformers(folder: str, precision: str) -> Encode:
 
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     model = SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": kind})
-    return lambda text: model.encode(text, convert_to_tensor=kind == torch.bfloat16)  # NumPy has no bfloat16
+    return lambda text: model.encode(
+        text, convert_to_tensor=kind == torch.bfloat16
+    )  # NumPy has no bfloat16
 
 
 def serve_peer(folder: str, port: int) -> None:

@@ -49,7 +49,13 @@ def importing(repeats: int = 7) -> list[dict[str, Any]]:
         repeats,
     )
     return [
-        row("import minibert, time over import torch (at most 1.05)", times["minibert"], "torch", times["torch"], None),
+        row(
+            "import minibert, time over import torch (at most 1.05)",
+            times["minibert"],
+            "torch",
+            times["torch"],
+            None,
+        ),
         row(OURS + " (against import torch)", times["model"], "torch", times["torch"], None),
         row(OURS, times["model"], "transformers", times["transformers"], None),
     ]
@@ -68,11 +74,24 @@ def loading(folder: str, repeats: int = 31) -> dict[str, Any]:
         },
         repeats,
     )
-    return row("load a base-size safetensors file", times["minibert"], "transformers", times["transformers"], 5.0)
+    return row(
+        "load a base-size safetensors file",
+        times["minibert"],
+        "transformers",
+        times["transformers"],
+        5.0,
+    )
 
 
 def memory(folder: str) -> dict[str, Any]:
     """Resident memory that loading adds, in a process of its own (Linux)."""
-    run = subprocess.run([sys.executable, "-c", MEMORY, folder], capture_output=True, encoding="utf-8", check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", MEMORY, folder], capture_output=True, encoding="utf-8", check=True
+    )
     size = Path(folder, "model.safetensors").stat().st_size / 1e6
-    return {"work": "resident memory that loading adds", "ours_mb": float(run.stdout), "file_mb": size, "most_mb": 30}
+    return {
+        "work": "resident memory that loading adds",
+        "ours_mb": float(run.stdout),
+        "file_mb": size,
+        "most_mb": 30,
+    }

@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 # where sst2/, stsb/, korsts/ and the others lie
-DATA = Path(os.environ.get("MINIBERT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
+DATA = Path(
+    os.environ.get("MINIBERT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data"
+)
 PAUSE = 0.1  # seconds
 
 
-def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1) -> dict[str, list[float]]:
+def interleaved(
+    work: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1
+) -> dict[str, list[float]]:
     """Seconds of each piece of work, one after the other in every round, so that a slow moment hits all of them.
 
     Every round begins with another one, after a pause in which the threads of the one before stop waiting for work.

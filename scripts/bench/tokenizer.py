@@ -21,7 +21,10 @@ from minibert import BertTokenizer
 
 LINES = 60_000
 FIRST, FIRST_KOREAN, AGAIN = 1.7, 1.6, 5.0  # the ratios to one thread that are wanted
-PEERS = {"false": "tokenizers encode_batch_fast, one thread", "true": "tokenizers encode_batch_fast, its own threads"}
+PEERS = {
+    "false": "tokenizers encode_batch_fast, one thread",
+    "true": "tokenizers encode_batch_fast, its own threads",
+}
 
 
 def tokenizer_speed(data: Path = DATA, repeats: int = 5) -> list[dict[str, Any]]:
@@ -36,7 +39,12 @@ def tokenizer_speed(data: Path = DATA, repeats: int = 5) -> list[dict[str, Any]]
 
 
 def compare(
-    language: str, texts: list[str], folder: Path, repeats: int, first: float | None, again: float | None
+    language: str,
+    texts: list[str],
+    folder: Path,
+    repeats: int,
+    first: float | None,
+    again: float | None,
 ) -> list[dict[str, Any]]:
     """Taking turns: the library, a new tokenizer of ours, and the same once more; the ids have to be equal."""
     import transformers
@@ -64,8 +72,13 @@ def compare(
     tokens = sum(map(len, expected))
     name = f"tokenize {len(texts):,} {language} lines ({tokens:,} tokens)"
     return [
-        row(f"{name}, {what}", ours, peer, theirs[parallel], target if parallel == "false" else None)
-        for what, ours, target in (("new to the tokenizer", new, first), ("seen before", seen, again))
+        row(
+            f"{name}, {what}", ours, peer, theirs[parallel], target if parallel == "false" else None
+        )
+        for what, ours, target in (
+            ("new to the tokenizer", new, first),
+            ("seen before", seen, again),
+        )
         for parallel, peer in PEERS.items()
     ]
 
@@ -81,16 +94,29 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
 def english(data: Path) -> list[str]:
     """60,000 lines, 98% of them different."""
     texts = [text for name in ("train.tsv", "dev.tsv") for text in columns(data / "sst2" / name, 0)]
-    texts += [text for name in ("stsb-train.csv", "stsb-dev.csv") for text in columns(data / "stsb" / name, 5, 6)]
-    wiki = [(data / "wikitext2" / name).read_text(encoding="utf-8").split() for name in ("valid.txt", "test.txt")]
+    texts += [
+        text
+        for name in ("stsb-train.csv", "stsb-dev.csv")
+        for text in columns(data / "stsb" / name, 5, 6)
+    ]
+    wiki = [
+        (data / "wikitext2" / name).read_text(encoding="utf-8").split()
+        for name in ("valid.txt", "test.txt")
+    ]
     words = [word for part in wiki for word in part]
     left = LINES - len(texts)
-    return texts + [" ".join(words[len(words) * n // left : len(words) * (n + 1) // left]) for n in range(left)]
+    return texts + [
+        " ".join(words[len(words) * n // left : len(words) * (n + 1) // left]) for n in range(left)
+    ]
 
 
 def korean(data: Path) -> list[str]:
     """All sentences of KorSTS."""
-    return [text for name in ("sts-train.tsv", "sts-dev.tsv") for text in columns(data / "korsts" / name, 5, 6)]
+    return [
+        text
+        for name in ("sts-train.tsv", "sts-dev.tsv")
+        for text in columns(data / "korsts" / name, 5, 6)
+    ]
 
 
 def columns(path: Path, *numbers: int) -> list[str]:

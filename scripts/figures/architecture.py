@@ -18,17 +18,43 @@ INK, SOFT, PAPER = "#22252b", "#666b76", "#fbfaf7"
 BLUE, GREEN, ORANGE, VIOLET, GREY = "#dbe4fb", "#dcefdf", "#fbe6d4", "#eadff5", "#efeeea"
 
 
-def box(axes: Any, x: float, y: float, width: float, height: float, text: str, color: str, size: float = 9) -> None:
+def box(
+    axes: Any,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    text: str,
+    color: str,
+    size: float = 9,
+) -> None:
     """A rounded box whose lower left corner is at (x, y), with its text in the middle."""
     style = "round,pad=0,rounding_size=0.09"
-    axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, facecolor=color, edgecolor="#b9b6ac", lw=0.8))
-    axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=size, color=INK, linespacing=1.35)
+    axes.add_patch(
+        FancyBboxPatch(
+            (x, y), width, height, boxstyle=style, facecolor=color, edgecolor="#b9b6ac", lw=0.8
+        )
+    )
+    axes.text(
+        x + width / 2,
+        y + height / 2,
+        text,
+        ha="center",
+        va="center",
+        fontsize=size,
+        color=INK,
+        linespacing=1.35,
+    )
 
 
-def arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], bend: float = 0.0) -> None:
+def arrow(
+    axes: Any, start: tuple[float, float], end: tuple[float, float], bend: float = 0.0
+) -> None:
     """An arrow; a bent one is a residual connection."""
     style = f"arc3,rad={bend}"
-    patch = FancyArrowPatch(start, end, connectionstyle=style, arrowstyle="-|>", mutation_scale=8, color=SOFT, lw=0.9)
+    patch = FancyArrowPatch(
+        start, end, connectionstyle=style, arrowstyle="-|>", mutation_scale=8, color=SOFT, lw=0.9
+    )
     axes.add_patch(patch)
 
 
@@ -47,7 +73,11 @@ def overview(axes: Any) -> None:
         axes.text(5.5, y, label, fontsize=11 if len(label) < 8 else 9, color=SOFT, va="center")
     for y in (2.02, 2.9, 3.65, 4.2):
         for i in range(5):
-            arrow(axes, (i * 1.1 + 0.5, y), (i * 1.1 + 0.5, y + (0.38 if y == 2.02 else 0.25 if y == 2.9 else 0.3)))
+            arrow(
+                axes,
+                (i * 1.1 + 0.5, y),
+                (i * 1.1 + 0.5, y + (0.38 if y == 2.02 else 0.25 if y == 2.9 else 0.3)),
+            )
     axes.text(2.7, 4.08, ". . .", fontsize=12, color=SOFT, ha="center", va="center")
     box(axes, 0, 5.5, 1.55, 0.62, "pooler\n$\\tanh(W h + b)$", ORANGE, 8)
     arrow(axes, (0.5, 5.05), (0.5, 5.5))

@@ -30,10 +30,20 @@ LINES = {
 
 def curve(work: str, precision: str, folder: str, batches: int) -> dict[int, int]:
     """MB after so many batches; none where the work's library is not installed."""
-    command = [sys.executable, HERE.parent / "bench" / "memory_of_batches.py", work, precision, folder]
+    command = [
+        sys.executable,
+        HERE.parent / "bench" / "memory_of_batches.py",
+        work,
+        precision,
+        folder,
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     run = subprocess.run(
-        [*command, f"--batches={batches}"], env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=False
+        [*command, f"--batches={batches}"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        check=False,
     )
     print(run.stdout.strip() or f"{work}, {precision}: not measured", flush=True)
     return {int(number): mb for number, mb in json.loads(run.stdout or '{"MB": {}}')["MB"].items()}
@@ -41,9 +51,13 @@ def curve(work: str, precision: str, folder: str, batches: int) -> dict[int, int
 
 def main() -> None:
     """Measures and draws."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder")
-    parser.add_argument("--fastembed", help="a folder for fastembed, whose model.onnx gives hidden states")
+    parser.add_argument(
+        "--fastembed", help="a folder for fastembed, whose model.onnx gives hidden states"
+    )
     parser.add_argument("--batches", type=int, default=600)
     parser.add_argument("--out", type=Path, default=HERE / "memory.png")
     options = parser.parse_args()
@@ -52,8 +66,20 @@ def main() -> None:
     for own, (name, color, style) in LINES.items():
         folder = options.fastembed if own[0] == "fastembed" else options.folder
         if folder and (points := curve(*own, folder, options.batches)):
-            axes.plot(list(points), list(points.values()), style, color=color, label=name, marker="o", markersize=3)
-    axes.set(xlabel="batches of 1 to 4 texts of random lengths", ylabel="resident memory, MB", ylim=(0, None))
+            axes.plot(
+                list(points),
+                list(points.values()),
+                style,
+                color=color,
+                label=name,
+                marker="o",
+                markersize=3,
+            )
+    axes.set(
+        xlabel="batches of 1 to 4 texts of random lengths",
+        ylabel="resident memory, MB",
+        ylim=(0, None),
+    )
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, ncols=2)
     figure.savefig(options.out, dpi=110)

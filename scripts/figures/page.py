@@ -38,7 +38,9 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(viewport={"width": 1280, "height": 760}, color_scheme="light", locale="en-US")
+        page = browser.new_page(
+            viewport={"width": 1280, "height": 760}, color_scheme="light", locale="en-US"
+        )
         for name in ("page", "learn"):
             page.goto(Path(folder, f"{name}.html").as_uri())
             page.wait_for_selector("html[data-ready]")

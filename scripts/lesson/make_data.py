@@ -16,7 +16,9 @@ HERE = Path(__file__).resolve().parent
 TEXT_BYTES = 700_000  # of each author; the Korean reviews: twice as much
 SENTENCES = 40  # of a passage, which is a document of pre-training
 END = re.compile(r"(?<!Mr\.)(?<!Mrs\.)(?<!Dr\.)(?<!St\.)(?<=[.!?~])([\"']?)\s+(?=[\"'A-Z가-힣])")
-TITLES = set("Miss Lord Lady Sir Captain Colonel Inspector Professor Uncle Aunt Doctor Count".split())
+TITLES = set(
+    "Miss Lord Lady Sir Captain Colonel Inspector Professor Uncle Aunt Doctor Count".split()
+)
 NAME = re.compile(r"(?<=[\w,;.] )(?!I\b)[A-Z]")  # a capital that begins no sentence
 
 
@@ -43,7 +45,9 @@ def spoken_and_told(chapter: str) -> dict[str, set[str]]:
     for paragraph in chapter.split("\n"):
         for number, part in enumerate(paragraph.split('"')):
             whole = (s for s in sentences(part) if re.match(r"[A-Z].*[.!?]$", s))
-            found[("told", "spoken")[number % 2]] |= {s for s in whole if 40 <= len(s) <= 200 and not NAME.search(s)}
+            found[("told", "spoken")[number % 2]] |= {
+                s for s in whole if 40 <= len(s) <= 200 and not NAME.search(s)
+            }
     return found
 
 
@@ -53,8 +57,12 @@ def names(stories: list[str], common: set[str]) -> list[str]:
     The first word of a sentence has one in any case: it must be a common word, one that is also written without.
     """
     found = []
-    for sentence in sorted({s for story in stories for line in story.split("\n") for s in sentences(line)}):
-        words = re.findall(r"[A-Z][a-z]{0,2}\.(?= [A-Z])|[A-Za-z]+(?:['’-][A-Za-z]+)*|[^\w\s\"]", sentence)
+    for sentence in sorted(
+        {s for story in stories for line in story.split("\n") for s in sentences(line)}
+    ):
+        words = re.findall(
+            r"[A-Z][a-z]{0,2}\.(?= [A-Z])|[A-Za-z]+(?:['’-][A-Za-z]+)*|[^\w\s\"]", sentence
+        )
         tags, begins = [], True
         for word in words:
             named = word[0].isupper() and not re.match(r"I\b", word)
@@ -82,7 +90,9 @@ def english(data: Path, rng: random.Random) -> None:
                 continue
             size += len(chapter.encode())
             lines = [line for paragraph in chapter.split("\n") for line in sentences(paragraph)]
-            passages += [lines[start : start + SENTENCES] for start in range(0, len(lines), SENTENCES)]
+            passages += [
+                lines[start : start + SENTENCES] for start in range(0, len(lines), SENTENCES)
+            ]
         stories["train"] += unread[:-4]
         stories["dev"] += unread[-4:]
     rng.shuffle(passages)
@@ -90,11 +100,15 @@ def english(data: Path, rng: random.Random) -> None:
     common = set(re.findall(r"\b[a-z][a-z'’-]*", " ".join(chapters)))
     for part, count in (("train", 200), ("dev", 400)):
         rows = random.Random(0).sample(names(stories[part], common), count)
-        (HERE / f"english-names-{part}.txt").write_text("\n".join(rows), encoding="utf-8", newline="\n")
+        (HERE / f"english-names-{part}.txt").write_text(
+            "\n".join(rows), encoding="utf-8", newline="\n"
+        )
     for part, count in (("train", 1000), ("dev", 250)):
         rows = []
         for label in ("told", "spoken"):
-            usable = sorted(set().union(*(spoken_and_told(story)[label] for story in stories[part])))
+            usable = sorted(
+                set().union(*(spoken_and_told(story)[label] for story in stories[part]))
+            )
             rows += [(text, label) for text in rng.sample(usable, count)]
         rng.shuffle(rows)
         write_rows(f"english-{part}.tsv", rows)
@@ -106,7 +120,11 @@ def korean(data: Path, rng: random.Random) -> None:
     for part, count in (("train", 3000), ("dev", 500)):
         with lzma.open(data / "nsmc" / f"{part}.tsv.xz", "rt", encoding="utf-8") as file:
             table = [line.rstrip("\n").rsplit("\t", 1) for line in list(file)[1:]]
-        rows = [(text, ("부정", "긍정")[int(label)]) for text, label in table if len(text) >= 10 and '"' not in text]
+        rows = [
+            (text, ("부정", "긍정")[int(label)])
+            for text, label in table
+            if len(text) >= 10 and '"' not in text
+        ]
         rows = rng.sample(rows, count)
         known |= {text for text, _ in rows}
         write_rows(f"korean-{part}.tsv", rows)

@@ -34,10 +34,15 @@ def notebook(source: Path, language: str) -> nbformat.NotebookNode:
             cells.append(nbformat.v4.new_code_cell(content))
         elif kind == language:
             cells.append(nbformat.v4.new_markdown_cell(content))
-    for number, cell in enumerate(cells):  # the same every time, so that a new build changes only what has changed
+    for number, cell in enumerate(
+        cells
+    ):  # the same every time, so that a new build changes only what has changed
         cell["id"] = hashlib.sha256(f"{number} {cell.source}".encode()).hexdigest()[:8]
     return nbformat.v4.new_notebook(
-        cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+        cells=cells,
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
+        },
     )
 
 
@@ -50,10 +55,14 @@ def execute(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for cell in book.cells:
         cell.metadata.pop("execution", None)  # the times of this run
         if "outputs" in cell:
-            cell.outputs = [each for each in cell.outputs if each.get("name") != "stderr"]  # how far training was
+            cell.outputs = [
+                each for each in cell.outputs if each.get("name") != "stderr"
+            ]  # how far training was
         for output in cell.get("outputs", []):
             if len(output.get("data", {}).get("text/html", "")) > MAX_HTML:
-                del output["data"]["text/html"]  # a page with a model in it; its text says to run the cell
+                del output["data"][
+                    "text/html"
+                ]  # a page with a model in it; its text says to run the cell
     book.metadata.pop("language_info", None)  # the version of this Python
     return book
 

@@ -37,14 +37,26 @@ class TaughtSentences:
         sentences_per_epoch: how many an epoch takes; the next one takes those that follow.
     """
 
-    def __init__(self, cache: TokenCache, tokenizer: Any, *, sentences_per_epoch: int, max_length: int = 128) -> None:
-        self.cache, self.max_length, self.sentences_per_epoch = cache, max_length, sentences_per_epoch
-        self._cls, self._sep = np.array([tokenizer.cls_token_id]), np.array([tokenizer.sep_token_id])
+    def __init__(
+        self, cache: TokenCache, tokenizer: Any, *, sentences_per_epoch: int, max_length: int = 128
+    ) -> None:
+        self.cache, self.max_length, self.sentences_per_epoch = (
+            cache,
+            max_length,
+            sentences_per_epoch,
+        )
+        self._cls, self._sep = (
+            np.array([tokenizer.cls_token_id]),
+            np.array([tokenizer.sep_token_id]),
+        )
 
     def epoch(self, number: int) -> Sequence[Example]:
         """The examples of one epoch."""
         start = number * self.sentences_per_epoch
-        return [self._example(n % len(self.cache)) for n in range(start, start + self.sentences_per_epoch)]
+        return [
+            self._example(n % len(self.cache))
+            for n in range(start, start + self.sentences_per_epoch)
+        ]
 
     def _example(self, number: int) -> Example:
         ids = np.concatenate(self.cache[number])[: self.max_length - 2]
@@ -121,9 +133,17 @@ class TaughtPretraining:
         sentence_weight: float = 1.0,
         token_weight: float = 1.0,
     ) -> None:
-        self.sentence_vectors, self.word_teacher, self.soft_share = sentence_vectors, word_teacher, soft_share
+        self.sentence_vectors, self.word_teacher, self.soft_share = (
+            sentence_vectors,
+            word_teacher,
+            soft_share,
+        )
         self.token_teacher, self.token_weight = token_teacher, token_weight
-        self.word_weight, self.pair_weight, self.sentence_weight = word_weight, pair_weight, sentence_weight
+        self.word_weight, self.pair_weight, self.sentence_weight = (
+            word_weight,
+            pair_weight,
+            sentence_weight,
+        )
 
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The summed losses by the labels' names."""
@@ -135,10 +155,17 @@ class TaughtPretraining:
             words = word_loss(logits, labels)
         else:
             with torch.no_grad():
-                wanted = self.word_teacher(**inputs, positions=asked).logits.softmax(-1) * self.soft_share
-            wanted.scatter_add_(1, labels[:, None], torch.full_like(wanted[:, :1], 1 - self.soft_share))
+                wanted = (
+                    self.word_teacher(**inputs, positions=asked).logits.softmax(-1)
+                    * self.soft_share
+                )
+            wanted.scatter_add_(
+                1, labels[:, None], torch.full_like(wanted[:, :1], 1 - self.soft_share)
+            )
             words = F.cross_entropy(logits.float(), wanted, reduction="sum")
-        pairs = F.cross_entropy(outputs.seq_relationship_logits, batch["next_sentence_label"], reduction="sum")
+        pairs = F.cross_entropy(
+            outputs.seq_relationship_logits, batch["next_sentence_label"], reduction="sum"
+        )
         return {
             "labels": self.word_weight * words,
             "next_sentence_label": self.pair_weight * pairs,
@@ -160,5 +187,8 @@ class TaughtPretraining:
             layout = PackedLayout(lengths.tolist())
             wanted = self.token_teacher(batch["input_ids"][tokens], layout, numbers[taught])
             apart = 1 - F.cosine_similarity(states[tokens], wanted, dim=-1)
-            loss = loss + self.token_weight * torch.segment_reduce(apart, "mean", lengths=lengths).sum()
+            loss = (
+                loss
+                + self.token_weight * torch.segment_reduce(apart, "mean", lengths=lengths).sum()
+            )
         return loss

@@ -134,7 +134,9 @@ class E5File:
             if values is None:
                 values = np.frombuffer(reader.data, "<f4", count, offset)
             official = _official_name(name)
-            tensors[official] = torch.from_numpy(values[:count].copy()).view(_shape(official, config))
+            tensors[official] = torch.from_numpy(values[:count].copy()).view(
+                _shape(official, config)
+            )
         return cls(config, pieces, unk_id, normalization, tensors)
 
     def save(self, folder: Path) -> None:
@@ -147,7 +149,10 @@ class E5File:
 def _four_bits(data: bytes) -> np.ndarray:
     """Blocks of an f16 scale and 16 bytes: byte j holds weight j in its low and weight j + 16 in its high half."""
     blocks = np.frombuffer(data, np.dtype([("scale", "<f2"), ("halves", "u1", BLOCK // 2)]))
-    weights = np.concatenate([blocks["halves"] & 15, blocks["halves"] >> 4], axis=1).astype(np.float32) - 8
+    weights = (
+        np.concatenate([blocks["halves"] & 15, blocks["halves"] >> 4], axis=1).astype(np.float32)
+        - 8
+    )
     return (weights * blocks["scale"].astype(np.float32)[:, None]).ravel()
 
 
@@ -168,19 +173,27 @@ class E5Tokenizer:
 
     def __init__(self, file: E5File) -> None:
         self.normalization = file.normalization
-        self.tokenizer, self.inner = (Tokenizer(Unigram(file.pieces, unk_id=file.unk_id)) for _ in range(2))
+        self.tokenizer, self.inner = (
+            Tokenizer(Unigram(file.pieces, unk_id=file.unk_id)) for _ in range(2)
+        )
         self.tokenizer.pre_tokenizer = Metaspace()
-        self.begins_word = torch.tensor([text.startswith("▁") or text in ("<s>", "</s>") for text, _ in file.pieces])
+        self.begins_word = torch.tensor(
+            [text.startswith("▁") or text in ("<s>", "</s>") for text, _ in file.pieces]
+        )
 
     def pieces(self, texts: Sequence[str], inside_word: bool = False) -> list[list[int]]:
         """The ids of each text without special tokens; the text may begin inside of a word."""
         plain = [re.sub(" +", " ", text.translate(self.normalization)).strip() for text in texts]
         tokenizer = self.inner if inside_word else self.tokenizer
-        return [encoding.ids for encoding in tokenizer.encode_batch(plain, add_special_tokens=False)]
+        return [
+            encoding.ids for encoding in tokenizer.encode_batch(plain, add_special_tokens=False)
+        ]
 
     def __call__(self, texts: Sequence[str], max_length: int = 128) -> list[list[int]]:
         """The ids of each text with the prefix and the special tokens, `max_length` at most."""
-        return [[0, *ids[: max_length - 2], 2] for ids in self.pieces([PREFIX + text for text in texts])]
+        return [
+            [0, *ids[: max_length - 2], 2] for ids in self.pieces([PREFIX + text for text in texts])
+        ]
 
 
 class E5:
@@ -201,7 +214,9 @@ class E5:
         return self.encode_words(texts)[0]
 
     @torch.no_grad()
-    def encode_words(self, texts: Sequence[str], tokens_per_forward: int = 4096) -> tuple[Tensor, list[Tensor]]:
+    def encode_words(
+        self, texts: Sequence[str], tokens_per_forward: int = 4096
+    ) -> tuple[Tensor, list[Tensor]]:
         """The texts' vectors (texts, 384), and the states of each text's words (words, 384).
 
         A word stands between spaces; its state is the mean of its pieces', divided by what the text's vector was
@@ -219,14 +234,20 @@ class E5:
                 tokens += len(rows[part[-1]])
             lengths = [len(rows[number]) for number in part]
             ids = torch.tensor([i for number in part for i in rows[number]])
-            states = self.model(input_ids=ids, layout=PackedLayout(lengths)).last_hidden_state.float()
+            states = self.model(
+                input_ids=ids, layout=PackedLayout(lengths)
+            ).last_hidden_state.float()
             pooled = torch.segment_reduce(states, "mean", lengths=torch.tensor(lengths))
             vectors[torch.tensor(part)] = F.normalize(pooled, dim=-1)
             begins = self.tokenizer.begins_word[ids]
             found = torch.segment_reduce(
-                states, "mean", lengths=begins.nonzero().flatten().diff(append=ids.new_tensor([len(ids)]))
+                states,
+                "mean",
+                lengths=begins.nonzero().flatten().diff(append=ids.new_tensor([len(ids)])),
             )
             counts = [int(flags.sum()) for flags in begins.split(lengths)]
-            for number, states_of_text, norm in zip(part, found.split(counts), pooled.norm(dim=-1), strict=True):
+            for number, states_of_text, norm in zip(
+                part, found.split(counts), pooled.norm(dim=-1), strict=True
+            ):
                 words[number] = states_of_text[2:-1] / norm  # neither <s> and the prefix nor </s>
         return vectors, words

@@ -116,7 +116,14 @@ LANGUAGES = {
         ),
         documents={"wikipedia": 7000, "nsmc-reviews": 150_000},
         taught=36,
-        weights={"words": 1.0, "pairs": 0.35, "sentences": 1.2, "states": 3.0, "grades": 0.03, "following": 0.1},
+        weights={
+            "words": 1.0,
+            "pairs": 0.35,
+            "sentences": 1.2,
+            "states": 3.0,
+            "grades": 0.03,
+            "following": 0.1,
+        },
         teacher=KoreanTeacher,
     ),
 }
@@ -129,7 +136,12 @@ def _lines(path: Path) -> list[str]:
 
 def graded_pairs(data: Path, prompts: texts.Prompts) -> list[tuple[float, str, str]]:
     """Score of 0 to 1 and sentences of KorSTS and KLUE STS train, without lines of the tests and sentences of dev."""
-    left_out = set(map(int, (data / "korsts" / "train-lines-in-test-wide.txt").read_text(encoding="utf-8").split()))
+    left_out = set(
+        map(
+            int,
+            (data / "korsts" / "train-lines-in-test-wide.txt").read_text(encoding="utf-8").split(),
+        )
+    )
     rows = (data / "korsts" / "sts-train.tsv").read_text(encoding="utf-8").split("\n")[:-1]
     # the list may count the header or not: both of its readings are left out
     korsts = (row.split("\t")[4:7] for n, row in enumerate(rows) if n and not {n, n + 1} & left_out)
@@ -142,7 +154,9 @@ def graded_pairs(data: Path, prompts: texts.Prompts) -> list[tuple[float, str, s
 def following_sentences(data: Path, prompts: texts.Prompts) -> list[tuple[str, str, str]]:
     """Premise, what follows from it, what contradicts it, of KLUE NLI train."""
     by_premise: dict[str, dict[str, str]] = {}
-    for _, _, label, premise, hypothesis in (row.split("\t") for row in _lines(data / "klue" / "nli-train.tsv.xz")[1:]):
+    for _, _, label, premise, hypothesis in (
+        row.split("\t") for row in _lines(data / "klue" / "nli-train.tsv.xz")[1:]
+    ):
         by_premise.setdefault(premise, {})[label] = hypothesis
     wanted = ("entailment", "contradiction")
     return [
@@ -163,15 +177,21 @@ def stream(epochs: Epochs, seed: int, first: int) -> Iterator[Example]:
 class Steps:
     """The batches of the run, from a step on."""
 
-    def __init__(self, language: str, data: Path, work: Path, e5: Path, tokenizer: Any, first: int = 0) -> None:
+    def __init__(
+        self, language: str, data: Path, work: Path, e5: Path, tokenizer: Any, first: int = 0
+    ) -> None:
         self.further, self.tokenizer = LANGUAGES[language], tokenizer
-        prompts = texts.Prompts(text for path in table.PROMPTS.values() for text, _ in measures.read_prompts(path))
+        prompts = texts.Prompts(
+            text for path in table.PROMPTS.values() for text, _ in measures.read_prompts(path)
+        )
         caches, some = {}, []
         for name in dict.fromkeys(stream.text for stream in self.further.streams):
             path, folder = data / table.FOLDERS[language] / f"{name}.txt.xz", work / "texts" / name
             documents = partial(texts.split, path, language, held_back=False, prompts=prompts)
             if not (folder / "cache.json").is_file():
-                TokenCache.write(islice(documents(), self.further.documents.get(name)), tokenizer, folder)
+                TokenCache.write(
+                    islice(documents(), self.further.documents.get(name)), tokenizer, folder
+                )
             caches[name] = TokenCache(folder)
             some.append(islice(documents(), 20_000))
         cut = {}
@@ -197,7 +217,9 @@ class Steps:
                 epochs = AsAsked(epochs, tokenizer, seed=seed)
             self.streams.append((stream(epochs, seed, first // EPOCH_STEPS), source.tokens))
         self.teacher = self.further.teacher(work / "teacher", data, e5, tokenizer, prompts)
-        self.taught = TaughtSentences(self.teacher.sentences, tokenizer, sentences_per_epoch=self.further.taught).epoch
+        self.taught = TaughtSentences(
+            self.teacher.sentences, tokenizer, sentences_per_epoch=self.further.taught
+        ).epoch
         rng, (pairs, triples) = np.random.default_rng(2), ([], [])
         if language == "ko":
             pairs, triples = graded_pairs(data, prompts), following_sentences(data, prompts)
@@ -244,7 +266,9 @@ def losses(model: nn.Module, batch: Batch, scores: Tensor, teacher: Teacher) -> 
 
     taught = batch[SENTENCE] != IGNORED
     tokens = taught.repeat_interleave(lengths)
-    vectors, wanted = teacher.wanted(batch[SENTENCE][taught].tolist(), batch["input_ids"][tokens], lengths[taught])
+    vectors, wanted = teacher.wanted(
+        batch[SENTENCE][taught].tolist(), batch["input_ids"][tokens], lengths[taught]
+    )
     apart = 1 - F.cosine_similarity(states[tokens], wanted, dim=-1)
     found = {
         "words": word_loss(out.prediction_logits, labels) / len(labels),
@@ -265,33 +289,53 @@ def losses(model: nn.Module, batch: Batch, scores: Tensor, teacher: Teacher) -> 
     return found
 
 
-def run(model: nn.Module, optimizer: Optimizer, steps: Steps, work: Path, state: dict[str, Any], options: Any) -> None:
+def run(
+    model: nn.Module,
+    optimizer: Optimizer,
+    steps: Steps,
+    work: Path,
+    state: dict[str, Any],
+    options: Any,
+) -> None:
     """Trains until the time is over; `state` has the step, the tokens and the seconds so far."""
     learning_rate, limit = options.lr, options.hours * 3600
 
     def save() -> None:
         with replacing(work / "state.pt") as temporary:
-            torch.save({**state, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, temporary)
+            torch.save(
+                {**state, "model": model.state_dict(), "optimizer": optimizer.state_dict()},
+                temporary,
+            )
 
     saved = time.monotonic()
     with (work / "log.jsonl").open("a", encoding="utf-8") as log:
         while state["seconds"] < limit and state["step"] < options.steps:
             began = time.monotonic()
-            rate = learning_rate * min(1, (state["step"] + 1) / WARMUP) * (1 - state["seconds"] / limit)
+            rate = (
+                learning_rate
+                * min(1, (state["step"] + 1) / WARMUP)
+                * (1 - state["seconds"] / limit)
+            )
             for group in optimizer.param_groups:
                 group["lr"] = rate
             batch, scores = steps(state["step"])
             with faster_operators(torch.device("cpu"), model):
                 with torch.autocast("cpu", torch.bfloat16):
                     found = losses(model, batch, scores, steps.teacher)
-                torch.stack([steps.further.weights[name] * loss for name, loss in found.items()]).sum().backward()
+                torch.stack(
+                    [steps.further.weights[name] * loss for name, loss in found.items()]
+                ).sum().backward()
             nn.utils.clip_grad_norm_(model.parameters(), 2.0)
             optimizer.step()
             optimizer.zero_grad()
             state["step"] += 1
             state["tokens"] += len(batch["input_ids"])
             state["seconds"] += time.monotonic() - began
-            entry = {**state, "lr": rate, **{name: round(loss.item(), 4) for name, loss in found.items()}}
+            entry = {
+                **state,
+                "lr": rate,
+                **{name: round(loss.item(), 4) for name, loss in found.items()},
+            }
             log.write(json.dumps(entry) + "\n")
             log.flush()
             if time.monotonic() - saved > SAVE_SECONDS:
@@ -301,12 +345,21 @@ def run(model: nn.Module, optimizer: Optimizer, steps: Steps, work: Path, state:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="minibert-en or minibert-ko goes on from its folder.")
+    parser = argparse.ArgumentParser(
+        description="minibert-en or minibert-ko goes on from its folder."
+    )
     parser.add_argument("language", choices=LANGUAGES)
-    for name, text in (("data", "folder of texts"), ("e5", "e5-small-q4.bin"), ("start", "folder to begin with")):
+    for name, text in (
+        ("data", "folder of texts"),
+        ("e5", "e5-small-q4.bin"),
+        ("start", "folder to begin with"),
+    ):
         parser.add_argument(f"--{name}", type=Path, required=True, help=text)
     parser.add_argument(
-        "--work", type=Path, required=True, help="folder of the run; the model is in its minibert-LANGUAGE"
+        "--work",
+        type=Path,
+        required=True,
+        help="folder of the run; the model is in its minibert-LANGUAGE",
     )
     parser.add_argument("--hours", type=float, default=1.7, help="of computing")
     parser.add_argument("--lr", type=float, default=4e-4, help="at the beginning; it falls to zero")
@@ -315,14 +368,18 @@ def main() -> None:
     torch.manual_seed(0)
     options.work.mkdir(parents=True, exist_ok=True)
     tokenizer, saved = BertTokenizer.from_pretrained(options.start), options.work / "state.pt"
-    model = BertForPreTraining.from_pretrained(options.start, dtype=torch.float32, **NO_DROPOUT).train()
+    model = BertForPreTraining.from_pretrained(
+        options.start, dtype=torch.float32, **NO_DROPOUT
+    ).train()
     optimizer = make_optimizer(model, TrainingOptions(learning_rate=options.lr, weight_decay=0.01))
     state: dict[str, Any] = {"step": 0, "tokens": 0, "seconds": 0.0}
     if saved.is_file():
         state = torch.load(saved, weights_only=True)
         model.load_state_dict(state.pop("model"))
         optimizer.load_state_dict(state.pop("optimizer"))
-    steps = Steps(options.language, options.data, options.work, options.e5, tokenizer, state["step"])
+    steps = Steps(
+        options.language, options.data, options.work, options.e5, tokenizer, state["step"]
+    )
     run(model, optimizer, steps, options.work, state, options)
     give_away(model, tokenizer, options.work / f"minibert-{options.language}")
 

@@ -42,7 +42,10 @@ def _forwards(examples: Sequence[Example]) -> Iterator[dict[str, Any]]:
 
 @torch.no_grad()
 def masked_words(
-    model: BertForPreTraining, tokenizer: Any, documents: Sequence[Document], max_windows: int | None = None
+    model: BertForPreTraining,
+    tokenizer: Any,
+    documents: Sequence[Document],
+    max_windows: int | None = None,
 ) -> dict[str, float]:
     """15% of the pieces, each replaced by [MASK] and nothing else counted, in windows of 128.
 
@@ -63,7 +66,9 @@ def masked_words(
     for batch in _forwards(examples):
         labels = batch.pop("labels")
         outputs = model(**batch, positions=labels != IGNORED, return_dict=True)
-        logits = outputs.prediction_logits if hasattr(outputs, "prediction_logits") else outputs.logits
+        logits = (
+            outputs.prediction_logits if hasattr(outputs, "prediction_logits") else outputs.logits
+        )
         asked.append(labels[labels != IGNORED])
         hits += int((logits.argmax(-1) == asked[-1]).sum())
     words = torch.cat(asked)
@@ -76,7 +81,9 @@ def masked_words(
 
 
 @torch.no_grad()
-def next_sentences(model: BertForPreTraining, tokenizer: Any, documents: Sequence[Document]) -> float:
+def next_sentences(
+    model: BertForPreTraining, tokenizer: Any, documents: Sequence[Document]
+) -> float:
     """Share of pairs of texts, nothing masked, that are told rightly; chance is 0.5."""
     data = PretrainingData(documents, tokenizer, mask_probability=0.0, seed=7)
     right = []
@@ -93,7 +100,9 @@ def vectors(model: BertModel, tokenizer: Any, texts: Sequence[str], unit: bool =
     """Sentence vectors, of length 1 if so wanted: (texts, hidden)."""
     rows = tokenizer(list(texts), truncation=True, max_length=128)["input_ids"]
     found = torch.empty(len(texts), model.config.hidden_size)
-    for batch in _forwards([{"input_ids": np.array(row), "number": n} for n, row in enumerate(rows)]):
+    for batch in _forwards(
+        [{"input_ids": np.array(row), "number": n} for n, row in enumerate(rows)]
+    ):
         states = model(input_ids=batch["input_ids"], layout=batch["layout"]).last_hidden_state
         pooled = torch.segment_reduce(states, "mean", lengths=torch.tensor(batch["layout"].lengths))
         found[batch["number"]] = F.normalize(pooled, dim=-1) if unit else pooled
@@ -127,7 +136,9 @@ def read_prompts(path: Path) -> list[tuple[str, list[str]]]:
 
 
 @torch.no_grad()
-def fitting_words(model: BertForPreTraining, tokenizer: Any, prompts: Sequence[tuple[str, list[str]]]) -> list[bool]:
+def fitting_words(
+    model: BertForPreTraining, tokenizer: Any, prompts: Sequence[tuple[str, list[str]]]
+) -> list[bool]:
     """For each prompt whether a fitting word is among the model's first five."""
     found = []
     for text, words in prompts:

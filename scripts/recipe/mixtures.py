@@ -46,11 +46,16 @@ class Portions:
         return numbers
 
 
-def documents_of(cache: Sequence[Document], portions: Portions, pairs: bool, epoch: int) -> list[Document]:
+def documents_of(
+    cache: Sequence[Document], portions: Portions, pairs: bool, epoch: int
+) -> list[Document]:
     """The documents of an epoch, for pairs two or more: within one long document, a pair needs another one."""
     chosen = portions(epoch)
     others = np.random.default_rng([portions.seed, epoch]).permutation(len(cache)).tolist()
-    return [cache[n] for n in chosen + [n for n in others if n not in chosen][: max(0, 1 + pairs - len(chosen))]]
+    return [
+        cache[n]
+        for n in chosen + [n for n in others if n not in chosen][: max(0, 1 + pairs - len(chosen))]
+    ]
 
 
 class Mixture:
@@ -64,7 +69,9 @@ class Mixture:
         labels: names of labels for each example.
     """
 
-    def __init__(self, datasets: Sequence[Epochs], token_labels: Sequence[str], labels: Sequence[str]) -> None:
+    def __init__(
+        self, datasets: Sequence[Epochs], token_labels: Sequence[str], labels: Sequence[str]
+    ) -> None:
         self.datasets, self.token_labels, self.labels = datasets, token_labels, labels
 
     def epoch(self, number: int) -> Sequence[Example]:
@@ -76,7 +83,10 @@ class Mixture:
 def complete(example: Example, token_labels: Sequence[str], labels: Sequence[str]) -> Example:
     """An example with these labels alone, and `IGNORED` for those that it does not have."""
     ids = example["input_ids"]
-    found: Example = {"input_ids": ids, "token_type_ids": example.get("token_type_ids", np.zeros_like(ids))}
+    found: Example = {
+        "input_ids": ids,
+        "token_type_ids": example.get("token_type_ids", np.zeros_like(ids)),
+    }
     found |= {name: example.get(name, np.full_like(ids, IGNORED)) for name in token_labels}
     return found | {name: example.get(name, IGNORED) for name in labels}
 
@@ -101,8 +111,12 @@ class AsAsked:
         self.mask_id = tokenizer.mask_token_id
         words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
         numbers = {word: number for number, word in enumerate(words)}
-        alone = [numbers.get(word[2:], n) if word.startswith("##") else n for n, word in enumerate(words)]
-        self.alone = np.array(alone)  # of every piece the one that is written alike and begins a word
+        alone = [
+            numbers.get(word[2:], n) if word.startswith("##") else n for n, word in enumerate(words)
+        ]
+        self.alone = np.array(
+            alone
+        )  # of every piece the one that is written alike and begins a word
 
     def __call__(self, epoch: int) -> list[Example]:
         """The examples of one epoch."""

@@ -10,7 +10,10 @@ import torch
 from minibert import BertConfig, BertForPreTraining, BertTokenizer
 from minibert.files import write_json
 
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}  # so small a model has nothing to spare
+NO_DROPOUT = {
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}  # so small a model has nothing to spare
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ MODELS = {
         folder="english",
         vocabulary="bert-base-uncased",
         corpora=(
-            Corpus("wikipedia", 100_000, next_sentence=True, max_length=64),  # twice as many pairs as with 128
+            Corpus(
+                "wikipedia", 100_000, next_sentence=True, max_length=64
+            ),  # twice as many pairs as with 128
             Corpus("books", 20_000, next_sentence=True, max_length=64),
             Corpus("everyday", 25_000),
         ),
@@ -110,12 +115,18 @@ def give_away(model: BertForPreTraining, tokenizer: BertTokenizer, folder: Path)
     )
     config.save_pretrained(folder)  # dropout for those who fine-tune
     tokenizer.save_pretrained(folder)
-    for repeated in ("tokenizer.json", "special_tokens_map.json"):  # vocab.txt and tokenizer_config.json say it all
+    for repeated in (
+        "tokenizer.json",
+        "special_tokens_map.json",
+    ):  # vocab.txt and tokenizer_config.json say it all
         (folder / repeated).unlink(missing_ok=True)
     (folder / "1_Pooling").mkdir(exist_ok=True)
     pooling = {"word_embedding_dimension": config.hidden_size, "pooling_mode_mean_tokens": True}
     write_json(folder / "1_Pooling" / "config.json", pooling)
     modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
     kinds = [(path, f"sentence_transformers.models.{kind}") for path, kind in modules]
-    content = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)]
+    content = [
+        {"idx": i, "name": str(i), "path": path, "type": kind}
+        for i, (path, kind) in enumerate(kinds)
+    ]
     write_json(folder / "modules.json", content)

@@ -24,7 +24,10 @@ PARTICLES = tuple(
     "을 를 이 가 은 는 에 에서 로 으로 와 과 도 의 만 까지 부터 에게 한테 처럼 보다".split()
     + "이다 입니다 하다 이나 나 하고 이랑 랑 야 에는 에도".split()
 )
-AFTER_CONSONANTS, AFTER_VOWELS = set("을 은 과 이 이다 이나 이랑 으로".split()), set("를 는 와 가 나 랑 야".split())
+AFTER_CONSONANTS, AFTER_VOWELS = (
+    set("을 은 과 이 이다 이나 이랑 으로".split()),
+    set("를 는 와 가 나 랑 야".split()),
+)
 SHORT_NOUNS = frozenset(
     "밥물빵꽃눈집책차술옷돈말비잠산강손발문방별개새닭쥐글춤떡배불코입귀목약병칼컵껌꿈땅밤낮봄벽"
     "꿀콩쌀풀잎옆앞뒤밖위곳것길죽국면곰총힘피뼈땀싹숲섬탑왕딸팀골"
@@ -98,7 +101,13 @@ class Particles:
         share: float = 0.5,
         seed: int = 0,
     ) -> None:
-        self.dataset, self.nouns, self.rest, self.share, self.seed = dataset, nouns, rest, share, seed
+        self.dataset, self.nouns, self.rest, self.share, self.seed = (
+            dataset,
+            nouns,
+            rest,
+            share,
+            seed,
+        )
         words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
         self.inner = np.array([word.startswith("##") for word in words])
         self.particle = np.isin(words, [f"##{particle}" for particle in PARTICLES])
@@ -118,13 +127,19 @@ class Particles:
         ids: Ids = np.where(labels == IGNORED, example["input_ids"], labels)
         whole = np.append(~self.inner[ids[1:]], True)
         cut = (self.particle_of[ids] >= 0) & whole & (rng.random(len(ids)) < self.share)
-        return np.insert(np.where(cut, self.noun_of[ids], ids), np.flatnonzero(cut) + 1, self.particle_of[ids[cut]])
+        return np.insert(
+            np.where(cut, self.noun_of[ids], ids),
+            np.flatnonzero(cut) + 1,
+            self.particle_of[ids[cut]],
+        )
 
     def _hide(self, ids: Ids, rng: np.random.Generator) -> Example:
         begins, next_ = ~self.inner[ids], np.append(ids[1:], ids[-1])
         noun = begins & self.particle[next_]
         whole = begins & np.append(begins[1:], True)
-        probability = np.where(noun, self.nouns, np.where(whole, (self.nouns + self.rest) / 2, self.rest))
+        probability = np.where(
+            noun, self.nouns, np.where(whole, (self.nouns + self.rest) / 2, self.rest)
+        )
         hidden = rng.random(len(ids)) < np.where(self.special[ids], 0, probability)
         if not hidden.any():
             hidden[rng.integers(1, len(ids) - 1)] = True

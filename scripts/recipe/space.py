@@ -95,7 +95,10 @@ class Space:
 
     def of_both(self, e5: Floats, minilm: Floats) -> Floats:
         """Sentences that both teachers have read: (n, 256)."""
-        return _half_way((e5 - self.e5_mean) @ self.e5_directions, (minilm - self.minilm_mean) @ self.minilm_directions)
+        return _half_way(
+            (e5 - self.e5_mean) @ self.e5_directions,
+            (minilm - self.minilm_mean) @ self.minilm_directions,
+        )
 
     def of_e5(self, e5: Floats) -> Floats:
         """Sentences that e5 alone has read: (n, 256)."""

@@ -25,9 +25,15 @@ class States:
 
     def __init__(self, model: nn.Module, batch: Batch) -> None:
         self.found: dict[str, Tensor] = {}
-        hooks = [module.register_forward_hook(self._keep(name)) for name, module in model.named_modules()]
+        hooks = [
+            module.register_forward_hook(self._keep(name)) for name, module in model.named_modules()
+        ]
         with torch.no_grad():
-            model(input_ids=batch["input_ids"], token_type_ids=batch["token_type_ids"], layout=batch["layout"])
+            model(
+                input_ids=batch["input_ids"],
+                token_type_ids=batch["token_type_ids"],
+                layout=batch["layout"],
+            )
         for hook in hooks:
             hook.remove()
 
@@ -48,7 +54,10 @@ def hidden_names(layers: int) -> list[str]:
     """The modules whose outputs are hidden states: every LayerNorm on the way up."""
     names = ["embeddings.LayerNorm"]
     for i in range(layers):
-        names += [f"encoder.layer.{i}.attention.output.LayerNorm", f"encoder.layer.{i}.output.LayerNorm"]
+        names += [
+            f"encoder.layer.{i}.attention.output.LayerNorm",
+            f"encoder.layer.{i}.output.LayerNorm",
+        ]
     return names
 
 
@@ -71,7 +80,9 @@ def _fit_layer_norm(norm: nn.LayerNorm, summed: Tensor, wanted: Tensor) -> Tenso
     """Gain and bias of each number by least squares; returns what comes out."""
     normal = nn.functional.layer_norm(summed, summed.shape[-1:], eps=norm.eps)
     mean, aim = normal.mean(0), wanted.mean(0)
-    gain = ((normal - mean) * (wanted - aim)).mean(0) / normal.var(0, unbiased=False).clamp_min(1e-6)
+    gain = ((normal - mean) * (wanted - aim)).mean(0) / normal.var(0, unbiased=False).clamp_min(
+        1e-6
+    )
     with torch.no_grad():
         norm.weight.copy_(gain)
         norm.bias.copy_(aim - gain * mean)
@@ -102,7 +113,9 @@ def open_gelu(head: nn.Module, states: Tensor) -> None:
 
 
 @torch.no_grad()
-def project(teacher: BertForMaskedLM, config: BertConfig, batch: Batch) -> tuple[BertForPreTraining, Tensor, float]:
+def project(
+    teacher: BertForMaskedLM, config: BertConfig, batch: Batch
+) -> tuple[BertForPreTraining, Tensor, float]:
     """A student of another size that begins with what the teacher knows.
 
     Args:
@@ -123,14 +136,21 @@ def project(teacher: BertForMaskedLM, config: BertConfig, batch: Batch) -> tuple
     student = BertForPreTraining(config)
     ours, theirs = student.bert, teacher.bert
     for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
-        table = getattr(theirs.embeddings, name).weight[: getattr(ours.embeddings, name).num_embeddings]
+        table = getattr(theirs.embeddings, name).weight[
+            : getattr(ours.embeddings, name).num_embeddings
+        ]
         getattr(ours.embeddings, name).weight.copy_(table @ directions)
     summed = base["embeddings.LayerNorm:input"] @ directions
-    state = _fit_layer_norm(ours.embeddings.LayerNorm, summed, base["embeddings.LayerNorm"] @ directions)
+    state = _fit_layer_norm(
+        ours.embeddings.LayerNorm, summed, base["embeddings.LayerNorm"] @ directions
+    )
     for number in range(layers):
         state = _project_layer(ours, theirs, number, directions, rest, state, base, batch["layout"])
     # the MLM head: the transform's LayerNorm is asked to give the projection of the teacher's, GELU is left open
-    head, wanted = student.cls.predictions.transform, states["cls.predictions.transform"] @ directions
+    head, wanted = (
+        student.cls.predictions.transform,
+        states["cls.predictions.transform"] @ directions,
+    )
     weight, bias = fit_linear(state, wanted)
     fitted = state @ weight.T + bias
     head.dense.weight.copy_(weight)
@@ -158,7 +178,10 @@ def _project_layer(
     context = base[f"{name}.attention.output.dense:input"]  # (tokens, hidden), heads side by side
     weight = large.attention.output.dense.weight
     share = torch.stack(
-        [(context[:, i : i + size] @ weight[:, i : i + size].T).square().sum() for i in range(0, len(weight), size)]
+        [
+            (context[:, i : i + size] @ weight[:, i : i + size].T).square().sum()
+            for i in range(0, len(weight), size)
+        ]
     )
     heads = share.topk(ours.config.num_attention_heads).indices.sort().values
     rows = (heads[:, None] * size + torch.arange(size)).flatten()
@@ -170,15 +193,23 @@ def _project_layer(
     left[rows] = False
     small.attention.output.dense.weight.copy_(directions.T @ weight[:, rows])
     left_out = weight[:, left] @ context[:, left].mean(0)
-    small.attention.output.dense.bias.copy_(directions.T @ (large.attention.output.dense.bias + left_out))
+    small.attention.output.dense.bias.copy_(
+        directions.T @ (large.attention.output.dense.bias + left_out)
+    )
 
     attended, _ = small.attention.self(state, layout, sdpa_attention)
     wanted = base[f"{name}.attention.output.LayerNorm"] @ directions
-    state = _fit_layer_norm(small.attention.output.LayerNorm, small.attention.output.dense(attended) + state, wanted)
+    state = _fit_layer_norm(
+        small.attention.output.LayerNorm, small.attention.output.dense(attended) + state, wanted
+    )
 
     active = base[f"{name}.output.dense:input"]  # (tokens, intermediate)
     weight = large.output.dense.weight
-    units = (active.square().mean(0).sqrt() * weight.norm(dim=0)).topk(ours.config.intermediate_size).indices
+    units = (
+        (active.square().mean(0).sqrt() * weight.norm(dim=0))
+        .topk(ours.config.intermediate_size)
+        .indices
+    )
     widen = large.intermediate.dense
     small.intermediate.dense.weight.copy_(widen.weight[units] @ directions)
     small.intermediate.dense.bias.copy_(widen.bias[units] + widen.weight[units] @ rest)
@@ -189,4 +220,6 @@ def _project_layer(
     small.output.dense.bias.copy_(directions.T @ (large.output.dense.bias + left_out))
 
     summed = small.output.dense(small.intermediate(state)) + state
-    return _fit_layer_norm(small.output.LayerNorm, summed, base[f"{name}.output.LayerNorm"] @ directions)
+    return _fit_layer_norm(
+        small.output.LayerNorm, summed, base[f"{name}.output.LayerNorm"] @ directions
+    )

@@ -30,8 +30,13 @@ from minibert.training.finetuning import SequenceTask, finetune
 from minibert.training.options import TrainingOptions
 from recipe import measures, texts
 
-PROMPTS = {language: Path(__file__).with_name(f"everyday-{language}.tsv") for language in ("en", "ko")}
-HELD_BACK = {"en": ("wikipedia", "books", "everyday"), "ko": ("wikipedia", "nsmc-reviews", "everyday")}
+PROMPTS = {
+    language: Path(__file__).with_name(f"everyday-{language}.tsv") for language in ("en", "ko")
+}
+HELD_BACK = {
+    "en": ("wikipedia", "books", "everyday"),
+    "ko": ("wikipedia", "nsmc-reviews", "everyday"),
+}
 FOLDERS = {"en": "english", "ko": "korean"}
 STS = {"en": "stsb/stsb-dev.csv", "ko": "korsts/sts-dev.tsv"}
 
@@ -41,7 +46,9 @@ def held_back(data: Path, language: str, name: str) -> Iterator[list[str]]:
     return texts.split(data / FOLDERS[language] / f"{name}.txt.xz", language, held_back=True)
 
 
-def scores(folder: Path, data: Path, language: str, max_windows: int | None = None) -> dict[str, Any]:
+def scores(
+    folder: Path, data: Path, language: str, max_windows: int | None = None
+) -> dict[str, Any]:
     """Everything that one model can do without further training.
 
     Args:
@@ -50,7 +57,10 @@ def scores(folder: Path, data: Path, language: str, max_windows: int | None = No
         language: en or ko.
         max_windows: so many windows of each text at most.
     """
-    model, tokenizer = BertForPreTraining.from_pretrained(folder).eval(), BertTokenizer.from_pretrained(folder)
+    model, tokenizer = (
+        BertForPreTraining.from_pretrained(folder).eval(),
+        BertTokenizer.from_pretrained(folder),
+    )
     prompts = measures.read_prompts(PROMPTS[language])
     found: dict[str, Any] = {"prompts": sum(measures.fitting_words(model, tokenizer, prompts))}
 
@@ -59,7 +69,9 @@ def scores(folder: Path, data: Path, language: str, max_windows: int | None = No
         return encoded, measures.masked_words(model, tokenizer, encoded, max_windows)
 
     if language == "en":
-        _, found["words, WikiText-2 test"] = words(iter(measures.wikitext(data / "wikitext2" / "test.txt")))
+        _, found["words, WikiText-2 test"] = words(
+            iter(measures.wikitext(data / "wikitext2" / "test.txt"))
+        )
     for name in HELD_BACK[language]:
         encoded, found[f"words, {name}"] = words(held_back(data, language, name))
         if name == "wikipedia":
@@ -113,7 +125,10 @@ def tuned(folder: Path, data: Path) -> dict[str, float]:
     ynat = lines("klue/ynat-train.tsv.xz")
     order = np.random.default_rng(0).permutation(len(ynat) - 1) + 1
     parts = [[ynat[0], *(ynat[i] for i in numbers)] for numbers in (order[5000:], order[:5000])]
-    nsmc = [[line for line in lines(f"nsmc/{part}.tsv.xz") if line.split("\t")[0].strip()] for part in ("train", "dev")]
+    nsmc = [
+        [line for line in lines(f"nsmc/{part}.tsv.xz") if line.split("\t")[0].strip()]
+        for part in ("train", "dev")
+    ]
     tasks = {
         "NSMC": (SequenceTask(text="document"), *nsmc, 1),
         "KLUE NLI": (
@@ -128,7 +143,9 @@ def tuned(folder: Path, data: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as temporary:
         random = Path(temporary, "random")
         tokenizer = BertTokenizer.from_pretrained(folder)
-        BertModel(BertModel.from_pretrained(folder).config.replace(dtype="float32")).save_pretrained(random)
+        BertModel(
+            BertModel.from_pretrained(folder).config.replace(dtype="float32")
+        ).save_pretrained(random)
         tokenizer.save_pretrained(random)
         for name, (task, train, dev, epochs) in tasks.items():
             paths = [Path(temporary, f"{name}-{part}.tsv") for part in ("train", "dev")]
@@ -146,11 +163,20 @@ def tuned(folder: Path, data: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measures minibert-en and minibert-ko.")
     parser.add_argument("--data", type=Path, required=True, help="folder of texts")
-    parser.add_argument("--en", type=Path, default=BUNDLED_MODELS / "minibert-en", help="folder of the English model")
-    parser.add_argument("--ko", type=Path, default=BUNDLED_MODELS / "minibert-ko", help="folder of the Korean model")
+    parser.add_argument(
+        "--en",
+        type=Path,
+        default=BUNDLED_MODELS / "minibert-en",
+        help="folder of the English model",
+    )
+    parser.add_argument(
+        "--ko", type=Path, default=BUNDLED_MODELS / "minibert-ko", help="folder of the Korean model"
+    )
     parser.add_argument("--only", choices=["en", "ko"], help="one of the models alone")
     parser.add_argument("--tune", action="store_true", help="fine-tune the Korean model too")
-    parser.add_argument("--windows", type=int, help="windows of each text at most; all of them if left out")
+    parser.add_argument(
+        "--windows", type=int, help="windows of each text at most; all of them if left out"
+    )
     options = parser.parse_args()
     folders = {"en": options.en, "ko": options.ko}
     table: dict[str, Any] = {}

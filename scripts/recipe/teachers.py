@@ -52,7 +52,9 @@ def read_e5(path: Path, folder: Path) -> tuple[E5File, E5Tokenizer]:
 class Teacher(ABC):
     """Sentences in a random order, and what larger models make of them; made once, kept in a folder."""
 
-    def __init__(self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts) -> None:
+    def __init__(
+        self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts
+    ) -> None:
         self.folder, self.tokenizer = folder, tokenizer
         if not (folder / "sentences" / "cache.json").is_file():
             folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +67,9 @@ class Teacher(ABC):
         """Writes what is known of the sentences, and last the sentences."""
 
     @abstractmethod
-    def wanted(self, numbers: list[int], input_ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def wanted(
+        self, numbers: list[int], input_ids: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Vectors (sentences, hidden) and states (tokens, hidden) of some sentences.
 
         Args:
@@ -78,28 +82,40 @@ class Teacher(ABC):
 class EnglishTeacher(Teacher):
     """Read by MiniLM as they are needed; the first ones of them by e5 too."""
 
-    def __init__(self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts) -> None:
+    def __init__(
+        self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts
+    ) -> None:
         super().__init__(folder, data, e5, tokenizer, prompts)
         with np.load(folder / "space.npz") as found:
             self.vectors = found["vectors"]
             weight, bias = (torch.from_numpy(found[name]) for name in ("weight", "bias"))
         self.before = optimize(BertModel.from_pretrained(BUNDLED_MODELS / "minibert-en"), "bf16")
-        self.minilm = TokenTeacher(optimize(BertModel.from_pretrained(minilm()), "bf16"), weight.T.contiguous(), bias)
+        self.minilm = TokenTeacher(
+            optimize(BertModel.from_pretrained(minilm()), "bf16"), weight.T.contiguous(), bias
+        )
 
     def _make(self, data: Path, e5: E5, prompts: texts.Prompts) -> None:
         sentences = texts.teacher_sentences(data, "en", prompts)
         both = sentences[: READ_BY_E5["en"]]
         folders = BUNDLED_MODELS / "minibert-en", minilm()
         student, lesser = (
-            measures.vectors(BertModel.from_pretrained(f), BertTokenizer.from_pretrained(f), both, unit=False).numpy()
+            measures.vectors(
+                BertModel.from_pretrained(f), BertTokenizer.from_pretrained(f), both, unit=False
+            ).numpy()
             for f in folders
         )
         vectors = (turned_to(student, e5.encode(both).numpy()) + turned_to(student, lesser)) / 2
         weight, bias = linear_map(lesser, vectors)
-        np.savez(self.folder / "space.npz", vectors=vectors.astype(np.float32), weight=weight, bias=bias)
-        TokenCache.write(([sentence] for sentence in sentences), self.tokenizer, self.folder / "sentences")
+        np.savez(
+            self.folder / "space.npz", vectors=vectors.astype(np.float32), weight=weight, bias=bias
+        )
+        TokenCache.write(
+            ([sentence] for sentence in sentences), self.tokenizer, self.folder / "sentences"
+        )
 
-    def wanted(self, numbers: list[int], input_ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def wanted(
+        self, numbers: list[int], input_ids: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The vector is the mean of MiniLM's states, or what both teachers say.
 
         It leans on that of the model as it was given away, whose space minibert-ko has learnt.
@@ -126,7 +142,9 @@ def turned_to(student: Floats, vectors: Floats) -> Floats:
 class KoreanTeacher(Teacher):
     """All read by e5 beforehand."""
 
-    def __init__(self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts) -> None:
+    def __init__(
+        self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts
+    ) -> None:
         super().__init__(folder, data, e5, tokenizer, prompts)
         self.starts = np.append(0, np.cumsum(self.sentences.lengths))
         self.vectors = np.load(folder / "vectors.npy", mmap_mode="r")
@@ -135,10 +153,14 @@ class KoreanTeacher(Teacher):
     def _make(self, data: Path, e5: E5, prompts: texts.Prompts) -> None:
         english_model = BertModel.from_pretrained(BUNDLED_MODELS / "minibert-en")
         english_vectors = partial(
-            measures.vectors, english_model, BertTokenizer.from_pretrained(BUNDLED_MODELS / "minibert-en")
+            measures.vectors,
+            english_model,
+            BertTokenizer.from_pretrained(BUNDLED_MODELS / "minibert-en"),
         )
         english = texts.teacher_sentences(data, "en", prompts)[: READ_BY_E5["en"]]
-        weight, bias = linear_map(e5.encode(english).numpy(), english_vectors(english).numpy(), ridge=1e-3)
+        weight, bias = linear_map(
+            e5.encode(english).numpy(), english_vectors(english).numpy(), ridge=1e-3
+        )
 
         korean = texts.teacher_sentences(data, "ko", prompts)[: READ_BY_E5["ko"]]
         vectors, words = e5.encode_words(korean)
@@ -146,30 +168,43 @@ class KoreanTeacher(Teacher):
         states = states_of_tokens(words, korean, self.tokenizer).numpy()
         states = (states @ weight + bias) * states.any(-1, keepdims=True)
         found = list(
-            zip(korean, vectors.numpy() @ weight + bias, np.split(states, np.cumsum(counts)[:-1]), strict=True)
+            zip(
+                korean,
+                vectors.numpy() @ weight + bias,
+                np.split(states, np.cumsum(counts)[:-1]),
+                strict=True,
+            )
         )
 
         sides = (texts.parallel(data, column, texts.GENERAL) for column in (0, 1))
         human = [pair for pair in zip(*sides, strict=True) if pair[1] not in prompts]
         translations = [pair[1] for pair in human]
         nothing = [np.zeros((len(ids), len(bias))) for ids in self._ids(translations)]
-        found += zip(translations, english_vectors([pair[0] for pair in human]).numpy(), nothing, strict=True)
+        found += zip(
+            translations, english_vectors([pair[0] for pair in human]).numpy(), nothing, strict=True
+        )
 
         found = [row for row in found if 0 < len(row[2]) <= 120]
         found = [found[n] for n in np.random.default_rng(1).permutation(len(found))]
         np.save(self.folder / "vectors.npy", np.stack([row[1] for row in found]).astype(np.float16))
-        np.save(self.folder / "states.npy", np.concatenate([row[2] for row in found]).astype(np.float16))
+        np.save(
+            self.folder / "states.npy", np.concatenate([row[2] for row in found]).astype(np.float16)
+        )
         TokenCache.write(([row[0]] for row in found), self.tokenizer, self.folder / "sentences")
 
     def _ids(self, sentences: list[str]) -> list[list[int]]:
         rows: list[list[int]] = self.tokenizer(sentences, add_special_tokens=False)["input_ids"]
         return rows
 
-    def wanted(self, numbers: list[int], input_ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def wanted(
+        self, numbers: list[int], input_ids: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """[CLS] and [SEP] have the mean of the other states; those of a translation are zero."""
         states = []
         for number in numbers:
             found = self.states[self.starts[number] : self.starts[number + 1]].astype(np.float32)
             mean = found.mean(0, keepdims=True)
             states += [mean, found, mean]
-        return torch.from_numpy(self.vectors[numbers].astype(np.float32)), torch.from_numpy(np.concatenate(states))
+        return torch.from_numpy(self.vectors[numbers].astype(np.float32)), torch.from_numpy(
+            np.concatenate(states)
+        )

@@ -17,7 +17,10 @@ import numpy as np
 
 HELD_BACK = 200  # one document of so many
 # where a sentence ends: in Korean nothing about the next letter says that it begins another
-_ENDS = {"en": re.compile(r"(?<=[.!?])[\"')]?\s+(?=[A-Z\"'(])"), "ko": re.compile(r"(?<=[.!?])\s+(?=\D)")}
+_ENDS = {
+    "en": re.compile(r"(?<=[.!?])[\"')]?\s+(?=[A-Z\"'(])"),
+    "ko": re.compile(r"(?<=[.!?])\s+(?=\D)"),
+}
 
 
 def documents(path: Path) -> Iterator[list[str]]:
@@ -44,7 +47,9 @@ def sentences(document: Iterable[str], language: str) -> list[str]:
     return [s for paragraph in document for s in _ENDS[language].split(paragraph) if s.strip()]
 
 
-def split(path: Path, language: str, held_back: bool, prompts: Container[str] = ()) -> Iterator[list[str]]:
+def split(
+    path: Path, language: str, held_back: bool, prompts: Container[str] = ()
+) -> Iterator[list[str]]:
     """The documents of a text as sentences: those that are held back, or the others less what the prompts ask."""
     for document in lines_as_documents(path) if path.name.startswith("nsmc") else documents(path):
         if is_held_back(document) == held_back:
@@ -81,7 +86,11 @@ class Prompts:
 
 
 def _table(path: Path, *columns: int) -> list[str]:
-    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
+    opened = (
+        lzma.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".xz"
+        else path.open(encoding="utf-8")
+    )
     with opened as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [row[column].strip() for row in rows for column in columns if len(row) > column]
@@ -91,7 +100,12 @@ def _short(path: Path, language: str, words: tuple[int, int]) -> list[str]:
     """Sentences of some length of the training documents."""
     shortest, longest = words
     texts = lines_as_documents(path) if "nsmc" in path.name else documents(path)
-    split = (sentence for text in texts if not is_held_back(text) for sentence in sentences(text, language))
+    split = (
+        sentence
+        for text in texts
+        if not is_held_back(text)
+        for sentence in sentences(text, language)
+    )
     return [sentence for sentence in split if shortest <= sentence.count(" ") + 1 <= longest]
 
 
@@ -105,7 +119,9 @@ def parallel(data: Path, column: int, sources: set[str]) -> list[str]:
 
 def _korsts_train(data: Path) -> list[str]:
     """Sentences of KorSTS train without the lines that also stand in its test."""
-    in_test = set((data / "korsts" / "train-lines-in-test-wide.txt").read_text(encoding="utf-8").split())
+    in_test = set(
+        (data / "korsts" / "train-lines-in-test-wide.txt").read_text(encoding="utf-8").split()
+    )
     lines = (data / "korsts" / "sts-train.tsv").read_text(encoding="utf-8").splitlines()[1:]
     kept = [line.split("\t") for number, line in enumerate(lines, 1) if str(number) not in in_test]
     return [text.strip() for row in kept for text in row[5:7]]

@@ -45,7 +45,10 @@ def begin_embeddings(
     def by_letters(texts: list[str]) -> Tensor:
         whole = e5_tokenizer.pieces(texts)
         inner = e5_tokenizer.pieces([text.removeprefix("##") for text in texts], inside_word=True)
-        rows = [b if text.startswith("##") else a for text, a, b in zip(texts, whole, inner, strict=True)]
+        rows = [
+            b if text.startswith("##") else a
+            for text, a, b in zip(texts, whole, inner, strict=True)
+        ]
         return torch.stack([words[row or [e5.unk_id]].mean(0) for row in rows])
 
     ours, theirs = (t.convert_ids_to_tokens(list(range(len(t)))) for t in (pieces, english_pieces))
@@ -55,7 +58,9 @@ def begin_embeddings(
     mean, aim = ((x[known] * frequent).sum(0) / frequent.sum() for x in (source, target))
     x, y = (source[known] - mean) * frequent.sqrt(), (target[known] - aim) * frequent.sqrt()
     moment = x.T @ x
-    mapping = torch.linalg.solve(moment + 0.01 * moment.diagonal().mean() * torch.eye(len(moment)), x.T @ y)
+    mapping = torch.linalg.solve(
+        moment + 0.01 * moment.diagonal().mean() * torch.eye(len(moment)), x.T @ y
+    )
     mapped = (by_letters(ours) - mean) @ mapping
     mapped *= y.norm() / (x @ mapping).norm()
     embeddings = student.bert.embeddings
@@ -63,7 +68,9 @@ def begin_embeddings(
     for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"):
         embeddings.word_embeddings.weight[ours.index(name)] = target[theirs.index(name)]
     count = embeddings.position_embeddings.num_embeddings
-    embeddings.position_embeddings.weight.copy_(english.bert.embeddings.position_embeddings.weight[:count])
+    embeddings.position_embeddings.weight.copy_(
+        english.bert.embeddings.position_embeddings.weight[:count]
+    )
 
 
 def states_of_tokens(words: Sequence[Tensor], sentences: Sequence[str], tokenizer: Any) -> Tensor:
@@ -78,11 +85,15 @@ def states_of_tokens(words: Sequence[Tensor], sentences: Sequence[str], tokenize
         (pieces of all sentences, teacher's hidden); zeros where teacher and student see different words.
     """
     texts = [sentence.split() for sentence in sentences]
-    pieces = tokenizer([word for text in texts for word in text], add_special_tokens=False)["input_ids"]
+    pieces = tokenizer([word for text in texts for word in text], add_special_tokens=False)[
+        "input_ids"
+    ]
     counts = torch.tensor([len(row) for row in pieces]).split([len(text) for text in texts])
     found = []
     for states, count in zip(words, counts, strict=True):
-        alike = states if len(states) == len(count) else states.new_zeros(len(count), states.shape[1])
+        alike = (
+            states if len(states) == len(count) else states.new_zeros(len(count), states.shape[1])
+        )
         found.append(alike.repeat_interleave(count, dim=0))
     return torch.cat(found)
 
@@ -107,7 +118,10 @@ class WordTeacher:
         """(tokens, student's hidden); zeros, from which nothing is learnt, where words differ."""
         found = []
         for number, length in zip(numbers.tolist(), layout.lengths, strict=True):
-            part, offset = self.states[number // self.chunk], self.starts[number // self.chunk * self.chunk]
+            part, offset = (
+                self.states[number // self.chunk],
+                self.starts[number // self.chunk * self.chunk],
+            )
             start = self.starts[number] - offset
             read: Floats = part[start : start + length - 2].astype(np.float32)
             mapped = self.space.of_e5(read) * read.any(-1, keepdims=True)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 OPTIONS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -73,7 +75,9 @@ class Opened:
 
     def run(self, text: str, **options: Any) -> dict[str, Any]:
         """What the page's own model computes."""
-        result: dict[str, Any] = self.page.evaluate("([text, options]) => minibert.run(text, options)", [text, options])
+        result: dict[str, Any] = self.page.evaluate(
+            "([text, options]) => minibert.run(text, options)", [text, options]
+        )
         return result
 
     def settle(self) -> None:
@@ -100,7 +104,9 @@ class Opened:
 
     def hover(self, heat_map: str, row: int, col: int) -> str:
         """Moves the mouse over a cell and returns what the tip says."""
-        self.page.evaluate(f"document.getElementById('{heat_map}').scrollIntoView({{block: 'center'}})")
+        self.page.evaluate(
+            f"document.getElementById('{heat_map}').scrollIntoView({{block: 'center'}})"
+        )
         canvas = self.page.locator(f"#{heat_map}").bounding_box()
         area = self.page.evaluate(
             f"(map => ({{...map.area, rows: map.now.rows, cols: map.now.cols}}))(HeatMap.all.get('{heat_map}'))"

@@ -29,7 +29,9 @@ def test_a_second_sense_is_measured_against_the_same_sense(browser: Any, file: P
     with Opened(browser, file) as opened:
         opened.open("compare")
         opened.page.click("#compare-example")
-        opened.page.wait_for_function("() => compared?.[2] && document.getElementById('compare-verdict').textContent")
+        opened.page.wait_for_function(
+            "() => compared?.[2] && document.getElementById('compare-verdict').textContent"
+        )
         cells = opened.page.locator("#compare-layers tbody tr:last-child td").all_inner_texts()
         other, same = (float(cell) for cell in cells[1:])
         assert same > other and cells[1] in opened.page.inner_text("#compare-verdict")
@@ -63,10 +65,14 @@ def test_what_is_switched_off_is_said_everywhere_and_undone(browser: Any, file: 
         for section in SECTIONS:
             opened.open(section)
             opened.settle()
-            assert page.is_visible("#off") and "Layer 0, head 1 · Layer 0 skipped" in page.inner_text("#off")
+            assert page.is_visible(
+                "#off"
+            ) and "Layer 0, head 1 · Layer 0 skipped" in page.inner_text("#off")
         # predictions is open: the five best words before and after
         page.wait_for_function("() => shown.whole.lens[0] && shown.lens[0]")
-        before, after = (page.locator("#best .words").nth(i).locator("b").all_inner_texts() for i in range(2))
+        before, after = (
+            page.locator("#best .words").nth(i).locator("b").all_inner_texts() for i in range(2)
+        )
         assert len(before) == len(after) == 5 and before != after
         page.wait_for_function("() => document.getElementById('off').textContent.includes('→')")
         assert before[0] in page.inner_text("#off") and after[0] in page.inner_text("#off")
@@ -121,7 +127,11 @@ def test_the_footer_speaks_of_what_is_chosen_now(browser: Any, file: Path) -> No
 
 
 def test_a_long_map_shows_its_cell(browser: Any, tmp_path: Path) -> None:
-    write_page(tmp_path / "page.html", "minibert-tiny", "one two three four five six seven eight nine ten " * 8)
+    write_page(
+        tmp_path / "page.html",
+        "minibert-tiny",
+        "one two three four five six seven eight nine ten " * 8,
+    )
     inside = """id => {
       const map = HeatMap.all.get(id), box = map.canvas.parentElement.getBoundingClientRect(), { area, now } = map;
       const own = map.canvas.getBoundingClientRect(), main = document.querySelector("main").getBoundingClientRect();
@@ -183,7 +193,9 @@ def test_the_page_says_that_it_is_opening(browser: Any, file: Path) -> None:
 
 @pytest.mark.parametrize("language", ["en-US", "ko-KR"])
 def test_on_a_phone_the_maps_have_room(browser: Any, file: Path, language: str) -> None:
-    with Opened(browser, file, language=language, width=360, height=740, has_touch=True, is_mobile=True) as opened:
+    with Opened(
+        browser, file, language=language, width=360, height=740, has_touch=True, is_mobile=True
+    ) as opened:
         opened.open("attention")
         assert opened.page.locator("#grid").bounding_box()["y"] < 0.6 * 740
         assert not opened.page.is_visible("#pin")

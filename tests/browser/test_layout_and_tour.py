@@ -17,7 +17,10 @@ pytestmark = pytest.mark.browser
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "page.html"
     write_page(
-        path, "minibert-tiny", "The old man sat on the [MASK] of the river and watched the water go by.", "So it goes."
+        path,
+        "minibert-tiny",
+        "The old man sat on the [MASK] of the river and watched the water go by.",
+        "So it goes.",
     )
     return path
 
@@ -60,7 +63,9 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("section:not([hidden]) :is
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])
 @pytest.mark.parametrize("language", ["en-US", "ko-KR"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_runs_out_of_the_window(browser: Any, file: Path, width: int, language: str, scheme: str) -> None:
+def test_nothing_runs_out_of_the_window(
+    browser: Any, file: Path, width: int, language: str, scheme: str
+) -> None:
     phone = {"has_touch": True, "is_mobile": True, "device_scale_factor": 3} if width < 500 else {}
     address = "#section=text&other=the+bank"
     with Opened(browser, file, scheme, language, width, address=address, **phone) as opened:
@@ -76,8 +81,15 @@ def test_nothing_runs_out_of_the_window(browser: Any, file: Path, width: int, la
             tab = opened.page.locator(f"#tab-{section}").bounding_box()
             assert tab["x"] >= -1 and tab["x"] + tab["width"] <= width + 1
             for name, cell, scrolls, is_vector in opened.page.evaluate(SIZES):
-                assert cell >= 16 or (is_vector and (scrolls or cell >= 4 or width >= 768)), (section, name, cell)
-            if section in ("embeddings", "pooler"):  # elsewhere labels are pieces, which may be of any length
+                assert cell >= 16 or (is_vector and (scrolls or cell >= 4 or width >= 768)), (
+                    section,
+                    name,
+                    cell,
+                )
+            if section in (
+                "embeddings",
+                "pooler",
+            ):  # elsewhere labels are pieces, which may be of any length
                 assert opened.page.evaluate("cuts") == []
             assert not opened.page.evaluate(RUNS_OVER), section
             if language == "ko-KR":
@@ -88,11 +100,15 @@ def test_nothing_runs_out_of_the_window(browser: Any, file: Path, width: int, la
 def test_a_finger_chooses(browser: Any, file: Path) -> None:
     with Opened(browser, file, width=390, has_touch=True, is_mobile=True) as opened:
         opened.page.tap("#tab-attention")
-        opened.page.evaluate("document.getElementById('attention-map').scrollIntoView({block: 'center'})")
+        opened.page.evaluate(
+            "document.getElementById('attention-map').scrollIntoView({block: 'center'})"
+        )
         box = opened.page.locator("#attention-map").bounding_box()
         area = opened.page.evaluate("HeatMap.all.get('attention-map').area")
         cell = area["width"] / opened.page.evaluate("count")
-        opened.page.touchscreen.tap(box["x"] + area["left"] + 2.5 * cell, box["y"] + area["top"] + 1.5 * cell)
+        opened.page.touchscreen.tap(
+            box["x"] + area["left"] + 2.5 * cell, box["y"] + area["top"] + 1.5 * cell
+        )
         assert opened.page.evaluate("[state.token, state.key]") == [1, 2]
         assert opened.readout.startswith("Layer ") and opened.page.is_visible("#copy")
 
@@ -107,7 +123,10 @@ def test_the_tour_by_keyboard(browser: Any, file: Path, language: str) -> None:
         titles = set()
         for stop in range(stops):
             assert opened.page.evaluate("document.activeElement.closest('#tour') !== null")
-            title, text = opened.page.inner_text("#tour-title"), opened.page.inner_text("#tour-text")
+            title, text = (
+                opened.page.inner_text("#tour-title"),
+                opened.page.inner_text("#tour-text"),
+            )
             assert len(text) > 20 and title not in titles
             assert ("가" <= max(text)) == (language == "ko")
             titles.add(title)
@@ -128,9 +147,7 @@ def test_the_tour_by_keyboard(browser: Any, file: Path, language: str) -> None:
 
 def test_a_reload_and_a_link_bring_the_state_back(browser: Any, file: Path) -> None:
     state = "(({text, pair, masked, off, section, layer, head, token, key, stage, depth, language, theme, special}) => "
-    state += (
-        "({text, pair, masked, off, section, layer, head, token, key, stage, depth, language, theme, special}))(state)"
-    )
+    state += "({text, pair, masked, off, section, layer, head, token, key, stage, depth, language, theme, special}))(state)"
     with Opened(browser, file) as opened:
         opened.page.fill("#edit", "배 a cat & a dog = 100% #1?")
         opened.page.fill("#edit-pair", "so it is")
@@ -147,7 +164,11 @@ def test_a_reload_and_a_link_bring_the_state_back(browser: Any, file: Path) -> N
         opened.page.click("button[data-language=ko]")
         opened.page.click("#theme")
         opened.page.wait_for_timeout(300)
-        before, tokens, address = opened.page.evaluate(state), opened.page.inner_text("#tokens"), opened.page.url
+        before, tokens, address = (
+            opened.page.evaluate(state),
+            opened.page.inner_text("#tokens"),
+            opened.page.url,
+        )
         opened.page.reload()
         opened.page.wait_for_selector("html[data-ready]")
         assert opened.page.evaluate(state) == before and opened.page.inner_text("#tokens") == tokens
@@ -157,8 +178,14 @@ def test_a_reload_and_a_link_bring_the_state_back(browser: Any, file: Path) -> N
         assert other.page.evaluate(state) == before and other.page.inner_text("#tokens") == tokens
         assert other.trouble == []
     # an address that makes no sense is no trouble
-    with Opened(browser, file, address="#section=nothing&layer=99&head=x&off=9.9_a_7&masked=500&tour=-5") as other:
-        assert other.page.evaluate("[state.section, state.layer, state.off.length]") == ["text", 1, 0]
+    with Opened(
+        browser, file, address="#section=nothing&layer=99&head=x&off=9.9_a_7&masked=500&tour=-5"
+    ) as other:
+        assert other.page.evaluate("[state.section, state.layer, state.off.length]") == [
+            "text",
+            1,
+            0,
+        ]
         assert other.trouble == []
 
 
@@ -168,12 +195,19 @@ def test_ways_to_look(browser: Any, file: Path) -> None:
         page = opened.page
         whole = page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)")
         page.check("#special")
-        assert whole is not None and page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)") is None
+        assert (
+            whole is not None
+            and page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)") is None
+        )
         page.fill("#threshold", "0.5")
-        assert page.evaluate("[1, 2, 3].every(k => stageValue(...at(), 1, k) >= 0.5 || !isDrawn(...at(), 1, k))")
+        assert page.evaluate(
+            "[1, 2, 3].every(k => stageValue(...at(), 1, k) >= 0.5 || !isDrawn(...at(), 1, k))"
+        )
         page.click("#pin")
         assert page.evaluate("state.pinned.length") == 1
-        sums = page.evaluate("tokens.map((_, q) => tokens.reduce((sum, _, k) => sum + rollout(1).at(q, k), 0))")
+        sums = page.evaluate(
+            "tokens.map((_, q) => tokens.reduce((sum, _, k) => sum + rollout(1).at(q, k), 0))"
+        )
         assert sums == pytest.approx([1] * len(sums), abs=1e-5)
         page.focus("#lines")
         page.click("#tab-attention")

@@ -87,7 +87,12 @@ def test_ten_scenes_by_keyboard_have_ten_verdicts(browser: Any, file: Path, lang
             rows = reader.verdict()
             assert rows and all(len(row) == 3 and row[0] and row[2] for row in rows)
             found, guess = page.inner_text("#scene-found"), page.inner_text("#scene-guess")
-            assert len(found) > 40 and "{" not in found and "undefined" not in found and found not in said
+            assert (
+                len(found) > 40
+                and "{" not in found
+                and "undefined" not in found
+                and found not in said
+            )
             assert ("가" <= max(found)) == (language == "ko-KR")
             assert ("맞았" in guess or "predicted it" in guess) == (reader.outcome == 0)
             said.add(found)
@@ -98,7 +103,9 @@ def test_ten_scenes_by_keyboard_have_ten_verdicts(browser: Any, file: Path, lang
 
 
 @pytest.mark.parametrize("language", ["en-US", "ko-KR"])
-def test_a_screen_reader_finds_the_parts_of_every_scene(browser: Any, file: Path, language: str) -> None:
+def test_a_screen_reader_finds_the_parts_of_every_scene(
+    browser: Any, file: Path, language: str
+) -> None:
     words = {key: said[language[:2]] for key, said in article()["lesson"]["texts"].items()}
     with Reader(browser, file, 2, language=language) as reader:
         lesson = reader.page.get_by_role("article", name=words["title"], exact=True)
@@ -108,16 +115,24 @@ def test_a_screen_reader_finds_the_parts_of_every_scene(browser: Any, file: Path
             reader.enter(scene)
             title = lesson.get_by_role("heading", level=2).inner_text()
             assert steps.nth(scene - 1).get_attribute("aria-label") == title
-            question = lesson.get_by_role("group", name=reader.page.inner_text("#scene-ask"), exact=True)
+            question = lesson.get_by_role(
+                "group", name=reader.page.inner_text("#scene-ask"), exact=True
+            )
             assert question.get_by_role("radio").count() >= 2
             assert [part.inner_text() for part in lesson.get_by_role("heading", level=3).all()] == [
                 words[part] for part in ("predict", "act", "verdict")
             ]
             rows = reader.act()
             said = reader.page.locator("#scene-verdict[aria-live=polite]")
-            assert said.get_by_role("rowheader").count() == len(rows) and said.get_by_role("columnheader").count() == 2
+            assert (
+                said.get_by_role("rowheader").count() == len(rows)
+                and said.get_by_role("columnheader").count() == 2
+            )
             if reader.page.is_visible("#scene-map"):
-                assert lesson.get_by_role("application", name=words["map"]).get_attribute("tabindex") == "0"
+                assert (
+                    lesson.get_by_role("application", name=words["map"]).get_attribute("tabindex")
+                    == "0"
+                )
             nameless = lesson.locator("canvas, button, input, progress").evaluate_all(
                 """all => all.filter(e => e.offsetParent && !e.getAttribute("aria-label") && !e.textContent.trim()
                 && !e.labels?.[0]?.textContent.trim()).map(e => e.outerHTML)"""
@@ -145,17 +160,30 @@ def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
         for place, word in enumerate(("tired", "wide"), 1):
             t = run("minibert-en", ANIMAL.format("it", word), rounded=True)
             layers = range(reader.page.evaluate("sizes.layers"))
-            of_it = torch.stack([t[f"layer.{i}.attention.probabilities"][0, :, 9, 2] for i in layers])
-            assert place == 2 or of_it[layer, head] == of_it.max()  # the head that turns most from "it" to "animal"
+            of_it = torch.stack(
+                [t[f"layer.{i}.attention.probabilities"][0, :, 9, 2] for i in layers]
+            )
+            assert (
+                place == 2 or of_it[layer, head] == of_it.max()
+            )  # the head that turns most from "it" to "animal"
             probabilities = t[f"layer.{layer}.attention.probabilities"][0, head]
             assert float(rows[0][place]) == pytest.approx(probabilities[9, 2].item(), abs=2e-4)
-            assert float(rows[2][place]) == pytest.approx(probabilities[:, 2].mean().item(), abs=2e-4)
-            best = run("minibert-en", ANIMAL.format("the [MASK]", word), rounded=True)["mlm.logits"][0, 10].softmax(-1)
+            assert float(rows[2][place]) == pytest.approx(
+                probabilities[:, 2].mean().item(), abs=2e-4
+            )
+            best = run("minibert-en", ANIMAL.format("the [MASK]", word), rounded=True)[
+                "mlm.logits"
+            ][0, 10].softmax(-1)
             assert rows[3][place].split()[1].rstrip(",") == shown(best.max(), 3)
         reader.enter(9)
         rows = reader.act()
-        means = [state(run("minibert-en", text, rounded=True), 6).mean(0) for text in ("How old are you?", rows[1][0])]
-        assert float(rows[1][2]) == pytest.approx(torch.cosine_similarity(*means, dim=0).item(), abs=2e-4)
+        means = [
+            state(run("minibert-en", text, rounded=True), 6).mean(0)
+            for text in ("How old are you?", rows[1][0])
+        ]
+        assert float(rows[1][2]) == pytest.approx(
+            torch.cosine_similarity(*means, dim=0).item(), abs=2e-4
+        )
         assert reader.trouble == []
 
 
@@ -167,13 +195,21 @@ def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> N
         reader.write("The cat was ꙮꙮ on the mat.")
         assert reader.outcome == 0
         reader.page.click("#scene-again")
-        assert reader.page.is_visible("#scene-wait") and reader.page.input_value("#edit").startswith("The cat was sl")
+        assert reader.page.is_visible("#scene-wait") and reader.page.input_value(
+            "#edit"
+        ).startswith("The cat was sl")
         reader.enter(8)
-        for text in (None, "The king said that he was tired, for [MASK] had not slept.", "She washed [MASK] hands."):
+        for text in (
+            None,
+            "The king said that he was tired, for [MASK] had not slept.",
+            "She washed [MASK] hands.",
+        ):
             rows = reader.write(text) if text else reader.act()
             before, now = (said.split()[0] for said in rows[0][1:])
             assert reader.outcome == {"he": 0, "she": 1}.get(now, 2)
-            assert ("does not change the guess" in reader.page.inner_text("#scene-found")) == (before == now)
+            assert ("does not change the guess" in reader.page.inner_text("#scene-found")) == (
+                before == now
+            )
         reader.enter(4)
         reader.act()
         assert reader.outcome == 1
@@ -190,18 +226,30 @@ def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
             "() => patching.cells.length === 6 && patching.cells[5].length === 16", timeout=120_000
         )
         cells, plain = reader.page.evaluate("[patching.cells, patching.plain]")
-        reader.page.evaluate("patchAt(0, 13).then(() => judge.latest)")  # “wide” after the first layer
+        reader.page.evaluate(
+            "patchAt(0, 13).then(() => judge.latest)"
+        )  # “wide” after the first layer
         said = reader.page.inner_text("#scene-said")
         # after the last layer only the place of the answer counts
         assert cells[5] == pytest.approx([plain[place == 10] for place in range(16)], abs=1e-6)
         name = "minibert-en"
-        model, cut = rounded(BertForPreTraining.from_pretrained(name)).eval(), BertTokenizer.from_pretrained(name)
-        wide, tired = (cut(ANIMAL.format("the [MASK]", word), return_tensors="pt") for word in ("wide", "tired"))
-        best = patching_sweep(model, wide, tired, lambda out: out.prediction_logits[:, 10].argmax(-1).float())
+        model, cut = (
+            rounded(BertForPreTraining.from_pretrained(name)).eval(),
+            BertTokenizer.from_pretrained(name),
+        )
+        wide, tired = (
+            cut(ANIMAL.format("the [MASK]", word), return_tensors="pt")
+            for word in ("wide", "tired")
+        )
+        best = patching_sweep(
+            model, wide, tired, lambda out: out.prediction_logits[:, 10].argmax(-1).float()
+        )
         answer = cut.convert_ids_to_tokens(int(best[0, 13]))
         assert f"“wide” after layer 0 alone exchanged, the answer is: {answer}" in said
         line = reader.page.evaluate("patchFigure.plan().python(13, 0)")
-        printed = subprocess.run([sys.executable, "-c", line], capture_output=True, encoding="utf-8", check=True).stdout
+        printed = subprocess.run(
+            [sys.executable, "-c", line], capture_output=True, encoding="utf-8", check=True
+        ).stdout
         assert float(printed) == pytest.approx(cells[0][13], abs=2e-4)
         assert reader.trouble == []
 
@@ -224,7 +272,9 @@ def check_evidence(reader: Reader, count: int) -> None:
     layer, head = reader.page.evaluate("[state.layer, state.head]")
     rows = reader.act()
     share, even = average_shares(article()["lesson"]["sentences"][:count], layer, head)
-    print(f"{count} sentences: head {layer}.{head} gives the previous token {share:.3f}, chance {even:.3f}")
+    print(
+        f"{count} sentences: head {layer}.{head} gives the previous token {share:.3f}, chance {even:.3f}"
+    )
     assert float(rows[0][2]) == pytest.approx(share, abs=2e-4)
     assert float(rows[1][2]) == pytest.approx(even, abs=2e-4) and share > 10 * even
     heads = reader.page.evaluate("everyHead().map(own => evidenceOf(...own))")
@@ -236,7 +286,9 @@ def test_many_sentences_against_chance(browser: Any, file: Path) -> None:
     with Reader(browser, file, sentences=12) as reader:
         check_evidence(reader, 12)
         # the head that does so least: it does so in many sentences as in one, and yet that is no pattern
-        reader.page.evaluate("state.least = everyHead().sort((a, b) => evidenceOf(...a) - evidenceOf(...b))[0]")
+        reader.page.evaluate(
+            "state.least = everyHead().sort((a, b) => evidenceOf(...a) - evidenceOf(...b))[0]"
+        )
         reader.page.evaluate("change({layer: state.least[0], head: state.least[1]})")
         reader.verdict()
         assert reader.outcome == 2 and "no reason to call" in reader.page.inner_text("#scene-found")
@@ -265,10 +317,19 @@ def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("width", "language", "scheme"),
-    [(360, "ko-KR", "dark"), (360, "en-US", "light"), (768, "en-US", "dark"), (1280, "ko-KR", "light")],
+    [
+        (360, "ko-KR", "dark"),
+        (360, "en-US", "light"),
+        (768, "en-US", "dark"),
+        (1280, "ko-KR", "light"),
+    ],
 )
-def test_nothing_runs_out_of_the_window(browser: Any, file: Path, width: int, language: str, scheme: str) -> None:
-    with Reader(browser, file, 2, width=width, language=language, scheme=scheme, height=760) as reader:
+def test_nothing_runs_out_of_the_window(
+    browser: Any, file: Path, width: int, language: str, scheme: str
+) -> None:
+    with Reader(
+        browser, file, 2, width=width, language=language, scheme=scheme, height=760
+    ) as reader:
         for scene in range(1, 11):
             reader.enter(scene)
             reader.act()
@@ -280,7 +341,9 @@ def test_nothing_runs_out_of_the_window(browser: Any, file: Path, width: int, la
             assert max(over) <= 0, (scene, over)
         if width < 1000:
             reader.page.click("#to-model")
-            assert reader.page.evaluate("Math.abs(document.getElementById('page').getBoundingClientRect().top) < 2")
+            assert reader.page.evaluate(
+                "Math.abs(document.getElementById('page').getBoundingClientRect().top) < 2"
+            )
             reader.page.click("#to-lesson")
             assert reader.page.is_visible("#scene-verdict")
         assert reader.trouble == []

@@ -63,7 +63,12 @@ def korean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = shared_data("data", "kcbert-base", "vocab.txt").read_text(encoding="utf-8").splitlines()
     minibert.BertTokenizer(words, do_lower_case=False).save_pretrained(folder)
     torch.manual_seed(0)
-    sizes = {"vocab_size": 30000, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+    sizes = {
+        "vocab_size": 30000,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+    }
     minibert.BertForPreTraining(tiny_config(**sizes, initializer_range=0.1)).save_pretrained(folder)
     return folder
 
@@ -82,7 +87,10 @@ def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
         t, encoding = live.compute(model, tokenizer, text, **options)
         assert found["ids"] == encoding["input_ids"], text
         assert found["tokens"] == tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-        names = ["embeddings.output", *(f"layer.{i}.output" for i in range(model.config.num_hidden_layers))]
+        names = [
+            "embeddings.output",
+            *(f"layer.{i}.output" for i in range(model.config.num_hidden_layers)),
+        ]
         for ours, step in zip(found["hidden_states"], names, strict=True):
             largest = max(largest, (torch.tensor(ours) - t[step][0]).abs().max().item())
         for layer, ours in enumerate(found["attentions"]):
@@ -90,7 +98,9 @@ def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
             largest = max(largest, (torch.tensor(ours) - t[step][0]).abs().max().item())
         best = t["mlm.logits"][0].softmax(-1).topk(5)
         for place, words in enumerate(found["predictions"]):
-            assert [word for word, _ in words] == tokenizer.convert_ids_to_tokens(best.indices[place].tolist())
+            assert [word for word, _ in words] == tokenizer.convert_ids_to_tokens(
+                best.indices[place].tolist()
+            )
             shares = torch.tensor([share for _, share in words])
             largest = max(largest, (shares - best.values[place]).abs().max().item())
     return largest
@@ -106,20 +116,32 @@ def test_the_page_computes_what_pytorch_computes(browser: Any, tmp_path: Path, n
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def test_texts_are_cut_as_the_tokenizer_cuts_them(browser: Any, english: Path, korean: Path) -> None:
+def test_texts_are_cut_as_the_tokenizer_cuts_them(
+    browser: Any, english: Path, korean: Path
+) -> None:
     """Real sentences, and random ones of all kinds of characters that both versions of Unicode know."""
     write_page(korean / "page.html", str(korean), KOREAN[0])
     draw = random.Random(0)
     alphabet = [
-        chr(c) for c in (*range(0x20, 0x250), *range(0x300, 0x370), *range(0x3A0, 0x400), *range(0xAC00, 0xAD00))
+        chr(c)
+        for c in (
+            *range(0x20, 0x250),
+            *range(0x300, 0x370),
+            *range(0x3A0, 0x400),
+            *range(0xAC00, 0xAD00),
+        )
     ]
     alphabet += list(" \t\n\u200b\u3000\u00a0—“”…가힣ㅋㅠ漢字かなカナ👩\u200d🇰🇷ﬁİßΣς") * 3
     strange = ["".join(draw.choices(alphabet, k=draw.randint(1, 30))) for _ in range(300)]
     reviews = (
-        lzma.decompress(shared_data("data", "korean", "nsmc-reviews.txt.xz").read_bytes()).decode().splitlines()[:300]
+        lzma.decompress(shared_data("data", "korean", "nsmc-reviews.txt.xz").read_bytes())
+        .decode()
+        .splitlines()[:300]
     )
     everyday = (
-        lzma.decompress(shared_data("data", "english", "everyday.txt.xz").read_bytes()).decode().splitlines()[:300]
+        lzma.decompress(shared_data("data", "english", "everyday.txt.xz").read_bytes())
+        .decode()
+        .splitlines()[:300]
     )
     for file, name in ((english, "minibert-tiny"), (korean / "page.html", str(korean))):
         tokenizer = minibert.BertTokenizer.from_pretrained(name)
@@ -140,7 +162,10 @@ def test_editing_masking_and_switching_off_redraw(browser: Any, english: Path) -
     with Opened(browser, english) as opened:
         opened.page.fill("#edit", "The cat sat on the mat.")
         opened.settle()
-        assert opened.page.inner_text("#tokens").split() == "[CLS] the cat sat on the mat . [SEP]".split()
+        assert (
+            opened.page.inner_text("#tokens").split()
+            == "[CLS] the cat sat on the mat . [SEP]".split()
+        )
         opened.page.click("#token-2")
         opened.page.click("#mask")
         opened.settle()
@@ -156,14 +181,17 @@ def test_editing_masking_and_switching_off_redraw(browser: Any, english: Path) -
         opened.page.wait_for_function("() => shown.lens[0]")
         best = opened.page.inner_text("#lens-2-2")
         model, tokenizer = study_page.load("minibert-tiny")
-        t, _ = live.compute(live.rounded(model), tokenizer, "The cat sat on the mat.", masked=[2], off=[(0, 1)])
+        t, _ = live.compute(
+            live.rounded(model), tokenizer, "The cat sat on the mat.", masked=[2], off=[(0, 1)]
+        )
         assert best == tokenizer.convert_ids_to_tokens(t["mlm.logits"][0, 2].argmax().item())
 
         opened.open("text")
         opened.page.fill("#edit", "word " * 200)
         opened.page.wait_for_function("() => document.getElementById('trouble').textContent")
         assert (
-            opened.page.inner_text("#trouble") == "The text has 202 tokens, and the page shows up to 128: shorten it."
+            opened.page.inner_text("#trouble")
+            == "The text has 202 tokens, and the page shows up to 128: shorten it."
         )
         opened.page.fill("#edit", "")
         opened.settle()
@@ -188,7 +216,11 @@ CELLS = """() => {
 
 @pytest.mark.parametrize("edited", [False, True])
 @pytest.mark.parametrize(
-    "name", ["minibert-tiny", *(pytest.param(name, marks=pytest.mark.slow) for name in ("minibert-en", "minibert-ko"))]
+    "name",
+    [
+        "minibert-tiny",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("minibert-en", "minibert-ko")),
+    ],
 )
 def test_every_number_of_one_head_is_what_its_copied_line_prints(
     browser: Any, tmp_path: Path, name: str, edited: bool
@@ -198,7 +230,9 @@ def test_every_number_of_one_head_is_what_its_copied_line_prints(
     write_page(tmp_path / "page.html", name, "Paris is the [MASK] of France.")
     answers: dict[str, Any] = {}
 
-    def remembered(*arguments: Any, **options: Any) -> Any:  # the line loads a model each time; here once a text
+    def remembered(
+        *arguments: Any, **options: Any
+    ) -> Any:  # the line loads a model each time; here once a text
         key = repr((arguments, options))
         if key not in answers:
             answers[key] = run(*arguments, **options)
@@ -213,7 +247,9 @@ def test_every_number_of_one_head_is_what_its_copied_line_prints(
         for layer in range(config.num_hidden_layers):
             for head in range(config.num_attention_heads):
                 for query, key in ((1, 2), (4, 8)):
-                    opened.page.evaluate(f"change({{layer: {layer}, head: {head}, token: {query}, key: {key}}})")
+                    opened.page.evaluate(
+                        f"change({{layer: {layer}, head: {head}, token: {query}, key: {key}}})"
+                    )
                     for says, line in opened.page.evaluate(CELLS):
                         prelude, expression = line.split("; print(")
                         prelude = prelude.removeprefix("from minibert.study import run; ")
@@ -245,7 +281,9 @@ def test_copied_lines_of_every_section_print_the_number(browser: Any, english: P
     with Opened(browser, english, address=address) as opened:
         for section, maps in SECTION_MAPS.items():
             opened.open(section)
-            for stage in ("scores", "probabilities", "rollout") if section == "attention" else ("",):
+            for stage in (
+                ("scores", "probabilities", "rollout") if section == "attention" else ("",)
+            ):
                 if stage:
                     opened.page.click(f"[data-stage={stage}]")
                 for name in maps:
@@ -253,7 +291,11 @@ def test_copied_lines_of_every_section_print_the_number(browser: Any, english: P
                     rows, cols = opened.page.evaluate(f"[{heat_map}.rows, {heat_map}.cols]")
                     for _ in range(2):
                         at = f"{draw.randrange(rows)}, {draw.randrange(cols)}"
-                        lines.append(opened.page.evaluate(f"[{heat_map}.describe({at}), {heat_map}.python({at})]"))
+                        lines.append(
+                            opened.page.evaluate(
+                                f"[{heat_map}.describe({at}), {heat_map}.python({at})]"
+                            )
+                        )
         opened.open("predictions")
         opened.page.click("#lens-4-2")
         lines.append((opened.readout, opened.copied))
@@ -265,13 +307,19 @@ def test_copied_lines_of_every_section_print_the_number(browser: Any, english: P
     for says, line in lines:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(line, {})
-        assert float(says.split()[-1]) == pytest.approx(float(printed.getvalue()), abs=1.01e-4), (says, line)
+        assert float(says.split()[-1]) == pytest.approx(float(printed.getvalue()), abs=1.01e-4), (
+            says,
+            line,
+        )
 
 
-def test_a_mid_size_model_fits_and_is_a_photograph_beyond(browser: Any, tmp_path: Path, minilm: str) -> None:
+def test_a_mid_size_model_fits_and_is_a_photograph_beyond(
+    browser: Any, tmp_path: Path, minilm: str
+) -> None:
     tokenizer = minibert.BertTokenizer.from_pretrained(minilm)
     with Opened(
-        browser, write(tmp_path, minibert.BertModel.from_pretrained(minilm), tokenizer, "I love Korea")
+        browser,
+        write(tmp_path, minibert.BertModel.from_pretrained(minilm), tokenizer, "I love Korea"),
     ) as opened:
         assert opened.page.evaluate("live") is None and not opened.page.is_visible("#edit")
         assert "photograph" in opened.page.inner_text("#source-say")
@@ -298,7 +346,9 @@ def test_speed_of_an_edit(browser: Any, tmp_path: Path) -> None:
         times, longest = opened.page.evaluate(EDITS, text)
         assert opened.page.evaluate("count") == 15
     times.sort()
-    print(f"edit to redraw {times[len(times) // 2]:.0f} ms, at most {times[-1]:.0f}; no key for {longest:.0f} at most")
+    print(
+        f"edit to redraw {times[len(times) // 2]:.0f} ms, at most {times[-1]:.0f}; no key for {longest:.0f} at most"
+    )
     assert times[len(times) // 2] < 1000 and longest < 500
 
 
@@ -325,11 +375,17 @@ EDITS = """async (text) => {
 def test_numbers_that_take_too_much_room_are_computed_when_the_page_is_opened(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(study_page, "MAX_LIVE_DETAILS", 0)  # of a text of some thirty tokens in minibert-en
+    monkeypatch.setattr(
+        study_page, "MAX_LIVE_DETAILS", 0
+    )  # of a text of some thirty tokens in minibert-en
     path = tmp_path / "page.html"
     write_page(path, "minibert-tiny", "Paris is the [MASK] of France.")
     with Opened(browser, path, address="#section=attention") as opened:
-        assert opened.page.evaluate("[photograph.live, count, page.arrays.table.length]") == [True, 9, 0]
+        assert opened.page.evaluate("[photograph.live, count, page.arrays.table.length]") == [
+            True,
+            9,
+            0,
+        ]
         for section in SECTIONS:
             opened.open(section)
         opened.page.wait_for_function("() => shown.lens[0]")
@@ -352,7 +408,9 @@ def test_the_example_of_two_meanings_is_in_the_models_language(
 
 
 @pytest.mark.parametrize("language", ["en", "ko"])
-def test_a_script_that_the_model_never_saw_is_named(browser: Any, english: Path, language: str) -> None:
+def test_a_script_that_the_model_never_saw_is_named(
+    browser: Any, english: Path, language: str
+) -> None:
     """The same sentence as the command's, as soon as such a text is typed; in Korean with the same numbers."""
     tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
     texts = [
@@ -372,7 +430,10 @@ def test_a_script_that_the_model_never_saw_is_named(browser: Any, english: Path,
             if language == "en":
                 assert said == expected + " Try --model minibert-ko." * ("Hangul" in expected)
             else:
-                assert sorted(re.findall(r"\d+", said)) == sorted(re.findall(r"\d+", expected)) and "pieces" not in said
+                assert (
+                    sorted(re.findall(r"\d+", said)) == sorted(re.findall(r"\d+", expected))
+                    and "pieces" not in said
+                )
                 assert ("minibert-ko" in said) == ("Hangul" in expected)
         opened.page.fill("#edit-pair", texts[0])
         opened.settle()
@@ -399,7 +460,9 @@ def test_a_page_lives_in_a_notebooks_frame(browser: Any, tmp_path: Path) -> None
     """A frame without an origin of its own: no storage, no clipboard, no address, and still everything works."""
     model, tokenizer = study_page.load("minibert-tiny")
     frame = study_page.show(model, tokenizer, "Paris is the [MASK] of France.")._repr_html_()
-    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{frame}", encoding="utf-8")
+    (tmp_path / "notebook.html").write_text(
+        f"<!doctype html><meta charset=utf-8>{frame}", encoding="utf-8"
+    )
     context = browser.new_context(offline=True, locale="en-US")
     outside, trouble = context.new_page(), []
     outside.on("pageerror", lambda error: trouble.append(str(error)))

@@ -71,7 +71,9 @@ def test_every_section_opens_without_a_complaint_or_a_request(
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def test_attention_shows_the_models_numbers_on_hover(browser: Any, file: Path, numbers: Any) -> None:
+def test_attention_shows_the_models_numbers_on_hover(
+    browser: Any, file: Path, numbers: Any
+) -> None:
     with Opened(browser, file) as opened:
         opened.open("attention")
         for layer, head, row, col in [(0, 0, 0, 0), (1, 3, 7, 2), (2, 1, 19, 5), (2, 2, 4, 12)]:
@@ -87,7 +89,9 @@ def test_attention_shows_the_models_numbers_on_hover(browser: Any, file: Path, n
         assert opened.hover("attention-map", 3, LENGTH - 1).endswith("-3.4e+38 (hidden)")
 
 
-def test_step_by_step_shows_score_mask_and_probability_of_every_key(browser: Any, file: Path, numbers: Any) -> None:
+def test_step_by_step_shows_score_mask_and_probability_of_every_key(
+    browser: Any, file: Path, numbers: Any
+) -> None:
     with Opened(browser, file) as opened:
         opened.open("attention")
         opened.page.fill("#layer", "1")
@@ -97,13 +101,17 @@ def test_step_by_step_shows_score_mask_and_probability_of_every_key(browser: Any
         rows = opened.page.evaluate(
             "[...document.querySelectorAll('#steps tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
         )
-    scores, probabilities = (numbers[f"layer.1.attention.{name}"][0, 2, 4] for name in ("scores", "probabilities"))
+    scores, probabilities = (
+        numbers[f"layer.1.attention.{name}"][0, 2, 4] for name in ("scores", "probabilities")
+    )
     assert [row[1] for row in rows] == [shown(score) for score in scores]
     assert [row[3] for row in rows] == [shown(probability) for probability in probabilities]
     assert {row[2] for row in rows if row[0] == "[PAD]"} == {"−3.4e+38"} and rows[0][2] == "0"
 
 
-def test_vectors_and_cosines_show_the_models_numbers(browser: Any, file: Path, numbers: Any) -> None:
+def test_vectors_and_cosines_show_the_models_numbers(
+    browser: Any, file: Path, numbers: Any
+) -> None:
     hidden = [numbers["embeddings.output"][0], *(numbers[f"layer.{i}.output"][0] for i in range(3))]
     with Opened(browser, file) as opened:
         opened.open("hidden")
@@ -118,14 +126,18 @@ def test_vectors_and_cosines_show_the_models_numbers(browser: Any, file: Path, n
 
         opened.open("pooler")
         for row, name in enumerate(("cls", "dense", "output")):
-            assert opened.hover("pooler-map", row, 9).endswith(f": {shown(numbers[f'pooler.{name}'][0, 9])}")
+            assert opened.hover("pooler-map", row, 9).endswith(
+                f": {shown(numbers[f'pooler.{name}'][0, 9])}"
+            )
         follows = numbers["nsp.logits"].softmax(-1)[0, 0]
         assert shown(follows) in opened.page.inner_text("#next")
 
         opened.page.click("#token-3")
         opened.open("embeddings")
         for row, name in [(0, "word"), (1, "token_type"), (3, "sum")]:
-            assert opened.hover("embeddings-map", row, 5).endswith(f": {shown(numbers[f'embeddings.{name}'][0, 3, 5])}")
+            assert opened.hover("embeddings-map", row, 5).endswith(
+                f": {shown(numbers[f'embeddings.{name}'][0, 3, 5])}"
+            )
 
 
 def test_predictions_show_the_best_words_of_every_layer(
@@ -133,11 +145,17 @@ def test_predictions_show_the_best_words_of_every_layer(
 ) -> None:
     with Opened(browser, file) as opened:
         opened.open("predictions")
-        for token, depth, name in [(7, 3, "layer.2.output"), (2, 1, "layer.0.output"), (0, 0, "embeddings.output")]:
+        for token, depth, name in [
+            (7, 3, "layer.2.output"),
+            (2, 1, "layer.0.output"),
+            (0, 0, "embeddings.output"),
+        ]:
             opened.page.click(f"#lens-{token}-{depth}")
             with torch.no_grad():
                 best = model.cls.predictions(numbers[name][0, token]).softmax(-1).topk(5)
-            expected = zip(tokenizer.convert_ids_to_tokens(best.indices.tolist()), best.values, strict=True)
+            expected = zip(
+                tokenizer.convert_ids_to_tokens(best.indices.tolist()), best.values, strict=True
+            )
             lines = opened.page.inner_text("#best").split()
             for word, probability in expected:
                 assert lines[lines.index(word) + 1] == shown(probability)
@@ -158,10 +176,23 @@ def test_the_keyboard_reaches_everything_and_walks(browser: Any, file: Path) -> 
         opened.press("ArrowLeft", 5)
         for _ in range(16):
             opened.press("Tab")
-            reached.add(opened.page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+            reached.add(
+                opened.page.evaluate(
+                    "document.activeElement.id || document.activeElement.textContent"
+                )
+            )
             if "attention-map" in reached:
                 break
-        assert {"layer", "head-choice", "softmax", "Lines", "threshold", "pin", "grid", "attention-map"} <= reached
+        assert {
+            "layer",
+            "head-choice",
+            "softmax",
+            "Lines",
+            "threshold",
+            "pin",
+            "grid",
+            "attention-map",
+        } <= reached
 
         opened.page.focus("#grid")
         opened.press("ArrowUp", 3)
@@ -213,17 +244,25 @@ def test_any_text_is_shown_and_does_nothing(
     with Opened(browser, file) as opened:
         for section in SECTIONS:
             opened.open(section)
-        assert opened.page.evaluate("[...document.querySelectorAll('#texts p')].map(p => p.textContent)") == [
+        assert opened.page.evaluate(
+            "[...document.querySelectorAll('#texts p')].map(p => p.textContent)"
+        ) == [
             HOSTILE,
             "한국어 <b>bold</b>",
         ]
-        assert opened.page.evaluate("window.hacked === undefined && !document.querySelector('img, b b, #texts b')")
+        assert opened.page.evaluate(
+            "window.hacked === undefined && !document.querySelector('img, b b, #texts b')"
+        )
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def test_a_model_without_heads_says_so(browser: Any, tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> None:
+def test_a_model_without_heads_says_so(
+    browser: Any, tmp_path_factory: pytest.TempPathFactory, tokenizer: Any
+) -> None:
     bare = minibert.BertModel(tiny_config(vocab_size=30522), add_pooling_layer=False).eval()
-    with Opened(browser, write(tmp_path_factory, page_data(bare, tokenizer, "I love Korea"))) as opened:
+    with Opened(
+        browser, write(tmp_path_factory, page_data(bare, tokenizer, "I love Korea"))
+    ) as opened:
         opened.open("pooler")
         assert opened.page.inner_text("#pooler") == "This model has no pooler."
         opened.open("predictions")

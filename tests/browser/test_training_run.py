@@ -25,15 +25,21 @@ STEPS = (0, 10, 200)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose model is drawn anew for every snapshot, so that no two of them say the same."""
     folder = tmp_path_factory.mktemp("run")
-    tokenizer = minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS.split()])
+    tokenizer = minibert.BertTokenizer(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS.split()]
+    )
     for step in STEPS:
         torch.manual_seed(step)
-        config = tiny_config(vocab_size=len(tokenizer), max_position_embeddings=32, initializer_range=0.5)
+        config = tiny_config(
+            vocab_size=len(tokenizer), max_position_embeddings=32, initializer_range=0.5
+        )
         snapshot = folder / "checkpoints" / f"step-{step:06}"
         minibert.BertForMaskedLM(config).save_pretrained(snapshot)
         tokenizer.save_pretrained(snapshot)
     records = [{"step": step, "loss": 4 - step / 100} for step in range(1, 201)]
-    (folder / "log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    (folder / "log.jsonl").write_text(
+        "".join(json.dumps(record) + "\n" for record in records), encoding="utf-8"
+    )
     return folder
 
 
@@ -61,41 +67,61 @@ def test_the_slider_goes_through_the_snapshots(browser: Any, folder: Path, file:
             snapshot = folder / "checkpoints" / f"step-{step:06}"
             t = run(snapshot, "I have a [MASK].", rounded=True)
             assert said[-1][0][1] == shown(t["mlm.logits"][0, 4].softmax(-1).max(), 2)
-            values = opened.page.evaluate("forming.found.steps.get('layer.0.attention.probabilities').row(0, 1)")
+            values = opened.page.evaluate(
+                "forming.found.steps.get('layer.0.attention.probabilities').row(0, 1)"
+            )
             expected = t["layer.0.attention.probabilities"][0, 0, 1].tolist()
             assert values == pytest.approx(expected, abs=1e-4)
             assert f"step {step}" in opened.page.inner_text("#snapshot-number")
         assert said[0] != said[1] != said[2]
         # the loss falls by 0.01 a step: it is read off around the step of the snapshot
-        assert opened.page.evaluate("[lossAt(0), lossAt(2)].map(Number)") == pytest.approx([3.99, 2.03], abs=0.05)
+        assert opened.page.evaluate("[lossAt(0), lossAt(2)].map(Number)") == pytest.approx(
+            [3.99, 2.03], abs=0.05
+        )
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def test_prompts_can_be_edited_and_a_number_has_its_line(browser: Any, folder: Path, file: Path) -> None:
+def test_prompts_can_be_edited_and_a_number_has_its_line(
+    browser: Any, folder: Path, file: Path
+) -> None:
     with Opened(browser, file, language="ko-KR", width=390) as opened:
         opened.open("training")
         before = answers(opened)
         opened.page.fill("#prompts tr:nth-child(2) input", "The dog is [MASK].")
-        opened.page.wait_for_function("() => answers.prompts[1].request?.text === 'The dog is [MASK].'")
+        opened.page.wait_for_function(
+            "() => answers.prompts[1].request?.text === 'The dog is [MASK].'"
+        )
         assert answers(opened)[0] == before[0] and answers(opened)[1] != before[1]
         opened.page.focus("#forming-map")
         opened.press("ArrowRight")
         assert "단계" in opened.readout and repr(str(folder))[1:-1] in opened.copied
         namespace: dict[str, Any] = {}
         exec(opened.copied.split(" print(")[0], namespace)
-        assert f"{namespace['t']['layer.0.attention.probabilities'][0, 0, 0, 1]:.4f}" in opened.readout
+        assert (
+            f"{namespace['t']['layer.0.attention.probabilities'][0, 0, 0, 1]:.4f}" in opened.readout
+        )
         opened.page.fill("#prompts tr:nth-child(2) input", "there is nothing to guess")
-        opened.page.wait_for_function("() => document.getElementById('prompts').rows[1].cells[1].textContent === ''")
+        opened.page.wait_for_function(
+            "() => document.getElementById('prompts').rows[1].cells[1].textContent === ''"
+        )
         assert opened.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         opened.page.wait_for_timeout(300)
         opened.page.fill("#snapshot", "0")
         opened.page.wait_for_timeout(300)
         opened.page.reload()
         opened.page.wait_for_selector("html[data-ready]")
-        assert opened.page.evaluate("[state.section, state.snapshot]") == ["training", 0] and opened.trouble == []
+        assert (
+            opened.page.evaluate("[state.section, state.snapshot]") == ["training", 0]
+            and opened.trouble == []
+        )
 
 
-def test_a_folder_without_snapshots_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_snapshots_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["view", "--run", str(tmp_path)]) == 1
-    assert f"{tmp_path} holds no snapshots: minibert pretrain --checkpoints N keeps them." in capsys.readouterr().err
+    assert (
+        f"{tmp_path} holds no snapshots: minibert pretrain --checkpoints N keeps them."
+        in capsys.readouterr().err
+    )
     assert main(["view"]) == 2 and "or --run FOLDER" in capsys.readouterr().err

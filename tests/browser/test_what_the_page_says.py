@@ -26,7 +26,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("language", "single", "root"), [("en-US", "a single one", "square root"), ("ko-KR", "하나뿐", "제곱근")]
+    ("language", "single", "root"),
+    [("en-US", "a single one", "square root"), ("ko-KR", "하나뿐", "제곱근")],
 )
 def test_the_page_claims_nothing_that_is_not_so(
     browser: Any, file: Path, language: str, single: str, root: str
@@ -34,7 +35,9 @@ def test_the_page_claims_nothing_that_is_not_so(
     with Opened(browser, file, language=language) as opened:
         assert "my-bert/model" in opened.page.inner_text("header")
         opened.open("pooler")
-        assert single in opened.page.inner_text("#next") and "%" not in opened.page.inner_text("#next")
+        assert single in opened.page.inner_text("#next") and "%" not in opened.page.inner_text(
+            "#next"
+        )
         opened.open("attention")
         assert root in opened.page.inner_text("#attention-legend")
         assert opened.trouble == []

@@ -82,9 +82,14 @@ def test_headless_folder_without_prefix(tmp_path: Path) -> None:
 
 def test_model_without_pooler(folder: Path, tmp_path: Path) -> None:
     """It is initialised and a person is told; without a pooler nobody is told anything."""
-    tensors = {n: t for n, t in load_file(folder / "model.safetensors").items() if "pooler" not in n}
+    tensors = {
+        n: t for n, t in load_file(folder / "model.safetensors").items() if "pooler" not in n
+    }
     write_folder(tmp_path / "bare", SMALL, tensors)
-    with pytest.warns(UserWarning, match="pooler.dense.weight, pooler.dense.bias are not in .*bare, newly initialised"):
+    with pytest.warns(
+        UserWarning,
+        match="pooler.dense.weight, pooler.dense.bias are not in .*bare, newly initialised",
+    ):
         model = BertModel.from_pretrained(tmp_path / "bare")
     assert model.load_report.missing == ["pooler.dense.weight", "pooler.dense.bias"]
     assert 0.01 < model.pooler.dense.weight.std() < 0.03 and not model.pooler.dense.bias.any()
@@ -95,7 +100,10 @@ def test_model_without_pooler(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_lost_layer_is_told(folder: Path) -> None:
-    with pytest.warns(UserWarning, match=r"encoder.layer.2.*although every BERT has it.*Is the checkpoint complete"):
+    with pytest.warns(
+        UserWarning,
+        match=r"encoder.layer.2.*although every BERT has it.*Is the checkpoint complete",
+    ):
         model = BertModel.from_pretrained(folder, num_hidden_layers=3)
     assert len(model.load_report.missing) == 16
 
@@ -108,7 +116,10 @@ def test_sharded(folder: Path, tmp_path: Path) -> None:
     assert torch.equal(pooled(BertModel.from_pretrained(tmp_path / "shards")), pooled(whole.bert))
     shard = sorted((tmp_path / "shards").glob("*.safetensors"))[0]
     shard.unlink()
-    with pytest.raises(FileNotFoundError, match=f"lacks {shard.name}, a shard that model.safetensors.index.json names"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=f"lacks {shard.name}, a shard that model.safetensors.index.json names",
+    ):
         BertModel.from_pretrained(tmp_path / "shards")
 
 
@@ -125,7 +136,9 @@ def test_a_shard_outside_the_folder_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     tiny_config().save_pretrained(tmp_path / "model")
     index = {"weight_map": {"a": "../secret.safetensors"}}
-    (tmp_path / "model" / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    (tmp_path / "model" / "model.safetensors.index.json").write_text(
+        json.dumps(index), encoding="utf-8"
+    )
     with pytest.raises(FileNotFoundError, match="lacks ../secret.safetensors"):
         BertModel.from_pretrained(tmp_path / "model")
 
@@ -147,7 +160,9 @@ def test_a_full_disk(folder: Path, tmp_path: Path) -> None:
     model = BertModel.from_pretrained(folder)
     torch.save(load_file(folder / "model.safetensors"), tmp_path / "pytorch_model.bin")
     with full_disk(10_000):
-        with pytest.raises(OSError, match=r"model.safetensors could not be written \(File too large\)"):
+        with pytest.raises(
+            OSError, match=r"model.safetensors could not be written \(File too large\)"
+        ):
             model.save_pretrained(tmp_path / "new")
         (folder / "model.safetensors").unlink()
         (tmp_path / "pytorch_model.bin").rename(folder / "pytorch_model.bin")
@@ -161,14 +176,22 @@ class _Attack:
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_pickle_that_runs_code_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool) -> None:
+def test_a_pickle_that_runs_code_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool
+) -> None:
     monkeypatch.chdir(folder)
     (folder / "model.safetensors").unlink()
-    torch.save({"bert.pooler": _Attack()}, "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
-    with pytest.raises(ValueError, match="pytorch_model.bin is refused: .* reading it could run code"):
+    torch.save(
+        {"bert.pooler": _Attack()}, "pytorch_model.bin", _use_new_zipfile_serialization=zipped
+    )
+    with pytest.raises(
+        ValueError, match="pytorch_model.bin is refused: .* reading it could run code"
+    ):
         BertModel.from_pretrained(folder)
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(_Attack()))
-    with pytest.raises(ValueError, match="pytorch_model.bin is (refused|not a complete PyTorch file)"):
+    with pytest.raises(
+        ValueError, match="pytorch_model.bin is (refused|not a complete PyTorch file)"
+    ):
         BertModel.from_pretrained(folder)
     assert not (folder / "attacked").exists()
 
@@ -180,7 +203,9 @@ def test_a_bin_that_holds_no_tensors(folder: Path) -> None:
         BertModel.from_pretrained(folder)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_a_damaged_safetensors_is_one_clear_error(folder: Path, data: st.DataObject) -> None:
     """Cut anywhere, or any byte of the header changed: a ValueError, or a model with a report."""
@@ -191,7 +216,9 @@ def test_a_damaged_safetensors_is_one_clear_error(folder: Path, data: st.DataObj
         damaged = damaged[: data.draw(st.integers(0, len(good) - 1), label="length")]
     else:
         for _ in range(data.draw(st.integers(1, 4))):
-            damaged[data.draw(st.integers(0, header - 1), label="place")] = data.draw(st.integers(0, 255), label="byte")
+            damaged[data.draw(st.integers(0, header - 1), label="place")] = data.draw(
+                st.integers(0, 255), label="byte"
+            )
     other = folder.parent / "damaged"
     other.mkdir(exist_ok=True)
     (other / "config.json").write_bytes((folder / "config.json").read_bytes())
@@ -208,13 +235,17 @@ def test_weights_that_are_no_numbers(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["bert.pooler.dense.bias"] = torch.zeros(24, dtype=torch.int64)
     write_folder(folder, SMALL, tensors)
-    with pytest.raises(ValueError, match="bert.pooler.dense.bias is torch.int64, but weights are floating-point"):
+    with pytest.raises(
+        ValueError, match="bert.pooler.dense.bias is torch.int64, but weights are floating-point"
+    ):
         BertModel.from_pretrained(folder)
 
 
 def test_a_file_that_is_no_bert(tmp_path: Path) -> None:
     write_folder(tmp_path, SMALL, {"transformer.h.0.attn.weight": torch.ones(2, 2)})
-    with pytest.raises(ValueError, match=r"holds no tensor of a BERT \(1 tensors, such as 'transformer.h.0"):
+    with pytest.raises(
+        ValueError, match=r"holds no tensor of a BERT \(1 tensors, such as 'transformer.h.0"
+    ):
         BertModel.from_pretrained(tmp_path)
 
 
@@ -223,9 +254,16 @@ def test_shapes_against_the_config(folder: Path) -> None:
     message = rf"{name} is \(32, 24\) in the file but \(40, 24\) in the model.*ignore_mismatched_sizes=True"
     with pytest.raises(ValueError, match=message):
         BertModel.from_pretrained(folder, max_position_embeddings=40)
-    with pytest.warns(UserWarning, match=rf"{name} \(file \(32, 24\), model \(40, 24\)\) is of another shape"):
-        model = BertModel.from_pretrained(folder, max_position_embeddings=40, ignore_mismatched_sizes=True)
-    assert model.load_report.mismatched == [(name, (32, 24), (40, 24))] and model.load_report.missing == []
+    with pytest.warns(
+        UserWarning, match=rf"{name} \(file \(32, 24\), model \(40, 24\)\) is of another shape"
+    ):
+        model = BertModel.from_pretrained(
+            folder, max_position_embeddings=40, ignore_mismatched_sizes=True
+        )
+    assert (
+        model.load_report.mismatched == [(name, (32, 24), (40, 24))]
+        and model.load_report.missing == []
+    )
     assert model.embeddings.position_embeddings.weight.shape == (40, 24)
 
 
@@ -233,8 +271,14 @@ def test_shapes_against_the_config(folder: Path) -> None:
 def test_half_precision_files(folder: Path, dtype: torch.dtype) -> None:
     """Like the reference: the file's type, unless config.json or the call names another."""
     tensors = load_file(folder / "model.safetensors")
-    write_folder(folder, SMALL, {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()})
-    assert BertModel.from_pretrained(folder).dtype == transformers.BertModel.from_pretrained(folder).dtype == dtype
+    write_folder(
+        folder, SMALL, {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
+    )
+    assert (
+        BertModel.from_pretrained(folder).dtype
+        == transformers.BertModel.from_pretrained(folder).dtype
+        == dtype
+    )
     upcast = BertModel.from_pretrained(folder, dtype=torch.float32)
     reference = transformers.BertModel.from_pretrained(folder, dtype=torch.float32)
     assert torch.equal(pooled(upcast), pooled(reference))
@@ -242,21 +286,27 @@ def test_half_precision_files(folder: Path, dtype: torch.dtype) -> None:
     assert BertModel.from_pretrained(folder).dtype == torch.float32
 
 
-@pytest.mark.parametrize("name", ["BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForTokenClassification"])
+@pytest.mark.parametrize(
+    "name", ["BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForTokenClassification"]
+)
 def test_saved_models_load_in_transformers(tmp_path: Path, name: str) -> None:
     import minibert
 
     ours, _ = with_reference(name, tiny_config(num_labels=3))
     ours.save_pretrained(tmp_path / "new" / "folder")
     assert sorted(os.listdir(tmp_path / "new" / "folder")) == ["config.json", "model.safetensors"]
-    theirs, info = getattr(transformers, name).from_pretrained(tmp_path / "new" / "folder", output_loading_info=True)
+    theirs, info = getattr(transformers, name).from_pretrained(
+        tmp_path / "new" / "folder", output_loading_info=True
+    )
     assert not any(info.values()), info
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = getattr(minibert, name).from_pretrained(tmp_path / "new" / "folder")
     batch = ragged_batch(ours.config)
     with torch.no_grad():
-        for a, b, c in zip(ours(**batch), theirs.eval()(**batch).to_tuple(), again(**batch), strict=True):
+        for a, b, c in zip(
+            ours(**batch), theirs.eval()(**batch).to_tuple(), again(**batch), strict=True
+        ):
             assert torch.equal(a, b) and torch.equal(a, c)
     assert again.config.extra["architectures"] == [name]
 
@@ -291,20 +341,31 @@ def test_unaligned_data(folder: Path) -> None:
 
 
 def test_options_that_do_not_exist(folder: Path) -> None:
-    with pytest.raises(TypeError, match="BertConfig has no field 'num_label'; did you mean 'num_labels'"):
+    with pytest.raises(
+        TypeError, match="BertConfig has no field 'num_label'; did you mean 'num_labels'"
+    ):
         BertModel.from_pretrained(folder, num_label=3)
 
 
 def test_config_overrides_become_defaults(folder: Path) -> None:
-    model = BertModel.from_pretrained(folder, output_hidden_states=True, attn_implementation="eager", return_dict=False)
+    model = BertModel.from_pretrained(
+        folder, output_hidden_states=True, attn_implementation="eager", return_dict=False
+    )
     last_hidden_state, pooler_output, hidden_states = model(**ragged_batch(model.config))
-    assert len(hidden_states) == 3 and hidden_states[-1] is last_hidden_state and pooler_output.shape == (3, 24)
+    assert (
+        len(hidden_states) == 3
+        and hidden_states[-1] is last_hidden_state
+        and pooler_output.shape == (3, 24)
+    )
 
 
 def test_new_weights_are_bert_s_and_reproducible(folder: Path) -> None:
     def classifier() -> torch.Tensor:
         torch.manual_seed(3)
-        with pytest.warns(UserWarning, match="classifier.weight, classifier.bias are not in .*: train before you use"):
+        with pytest.warns(
+            UserWarning,
+            match="classifier.weight, classifier.bias are not in .*: train before you use",
+        ):
             model = BertForSequenceClassification.from_pretrained(folder, num_labels=40)
         assert not model.classifier.bias.any()
         return model.classifier.weight
@@ -326,11 +387,17 @@ def test_tied_decoder(folder: Path) -> None:
     model = BertForMaskedLM.from_pretrained(folder)
     assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
     tensors = load_file(folder / "model.safetensors")
-    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"] + 1
+    tensors["cls.predictions.decoder.weight"] = (
+        tensors["bert.embeddings.word_embeddings.weight"] + 1
+    )
     write_folder(folder, SMALL, tensors)
-    with pytest.warns(UserWarning, match="cls.predictions.decoder.weight differs from .*tie_word_embeddings=False"):
+    with pytest.warns(
+        UserWarning, match="cls.predictions.decoder.weight differs from .*tie_word_embeddings=False"
+    ):
         untied = BertForMaskedLM.from_pretrained(folder)
-    assert torch.equal(untied.cls.predictions.decoder.weight, untied.bert.embeddings.word_embeddings.weight + 1)
+    assert torch.equal(
+        untied.cls.predictions.decoder.weight, untied.bert.embeddings.word_embeddings.weight + 1
+    )
     reference = transformers.BertForMaskedLM.from_pretrained(folder)
     batch = ragged_batch(untied.config)
     assert torch.equal(untied(**batch).logits, reference(**batch).logits)
@@ -338,7 +405,10 @@ def test_tied_decoder(folder: Path) -> None:
     for name, options in ((folder, {"tie_word_embeddings": False}), (folder / "again", {})):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert torch.equal(BertForMaskedLM.from_pretrained(name, **options)(**batch).logits, untied(**batch).logits)
+            assert torch.equal(
+                BertForMaskedLM.from_pretrained(name, **options)(**batch).logits,
+                untied(**batch).logits,
+            )
 
 
 @pytest.mark.slow
@@ -355,7 +425,12 @@ def test_loading_adds_next_to_no_memory(tmp_path: Path) -> None:
         model = BertModel.from_pretrained(sys.argv[1])
         print(resident() - before)
     """
-    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, encoding="utf-8", check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
     assert float(run.stdout) < 30
 
 
@@ -379,7 +454,12 @@ class TestTheReferencesKeywords:
     @pytest.mark.parametrize(
         "options",
         [
-            {"trust_remote_code": True, "use_safetensors": True, "low_cpu_mem_usage": True, "device_map": "cpu"},
+            {
+                "trust_remote_code": True,
+                "use_safetensors": True,
+                "low_cpu_mem_usage": True,
+                "device_map": "cpu",
+            },
             {"force_download": False, "proxies": None, "variant": None, "device_map": {"": "cpu"}},
             {"device_map": None, "torch_dtype": "float32"},
         ],
@@ -391,7 +471,10 @@ class TestTheReferencesKeywords:
         plain = minibert.BertForMaskedLM.from_pretrained(folder / "inner")
         assert torch.equal(loaded.cls.predictions.bias, plain.cls.predictions.bias)
         assert loaded.name_or_path == loaded.config.name_or_path == str(folder / "inner")
-        assert minibert.AutoConfig.from_pretrained(folder, subfolder="inner", trust_remote_code=True) == loaded.config
+        assert (
+            minibert.AutoConfig.from_pretrained(folder, subfolder="inner", trust_remote_code=True)
+            == loaded.config
+        )
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -402,7 +485,10 @@ class TestTheReferencesKeywords:
             ),
             ({"proxies": {"https": "x"}}, "proxies is not supported: set HTTPS_PROXY"),
             ({"variant": "fp16"}, "variant='fp16' is not supported: only files without a variant"),
-            ({"load_in_8bit": True}, "load_in_8bit=True is not supported: load the model and call minibert.optimize"),
+            (
+                {"load_in_8bit": True},
+                "load_in_8bit=True is not supported: load the model and call minibert.optimize",
+            ),
             ({"device_map": {"bert": 0, "cls": 1}}, "device_map should name one device"),
         ],
     )
@@ -419,8 +505,14 @@ class TestTheReferencesKeywords:
             output_loading_info=True,
             add_pooling_layer=False,
         )
-        assert torch.equal(model.embeddings.word_embeddings.weight, original.get_input_embeddings().weight)
-        assert info["missing_keys"] == set() and info["mismatched_keys"] == set() and info["error_msgs"] == []
+        assert torch.equal(
+            model.embeddings.word_embeddings.weight, original.get_input_embeddings().weight
+        )
+        assert (
+            info["missing_keys"] == set()
+            and info["mismatched_keys"] == set()
+            and info["error_msgs"] == []
+        )
         assert "cls.predictions.bias" in info["unexpected_keys"]
         with pytest.raises(ValueError, match="without a name takes both config and state_dict"):
             minibert.BertModel.from_pretrained(None, config=original.config)
@@ -433,8 +525,13 @@ class TestTheReferencesKeywords:
         options = {"save_function": torch.save, "max_shard_size": "5GB", "safe_serialization": True}
         model.save_pretrained(tmp_path / "yes", state_dict=doubled, push_to_hub=False, **options)
         again = minibert.BertForMaskedLM.from_pretrained(tmp_path / "yes")
-        assert torch.equal(again.get_input_embeddings().weight, 2 * model.get_input_embeddings().weight)
-        with pytest.raises(ValueError, match="safe_serialization=False is not supported: safetensors only are written"):
+        assert torch.equal(
+            again.get_input_embeddings().weight, 2 * model.get_input_embeddings().weight
+        )
+        with pytest.raises(
+            ValueError,
+            match="safe_serialization=False is not supported: safetensors only are written",
+        ):
             model.save_pretrained(tmp_path, safe_serialization=False)
         with pytest.raises(ValueError, match="push_to_hub=True is not supported: save_pretrained"):
             model.save_pretrained(tmp_path, push_to_hub=True)

@@ -38,13 +38,19 @@ def test_tokenize(capsys: pytest.CaptureFixture[str], minilm: str) -> None:
     assert rows[3][2:] == ["7-12", "Korea"]
 
 
-def test_tokenize_json_reads_files_and_pipes(capsys: pytest.CaptureFixture[str], minilm: str, tmp_path: Path) -> None:
+def test_tokenize_json_reads_files_and_pipes(
+    capsys: pytest.CaptureFixture[str], minilm: str, tmp_path: Path
+) -> None:
     (tmp_path / "texts").write_text("one\n두 줄\n", encoding="utf-8")
-    code, out, _ = run(capsys, "tokenize", "--model", minilm, "--json", "--file", str(tmp_path / "texts"))
+    code, out, _ = run(
+        capsys, "tokenize", "--model", minilm, "--json", "--file", str(tmp_path / "texts")
+    )
     texts = [json.loads(line)["text"] for line in out.splitlines()]
     assert code == 0 and texts == ["one", "두 줄"]
     command = [sys.executable, "-m", "minibert", "tokenize", "--model", minilm, "--json"]
-    piped = subprocess.run(command, input="from a pipe\n", capture_output=True, encoding="utf-8", check=True)
+    piped = subprocess.run(
+        command, input="from a pipe\n", capture_output=True, encoding="utf-8", check=True
+    )
     assert json.loads(piped.stdout)["tokens"] == ["[CLS]", "from", "a", "pipe", "[SEP]"]
 
 
@@ -67,7 +73,8 @@ def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
     torch.save(pretraining_tensors(SMALL, legacy=True), old / "pytorch_model.bin")
     words = Path(minilm, "vocab.txt").read_text(encoding="utf-8").splitlines()
     (old / "vocab.txt").write_text(
-        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words[1996:2090]]), encoding="utf-8"
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words[1996:2090]]),
+        encoding="utf-8",
     )
     code, out, err = run(capsys, "convert", "--model", str(old), str(tmp_path / "new"))
     assert code == 0 and not err and "BertForPreTraining with its tokenizer written to" in out
@@ -75,11 +82,15 @@ def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
     ours = minibert.BertForMaskedLM.from_pretrained(tmp_path / "new")
     assert not ours.load_report.renamed and not ours.load_report.missing
     batch = ragged_batch(ours.config)
-    assert torch.equal(ours(**batch).logits, minibert.BertForMaskedLM.from_pretrained(old)(**batch).logits)
+    assert torch.equal(
+        ours(**batch).logits, minibert.BertForMaskedLM.from_pretrained(old)(**batch).logits
+    )
     assert len(minibert.BertTokenizer.from_pretrained(tmp_path / "new")) == 99
 
 
-@pytest.mark.parametrize("named", [None, [], "torch", {"a": 1}, ["MyBert"], ["BertModel"], ["BertForMaskedLM"]])
+@pytest.mark.parametrize(
+    "named", [None, [], "torch", {"a": 1}, ["MyBert"], ["BertModel"], ["BertForMaskedLM"]]
+)
 def test_convert_takes_every_tensor_along(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str, named: object
 ) -> None:
@@ -87,12 +98,22 @@ def test_convert_takes_every_tensor_along(
     model = minibert.BertForPreTraining(tiny_config(vocab_size=30522))
     model.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
-    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": named}), encoding="utf-8")
+    (tmp_path / "config.json").write_text(
+        json.dumps({**config, "architectures": named}), encoding="utf-8"
+    )
     (tmp_path / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
     assert run(capsys, "convert", "--model", str(tmp_path), str(tmp_path))[0] == 0  # in place
     converted = load_file(tmp_path / "model.safetensors")
-    assert all(torch.equal(converted[name], weight) for name, weight in model.state_dict().items() if name in converted)
-    assert {"bert.pooler.dense.weight", "cls.seq_relationship.bias", "cls.predictions.bias"} <= converted.keys()
+    assert all(
+        torch.equal(converted[name], weight)
+        for name, weight in model.state_dict().items()
+        if name in converted
+    )
+    assert {
+        "bert.pooler.dense.weight",
+        "cls.seq_relationship.bias",
+        "cls.predictions.bias",
+    } <= converted.keys()
 
 
 def test_convert_draws_nothing_and_writes_all_or_nothing(
@@ -101,7 +122,11 @@ def test_convert_draws_nothing_and_writes_all_or_nothing(
     headless = minibert.BertModel(tiny_config(vocab_size=30522), add_pooling_layer=False)
     headless.save_pretrained(tmp_path / "old")
     code, _, err = run(capsys, "convert", "--model", str(tmp_path / "old"), str(tmp_path / "new"))
-    assert code == 1 and "holds no tokenizer.json or vocab.txt" in err and not (tmp_path / "new").exists()
+    assert (
+        code == 1
+        and "holds no tokenizer.json or vocab.txt" in err
+        and not (tmp_path / "new").exists()
+    )
     (tmp_path / "old" / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
     assert run(capsys, "convert", "--model", str(tmp_path / "old"), str(tmp_path / "new"))[0] == 0
     assert not any("pooler" in name for name in load_file(tmp_path / "new" / "model.safetensors"))
@@ -112,7 +137,9 @@ def test_convert_draws_nothing_and_writes_all_or_nothing(
         tmp_path / "old" / "model.safetensors",
     )
     code, _, err = run(capsys, "convert", "--model", str(tmp_path / "old"), str(tmp_path / "newer"))
-    assert code == 1 and "is not a complete BertForSequenceClassification: it lacks bert.pooler" in err
+    assert (
+        code == 1 and "is not a complete BertForSequenceClassification: it lacks bert.pooler" in err
+    )
     assert not (tmp_path / "newer").exists()
 
 
@@ -126,15 +153,32 @@ def test_the_model_is_named_once(capsys: pytest.CaptureFixture[str], minilm: str
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["tokenize", "--model", "/no/such", "hi"], 1, "minibert tokenize: Checkpoint '/no/such' is not a folder"),
-        (["tokenize", "--model", "{minilm}", "--file", "x", "text"], 2, "give texts or --file, not both"),
-        (["tokenize", "--model", "{minilm}", "--file", "{latin1}"], 1, "line 2 of .* is not UTF-8; convert the file"),
+        (
+            ["tokenize", "--model", "/no/such", "hi"],
+            1,
+            "minibert tokenize: Checkpoint '/no/such' is not a folder",
+        ),
+        (
+            ["tokenize", "--model", "{minilm}", "--file", "x", "text"],
+            2,
+            "give texts or --file, not both",
+        ),
+        (
+            ["tokenize", "--model", "{minilm}", "--file", "{latin1}"],
+            1,
+            "line 2 of .* is not UTF-8; convert the file",
+        ),
         (["info", "a/b/c"], 1, "cannot be a Hub id"),
         (["info", "klue/bert-base"], 1, "offline mode is on: go online once, or pass a folder"),
     ],
 )
 def test_errors(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str, arguments: list[str], code: int, message: str
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    minilm: str,
+    arguments: list[str],
+    code: int,
+    message: str,
 ) -> None:
     import re
 
@@ -156,9 +200,13 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert code == 0 and "--model" in out and "--json" in out
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(text=st.text(max_size=30).filter(lambda text: not text.startswith("-")))
-def test_any_text_is_tokenized_or_refused(capsys: pytest.CaptureFixture[str], minilm: str, text: str) -> None:
+def test_any_text_is_tokenized_or_refused(
+    capsys: pytest.CaptureFixture[str], minilm: str, text: str
+) -> None:
     code, out, err = run(capsys, "tokenize", "--model", minilm, "--json", text)
     refused = code == (1 if text.strip() else 2) and err
     assert refused or (code == 0 and json.loads(out)["text"] == text)
@@ -168,9 +216,14 @@ def test_output_that_cannot_be_written(minilm: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "minibert", "tokenize", "--model", minilm, "hi"]
     with open("/dev/full", "w", encoding="utf-8") as full:
-        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=environment)
+        run = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=environment
+        )
     assert run.returncode == 1
-    assert run.stderr == "minibert tokenize: standard output could not be written (No space left on device).\n"
+    assert (
+        run.stderr
+        == "minibert tokenize: standard output could not be written (No space left on device).\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["embed", "tokenize", "fill-mask"])
@@ -196,7 +249,9 @@ def test_several_files_are_read_one_after_the_other(
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", None])
-def test_vectors_that_are_none(content: bytes | None, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_vectors_that_are_none(
+    content: bytes | None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "texts").write_text("one\n", encoding="utf-8")
     if content is None:
         np.save(tmp_path / "v.npy", np.zeros(3))

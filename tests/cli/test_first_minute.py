@@ -16,7 +16,9 @@ from minibert.cli import build_parser, main
 from minibert.cli.embed import MAX_SHOWN, describe_vectors
 
 
-def test_alone_it_lists_every_command_with_an_example_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_alone_it_lists_every_command_with_an_example_that_parses(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main([]) == 0
     out = capsys.readouterr().out
     parser = build_parser()
@@ -56,7 +58,9 @@ def test_a_reader_that_has_gone_hears_no_complaint(typed: str) -> None:
         ("search", "the following arguments are required: QUERY, --corpus"),
     ],
 )
-def test_a_typing_error_gets_one_sentence(typed: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_typing_error_gets_one_sentence(
+    typed: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         code = main(shlex.split(typed))
     except SystemExit as stop:
@@ -89,7 +93,9 @@ def test_at_a_terminal_vectors_are_described(tmp_path: Path) -> None:
 
 def test_the_table_of_many_texts_stays_small() -> None:
     vectors = np.eye(MAX_SHOWN, 5, dtype=np.float32)
-    text = describe_vectors(["한국어로 쓴 아주 긴 문장은 두 칸씩 차지합니다"] * MAX_SHOWN, vectors, 1000)
+    text = describe_vectors(
+        ["한국어로 쓴 아주 긴 문장은 두 칸씩 차지합니다"] * MAX_SHOWN, vectors, 1000
+    )
     assert "1000 x 5 numbers" in text and f"and {1000 - MAX_SHOWN} more" in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -134,7 +140,9 @@ def test_nothing_heavy_is_imported_before_a_mistake_is_named(tmp_path: Path) -> 
             main(shlex.split(typed))
             assert "torch" not in sys.modules, typed
     """
-    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, encoding="utf-8"
+    )
     assert run.returncode == 0, run.stderr
     answers = run.stderr.splitlines()
     assert len(answers) == len(MISTAKES), answers

@@ -14,12 +14,20 @@ from minibert.cli.info import draw_curve
 def write_log(folder: Path) -> None:
     records = [{"step": n, "loss": 10.0 / n, "tokens": 5} for n in range(1, 41)]
     records.append({"step": 40, "accuracy": 0.5})
-    (folder / "log.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+    (folder / "log.jsonl").write_text(
+        "".join(json.dumps(r) + "\n" for r in records), encoding="utf-8"
+    )
 
 
 def test_a_curve_falls_from_its_upper_left() -> None:
     lines = draw_curve("loss", [1, 2, 3], [4.0, 2.0, 0.0], width=5, height=3).split("\n")
-    assert lines == ["loss", "         4 | *", "           |   *", "         0 |     *", "      step   1   3"]
+    assert lines == [
+        "loss",
+        "         4 | *",
+        "           |   *",
+        "         0 |     *",
+        "      step   1   3",
+    ]
     assert "       0.5 | *" in draw_curve("accuracy", [3], [0.5])
 
 

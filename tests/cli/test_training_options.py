@@ -21,7 +21,9 @@ PRETRAIN = ["pretrain", "--config", "a", "--corpus", "b", "--output", "c"]
 
 def test_defaults_are_those_of_the_class() -> None:
     assert filled(TrainingOptions, build_parser().parse_args(FINETUNE)) == TrainingOptions()
-    changed = TrainingOptions(steps=10_000, batch_size=256, learning_rate=1e-4, warmup=0.01, save_every=500)
+    changed = TrainingOptions(
+        steps=10_000, batch_size=256, learning_rate=1e-4, warmup=0.01, save_every=500
+    )
     assert filled(TrainingOptions, build_parser().parse_args(PRETRAIN)) == changed
 
 
@@ -33,40 +35,74 @@ def test_what_is_given_is_taken() -> None:
 
 @pytest.mark.parametrize(("size", "layers"), [("tiny", 2), ("mini", 4)])
 def test_a_published_size_is_a_config(size: str, layers: int) -> None:
-    given = ["pretrain", "--config", size, "--vocab", "minibert-tiny", "--corpus", "b", "--output", "c"]
+    given = [
+        "pretrain",
+        "--config",
+        size,
+        "--vocab",
+        "minibert-tiny",
+        "--corpus",
+        "b",
+        "--output",
+        "c",
+    ]
     model, tokenizer = _start(build_parser().parse_args(given), [])
     assert model.config.num_hidden_layers == layers and model.config.vocab_size == len(tokenizer)
 
 
 @pytest.mark.parametrize(
-    "given", [[*FINETUNE, "--matryoshka", "8,4", "--columns", "a,b"], [*PRETRAIN, "--cased", "--bf16"]]
+    "given",
+    [[*FINETUNE, "--matryoshka", "8,4", "--columns", "a,b"], [*PRETRAIN, "--cased", "--bf16"]],
 )
 def test_a_run_keeps_its_options(given: list[str], tmp_path: Path) -> None:
     def start(*arguments: str) -> argparse.Namespace:
         kept = [given[0], *arguments, "--output", str(tmp_path)]
-        options = options_of_run(build_parser().parse_args(kept, argparse.Namespace(arguments=kept)))
+        options = options_of_run(
+            build_parser().parse_args(kept, argparse.Namespace(arguments=kept))
+        )
         with keep_options(options):
             return options
 
     first, changed = start(*given[1:], "--json"), start("--resume", "--steps", "7")
     assert (changed.steps, changed.json, changed.resume) == (7, False, True)
     for again in (start("--resume"), start(*given[1:], "--resume", "--steps", "7")):
-        for name in vars(first).keys() - {"arguments", "command", "json", "parser", "resume", "starts", "steps"}:
+        for name in vars(first).keys() - {
+            "arguments",
+            "command",
+            "json",
+            "parser",
+            "resume",
+            "starts",
+            "steps",
+        }:
             assert getattr(again, name) == getattr(changed, name) == getattr(first, name), name
         assert again.steps == 7
 
 
 def test_negatives_may_be_repeated_and_given_again() -> None:
-    given = ["finetune", "triplets", *"--pair p --output c --negative a --negative b,c --negative a".split()]
+    given = [
+        "finetune",
+        "triplets",
+        *"--pair p --output c --negative a --negative b,c --negative a".split(),
+    ]
     assert _task(build_parser().parse_args(given)).negatives == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
     "starts",
-    [None, 5, ["x"], [5], [["--output", "o", "--steps", 5.5]], [["--output", "o", "--steps", "many"]]]
+    [
+        None,
+        5,
+        ["x"],
+        [5],
+        [["--output", "o", "--steps", 5.5]],
+        [["--output", "o", "--steps", "many"]],
+    ]
     + [[["--output", "o", "--what", "5"]], [["--output", "o", "a"]], [[]]],
 )
-def test_a_run_json_that_was_edited_by_hand(starts: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_json_that_was_edited_by_hand(
+    starts: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"starts": starts}), encoding="utf-8")
     assert main(["pretrain", "--resume", "--output", str(tmp_path)]) == 1
     *which, said = capsys.readouterr().err.splitlines()
@@ -81,4 +117,7 @@ def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> Non
     shown = " ".join(capsys.readouterr().out.split())
     for field in dataclasses.fields(TrainingOptions):
         assert f"--{field.name.replace('_', '-')} " in shown
-    assert "evaluations without a better score before training stops early" in shown and "(default: 5e-05)" in shown
+    assert (
+        "evaluations without a better score before training stops early" in shown
+        and "(default: 5e-05)" in shown
+    )

@@ -35,7 +35,9 @@ def read_vectors(path: Path) -> np.ndarray[Any, Any]:
     if path.suffix == ".safetensors":
         return load_file(path)["vectors"]
     if path.suffix == ".jsonl":
-        rows = [json.loads(line)["vector"] for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = [
+            json.loads(line)["vector"] for line in path.read_text(encoding="utf-8").splitlines()
+        ]
     else:
         rows = pytest.importorskip("pyarrow.parquet").read_table(path)["vector"].to_pylist()
     return np.array(rows, dtype=np.float32)
@@ -43,7 +45,9 @@ def read_vectors(path: Path) -> np.ndarray[Any, Any]:
 
 class TestFiles:
     @pytest.mark.parametrize("ending", ["npy", "safetensors", "jsonl", "parquet"])
-    def test_every_format_holds_the_same_vectors(self, embedder: SentenceEmbedder, tmp_path: Path, ending: str) -> None:
+    def test_every_format_holds_the_same_vectors(
+        self, embedder: SentenceEmbedder, tmp_path: Path, ending: str
+    ) -> None:
         report = encode_file(embedder, iter(LINES), tmp_path / f"out.{ending}")
         assert (report.lines, report.overlong) == (47, 0)
         assert np.array_equal(read_vectors(tmp_path / f"out.{ending}"), embedder.encode(LINES))
@@ -66,10 +70,16 @@ class TestFiles:
 
     @settings(max_examples=50, deadline=None)
     @given(
-        st.lists(st.integers(0, 5), max_size=4), st.integers(1, 300), st.sampled_from(["npy", "safetensors", "jsonl"])
+        st.lists(st.integers(0, 5), max_size=4),
+        st.integers(1, 300),
+        st.sampled_from(["npy", "safetensors", "jsonl"]),
     )
     def test_any_shape(
-        self, tmp_path_factory: pytest.TempPathFactory, sizes: list[int], dimension: int, ending: str
+        self,
+        tmp_path_factory: pytest.TempPathFactory,
+        sizes: list[int],
+        dimension: int,
+        ending: str,
     ) -> None:
         path = tmp_path_factory.mktemp("any") / f"out.{ending}"
         numbers = np.random.default_rng(0)
@@ -78,7 +88,9 @@ class TestFiles:
         expected = np.concatenate([np.empty((0, dimension), np.float32), *parts])
         assert np.array_equal(read_vectors(path).reshape(-1, dimension), expected)
 
-    def test_nothing_is_left_of_a_file_that_failed(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    def test_nothing_is_left_of_a_file_that_failed(
+        self, embedder: SentenceEmbedder, tmp_path: Path
+    ) -> None:
         def texts() -> Iterator[str]:
             yield "hello"
             raise ValueError("line 2 is bad")
@@ -89,12 +101,15 @@ class TestFiles:
 
     def test_no_folder(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         with pytest.raises(
-            FileNotFoundError, match="there is no folder .*nowhere to write out.npy into; make it first"
+            FileNotFoundError,
+            match="there is no folder .*nowhere to write out.npy into; make it first",
         ):
             encode_file(embedder, LINES, tmp_path / "nowhere" / "out.npy")
 
     def test_unknown_ending(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match=r"'out.csv' should end in .npy, .safetensors, .jsonl, .parquet"):
+        with pytest.raises(
+            ValueError, match=r"'out.csv' should end in .npy, .safetensors, .jsonl, .parquet"
+        ):
             encode_file(embedder, LINES, tmp_path / "out.csv")
 
 
@@ -106,7 +121,13 @@ class TestShards:
         vectors = np.concatenate([np.load(tmp_path / name) for name in names])
         np.testing.assert_allclose(vectors, embedder.encode(LINES), atol=1e-6)
         tokens = sum(len(embedder.tokenizer(line)["input_ids"]) for line in LINES)
-        assert vars(report) == {"lines": 47, "tokens": tokens, "overlong": 0, "shards": 5, "skipped": 0}
+        assert vars(report) == {
+            "lines": 47,
+            "tokens": tokens,
+            "overlong": 0,
+            "shards": 5,
+            "skipped": 0,
+        }
         totals = {
             "shards": 5,
             "dimension": 32,
@@ -119,10 +140,17 @@ class TestShards:
         assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8")) == totals
 
     @pytest.mark.needs("locks")
-    def test_finished_shards_are_not_done_again(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    def test_finished_shards_are_not_done_again(
+        self, embedder: SentenceEmbedder, tmp_path: Path
+    ) -> None:
         encode_corpus(embedder, LINES, tmp_path, shard_size=10)
-        before, times = contents(tmp_path), {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("shard*")}
-        (tmp_path / "shard-000003.json").unlink()  # as if killed between the vectors and their record
+        before, times = (
+            contents(tmp_path),
+            {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("shard*")},
+        )
+        (
+            tmp_path / "shard-000003.json"
+        ).unlink()  # as if killed between the vectors and their record
         (tmp_path / ".shard-000003.npy.0.tmp").write_bytes(b"half")
         report = encode_corpus(embedder, LINES, tmp_path, shard_size=10)
         assert (report.shards, report.skipped, report.lines) == (1, 4, 10)
@@ -130,26 +158,37 @@ class TestShards:
         changed = {p.name for p in tmp_path.glob("shard*") if p.stat().st_mtime_ns != times[p.name]}
         assert changed == {"shard-000003.json", "shard-000003.npy"}
 
-    def test_several_processes_make_the_same_files(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    def test_several_processes_make_the_same_files(
+        self, embedder: SentenceEmbedder, tmp_path: Path
+    ) -> None:
         encode_corpus(embedder, LINES, tmp_path / "one", shard_size=10)
         for rank in (2, 0, 1):
             assert not (tmp_path / "three" / "index.json").exists()
-            encode_corpus(embedder, LINES, tmp_path / "three", shard_size=10, rank=rank, world_size=3)
+            encode_corpus(
+                embedder, LINES, tmp_path / "three", shard_size=10, rank=rank, world_size=3
+            )
         assert contents(tmp_path / "three") == contents(tmp_path / "one")
 
     def test_no_texts(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         assert encode_corpus(embedder, [], tmp_path).shards == 0
         assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8"))["lines"] == 0
 
-    def test_another_input_model_or_setting(self, embedder: SentenceEmbedder, tiny_model: Path, tmp_path: Path) -> None:
+    def test_another_input_model_or_setting(
+        self, embedder: SentenceEmbedder, tiny_model: Path, tmp_path: Path
+    ) -> None:
         encode_corpus(embedder, LINES, tmp_path, shard_size=10)
         before = contents(tmp_path)
         changed = [*LINES[:25], "another line", *LINES[26:]]
-        with pytest.raises(ValueError, match=r"shard-000002.npy was made from other texts: the input has changed"):
+        with pytest.raises(
+            ValueError, match=r"shard-000002.npy was made from other texts: the input has changed"
+        ):
             encode_corpus(embedder, changed, tmp_path, shard_size=10)
         with pytest.raises(ValueError, match="holds more than the 3 shards of this input"):
             encode_corpus(embedder, LINES[:30], tmp_path, shard_size=10)
-        with pytest.raises(ValueError, match="was begun with prompt '', not 'query: ': use the same settings to go on"):
+        with pytest.raises(
+            ValueError,
+            match="was begun with prompt '', not 'query: ': use the same settings to go on",
+        ):
             encode_corpus(embedder, LINES, tmp_path, shard_size=10, prompt="query: ")
         other = SentenceEmbedder.from_pretrained(tiny_model, precision=None, pooling="max")
         with pytest.raises(ValueError, match=r"was begun with pooling \['mean'\], not \['max'\]"):
@@ -163,10 +202,16 @@ class TestShards:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"file_format": "csv"}, "file_format should be one of npy, safetensors, jsonl, parquet, not 'csv'"),
+            (
+                {"file_format": "csv"},
+                "file_format should be one of npy, safetensors, jsonl, parquet, not 'csv'",
+            ),
             ({"shard_size": 0}, "shard_size should be a whole number from 1 to [0-9]+, not 0"),
             ({"processes": 0}, "processes should be a whole number of 1 or more, not 0"),
-            ({"rank": 2, "world_size": 2}, r"rank should lie between 0 and world_size - 1 \(1\), not 2"),
+            (
+                {"rank": 2, "world_size": 2},
+                r"rank should lie between 0 and world_size - 1 \(1\), not 2",
+            ),
             ({"overflow": "drop"}, "overflow should be"),
         ],
     )
@@ -193,7 +238,9 @@ class TestShards:
                 yield Line("hello world")
 
         encode_corpus(embedder, lines(), tmp_path, shard_size=50)
-        assert most <= 101  # one shard, the next one while it is read, and the line in the generator's hands
+        assert (
+            most <= 101
+        )  # one shard, the next one while it is read, and the line in the generator's hands
 
 
 SHARDS = 12  # of 400 lines
@@ -212,17 +259,35 @@ class TestStoppedRuns:
     """Real processes, really killed."""
 
     def command(self, tiny_model: Path, corpus: Path, out: Path) -> list[str]:
-        own = ["--file", str(corpus), "--out-dir", str(out), "--shard-size", "400", "--precision", "exact"]
+        own = [
+            "--file",
+            str(corpus),
+            "--out-dir",
+            str(out),
+            "--shard-size",
+            "400",
+            "--precision",
+            "exact",
+        ]
         return [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model), *own]
 
     @pytest.mark.needs("locks")
     @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
-    def test_kill_9_at_random_moments(self, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int) -> None:
-        assert subprocess.run(self.command(tiny_model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
+    def test_kill_9_at_random_moments(
+        self, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int
+    ) -> None:
+        assert (
+            subprocess.run(
+                self.command(tiny_model, corpus, tmp_path / "whole"), capture_output=True
+            ).returncode
+            == 0
+        )
         out, draw = tmp_path / "killed", random.Random(kills)
         for kill in range(kills):
             done = {path: path.stat().st_mtime_ns for path in out.glob("shard-*.json")}
-            process = subprocess.Popen(self.command(tiny_model, corpus, out), stdout=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                self.command(tiny_model, corpus, out), stdout=subprocess.DEVNULL
+            )
             # start-up alone is not interesting: wait for the next shard, and then a little
             while process.poll() is None and len(list(out.glob("shard-*.json"))) == len(done):
                 time.sleep(0.002)
@@ -232,7 +297,9 @@ class TestStoppedRuns:
             assert all(path.stat().st_mtime_ns == written for path, written in done.items())
             if len(done) >= SHARDS - 2:  # nearly through: begin anew
                 out = tmp_path / f"killed-{kill}"
-        finished = subprocess.run(self.command(tiny_model, corpus, out), capture_output=True, encoding="utf-8")
+        finished = subprocess.run(
+            self.command(tiny_model, corpus, out), capture_output=True, encoding="utf-8"
+        )
         assert finished.returncode == 0, finished.stderr
         assert contents(out) == contents(tmp_path / "whole")
 
@@ -241,16 +308,25 @@ class TestStoppedRuns:
         self, tiny_model: Path, corpus: Path, tmp_path: Path, number: signal.Signals, processes: int
     ) -> None:
         """The shards at hand are finished, nothing else is begun, and the same command goes on."""
-        out, command = tmp_path / "out", [*self.command(tiny_model, corpus, tmp_path / "out"), "--processes"]
-        process = subprocess.Popen([*command, str(processes)], stderr=subprocess.PIPE, encoding="utf-8")
+        out, command = (
+            tmp_path / "out",
+            [*self.command(tiny_model, corpus, tmp_path / "out"), "--processes"],
+        )
+        process = subprocess.Popen(
+            [*command, str(processes)], stderr=subprocess.PIPE, encoding="utf-8"
+        )
         while process.poll() is None and not list(out.glob("shard-*.json")):
             time.sleep(0.002)
         process.send_signal(number)
         sentence = process.communicate()[1]
         done = len(list(out.glob("shard-*.json")))
-        if not (out / "index.json").exists():  # a computer that was quicker than the signal has nothing to say
+        if not (
+            out / "index.json"
+        ).exists():  # a computer that was quicker than the signal has nothing to say
             assert process.returncode == 130 and 0 < done < SHARDS
-            assert sentence.endswith(f"stopped; {done} shards in {out} are complete: run the same again to go on.\n")
+            assert sentence.endswith(
+                f"stopped; {done} shards in {out} are complete: run the same again to go on.\n"
+            )
         assert {path.suffix for path in out.iterdir()} == {".json", ".npy"}
         again = subprocess.run([*command, "1"], capture_output=True, encoding="utf-8")
         assert again.returncode == 0 and ("finished shards skipped" in again.stdout), again.stderr
@@ -275,7 +351,9 @@ class TestStoppedRuns:
 
     def test_disk_full(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
         def no_more_than_40_kb() -> None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))  # a shard takes 51,328 bytes
+            resource.setrlimit(
+                resource.RLIMIT_FSIZE, (40_000, 40_000)
+            )  # a shard takes 51,328 bytes
 
         out, lines = tmp_path / "out", corpus.read_text(encoding="utf-8").splitlines()
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
@@ -283,11 +361,15 @@ class TestStoppedRuns:
         (out / "index.json").unlink()
         before = contents(out)
         full = subprocess.run(
-            self.command(tiny_model, corpus, out), capture_output=True, encoding="utf-8", preexec_fn=no_more_than_40_kb
+            self.command(tiny_model, corpus, out),
+            capture_output=True,
+            encoding="utf-8",
+            preexec_fn=no_more_than_40_kb,
         )
         assert full.returncode == 1
         assert (
-            "shard-000002.npy could not be written (File too large). The shards before it are complete" in full.stderr
+            "shard-000002.npy could not be written (File too large). The shards before it are complete"
+            in full.stderr
         )
         assert contents(out) == before
         report = encode_corpus(embedder, lines, out, shard_size=400)  # there is room again
@@ -295,7 +377,12 @@ class TestStoppedRuns:
 
     def test_torchrun(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
-        encode_corpus(embedder, corpus.read_text(encoding="utf-8").splitlines(), tmp_path / "one", shard_size=400)
+        encode_corpus(
+            embedder,
+            corpus.read_text(encoding="utf-8").splitlines(),
+            tmp_path / "one",
+            shard_size=400,
+        )
         launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
         both = subprocess.run(
             [*launcher, *self.command(tiny_model, corpus, tmp_path / "two")[1:]],
@@ -305,7 +392,9 @@ class TestStoppedRuns:
         assert both.returncode == 0, both.stderr
         assert contents(tmp_path / "two").keys() == contents(tmp_path / "one").keys()
         for path in (tmp_path / "one").glob("*.npy"):
-            np.testing.assert_allclose(np.load(tmp_path / "two" / path.name), np.load(path), atol=1e-5)
+            np.testing.assert_allclose(
+                np.load(tmp_path / "two" / path.name), np.load(path), atol=1e-5
+            )
 
 
 class TestCommand:
@@ -321,7 +410,9 @@ class TestCommand:
         options = ("--model", str(tiny_model), "--precision", "exact")
         code, out, _ = self.run(capsys, "embed", "hello", "trees grow", *options)
         assert code == 0
-        assert np.array_equal(np.array([line.split() for line in out.splitlines()], dtype=np.float32), expected)
+        assert np.array_equal(
+            np.array([line.split() for line in out.splitlines()], dtype=np.float32), expected
+        )
         _, out, _ = self.run(capsys, "embed", "hello", "trees grow", "--json", *options)
         rows = [json.loads(line) for line in out.splitlines()]
         assert [row["text"] for row in rows] == ["hello", "trees grow"]
@@ -330,15 +421,45 @@ class TestCommand:
     def test_options_reach_the_embedder(
         self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path
     ) -> None:
-        options = ["--pooling", "cls,max", "--layers", "1,-1", "--layer-weights", "0.5,2", "--normalize"]
-        options += ["--max-length", "7", "--prompt", "query: ", "--batch-tokens", "9", "--overflow", "mean"]
-        options += ["--model", str(tiny_model), "--precision", "exact", "--out", str(tmp_path / "out.npy")]
+        options = [
+            "--pooling",
+            "cls,max",
+            "--layers",
+            "1,-1",
+            "--layer-weights",
+            "0.5,2",
+            "--normalize",
+        ]
+        options += [
+            "--max-length",
+            "7",
+            "--prompt",
+            "query: ",
+            "--batch-tokens",
+            "9",
+            "--overflow",
+            "mean",
+        ]
+        options += [
+            "--model",
+            str(tiny_model),
+            "--precision",
+            "exact",
+            "--out",
+            str(tmp_path / "out.npy"),
+        ]
         text = "how tall do trees grow in korea"
         code, out, _ = self.run(capsys, "embed", text, *options)
         assert code == 0 and "1 texts, 19 tokens written to" in out
         assert "1 texts have more than 7 tokens and were averaged" in out
-        told: dict[str, Any] = {"pooling": ["cls", "max"], "layers": [1, -1], "layer_weights": [0.5, 2.0]}
-        embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None, normalize=True, max_length=7, **told)
+        told: dict[str, Any] = {
+            "pooling": ["cls", "max"],
+            "layers": [1, -1],
+            "layer_weights": [0.5, 2.0],
+        }
+        embedder = SentenceEmbedder.from_pretrained(
+            tiny_model, precision=None, normalize=True, max_length=7, **told
+        )
         expected = embedder.encode([text], prompt="query: ", overflow="mean")
         np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, atol=1e-6)
 
@@ -348,7 +469,11 @@ class TestCommand:
             (b"hello\nw\xffrld\n", ["--file", "-"], "line 2 of stdin is not UTF-8"),
             (b"", ["--file", "no-such-file.txt"], "there is no file no-such-file.txt"),
             (b"", ["hello", "--file", "-"], "give texts or --file, not both"),
-            (b"", ["hello", "--out", "a.npy", "--out-dir", "a"], "give --out or --out-dir, not both"),
+            (
+                b"",
+                ["hello", "--out", "a.npy", "--out-dir", "a"],
+                "give --out or --out-dir, not both",
+            ),
             (b"", ["hello", "--out", "a.txt"], "'a.txt' should end in .npy"),
             (b"", ["hello", "--layers", "first"], "layers should be one of embeddings"),
         ],
@@ -373,29 +498,67 @@ class TestCommand:
     ) -> None:
         path, out = tmp_path / "lines.txt", tmp_path / "out"
         path.write_bytes(b"hello\n" * 25 + b"\xe9t\xe9\n" + b"world\n" * 5)
-        own = ["--file", str(path), "--out-dir", str(out), "--shard-size", "10", "--precision", "exact"]
+        own = [
+            "--file",
+            str(path),
+            "--out-dir",
+            str(out),
+            "--shard-size",
+            "10",
+            "--precision",
+            "exact",
+        ]
         code, _, err = self.run(capsys, "embed", "--model", str(tiny_model), *own)
         assert code == 1 and "lines.txt, line 26: the line is not UTF-8; convert the file" in err
-        names = {"manifest.json", *(f"shard-00000{n}.{ending}" for n in (0, 1) for ending in ("npy", "json"))}
+        names = {
+            "manifest.json",
+            *(f"shard-00000{n}.{ending}" for n in (0, 1) for ending in ("npy", "json")),
+        }
         assert contents(out).keys() == names
 
     def test_processes_share_the_shards(
         self, capsys: pytest.CaptureFixture[str], tiny_model: Path, corpus: Path, tmp_path: Path
     ) -> None:
-        own = ["--model", str(tiny_model), "--precision", "exact", "--file", str(corpus), "--shard-size", "400"]
-        code, alone, _ = self.run(capsys, "embed", *own, "--out-dir", str(tmp_path / "one"), "--json")
+        own = [
+            "--model",
+            str(tiny_model),
+            "--precision",
+            "exact",
+            "--file",
+            str(corpus),
+            "--shard-size",
+            "400",
+        ]
+        code, alone, _ = self.run(
+            capsys, "embed", *own, "--out-dir", str(tmp_path / "one"), "--json"
+        )
         assert code == 0
-        code, out, err = self.run(capsys, "embed", *own, "--out-dir", str(tmp_path / "two"), "--json", "--processes=2")
+        code, out, err = self.run(
+            capsys, "embed", *own, "--out-dir", str(tmp_path / "two"), "--json", "--processes=2"
+        )
         assert (code, err) == (0, "")
         assert json.loads(out) == json.loads(alone) | {"path": str(tmp_path / "two")}
         assert contents(tmp_path / "two").keys() == contents(tmp_path / "one").keys()
         for path in (tmp_path / "one").glob("*.npy"):
-            np.testing.assert_allclose(np.load(tmp_path / "two" / path.name), np.load(path), atol=1e-5)
+            np.testing.assert_allclose(
+                np.load(tmp_path / "two" / path.name), np.load(path), atol=1e-5
+            )
         # what one of them cannot do is said as by a single process
         code, _, err = self.run(
-            capsys, "embed", *own, "--out-dir", str(tmp_path / "two"), "--pooling=cls", "--processes=2"
+            capsys,
+            "embed",
+            *own,
+            "--out-dir",
+            str(tmp_path / "two"),
+            "--pooling=cls",
+            "--processes=2",
         )
-        assert code == 1 and err.startswith("minibert embed: ") and "begun with" in err and err.count("\n") == 1
+        assert (
+            code == 1
+            and err.startswith("minibert embed: ")
+            and "begun with" in err
+            and err.count("\n") == 1
+        )
 
     def test_a_process_that_ends_is_noticed(
         self,
@@ -420,17 +583,36 @@ class TestCommand:
             return options, unknown
 
         monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", parse)
-        own = ["--model", str(tiny_model), "--file", str(corpus), "--out-dir", str(tmp_path), "--processes=2"]
+        own = [
+            "--model",
+            str(tiny_model),
+            "--file",
+            str(corpus),
+            "--out-dir",
+            str(tmp_path),
+            "--processes=2",
+        ]
         code, _, err = self.run(capsys, "embed", *own)
         assert code == 1 and "One of the 2 processes has ended" in err
         assert err.endswith("run the same again to go on.\n") and err.count("\n") == 1
 
     @pytest.mark.parametrize(
         ("threads", "name", "shard_size", "processes"),
-        [(15, "lines.txt", 400, 1), (32, "lines.txt", 400, 4), (256, "lines.txt", 400, 12), (32, "rows.parquet", 1, 4)],
+        [
+            (15, "lines.txt", 400, 1),
+            (32, "lines.txt", 400, 4),
+            (256, "lines.txt", 400, 12),
+            (32, "rows.parquet", 1, 4),
+        ],
     )
     def test_processes_unless_told(
-        self, monkeypatch: pytest.MonkeyPatch, corpus: Path, threads: int, name: str, shard_size: int, processes: int
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        corpus: Path,
+        threads: int,
+        name: str,
+        shard_size: int,
+        processes: int,
     ) -> None:
         """One for eight threads; no more than there are shards, where that is quick to know."""
         read: list[bytes] = []
@@ -449,13 +631,17 @@ class TestCommand:
         assert embed.useful_processes(options) == processes
         assert len(read) <= threads // 8 * shard_size  # a corpus is not read to its end for this
 
-    @pytest.mark.parametrize("arguments", [["--processes", "0"], ["--processes", "2", "--out", "a.npy"]])
+    @pytest.mark.parametrize(
+        "arguments", [["--processes", "0"], ["--processes", "2", "--out", "a.npy"]]
+    )
     def test_processes_need_a_folder(
         self, capsys: pytest.CaptureFixture[str], corpus: Path, arguments: list[str]
     ) -> None:
         target = [] if "--out" in arguments else ["--out-dir", "never"]
         code, _, err = self.run(capsys, "embed", "--file", str(corpus), *target, *arguments)
-        assert code == 2 and "--processes takes a number from 1 on, with --out-dir and without" in err
+        assert (
+            code == 2 and "--processes takes a number from 1 on, with --out-dir and without" in err
+        )
 
     def test_torchrun_needs_a_file_and_a_folder(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny_model: Path
@@ -464,15 +650,28 @@ class TestCommand:
         code, _, err = self.run(capsys, "embed", "hello", "--model", str(tiny_model))
         assert code == 2 and "under torchrun give --file and --out-dir" in err
 
-    def test_search(self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path) -> None:
+    def test_search(
+        self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path
+    ) -> None:
         path = tmp_path / "lines.txt"
         path.write_text("\n".join(LINES), encoding="utf-8")
-        arguments = ["search", LINES[40], "--corpus", str(path), "--top", "3", "--model", str(tiny_model)]
+        arguments = [
+            "search",
+            LINES[40],
+            "--corpus",
+            str(path),
+            "--top",
+            "3",
+            "--model",
+            str(tiny_model),
+        ]
         arguments += ["--precision", "exact"]
         code, out, _ = self.run(capsys, *arguments)
         assert code == 0
         assert out.splitlines()[0].split(maxsplit=2) == ["1.0000", "41", LINES[40]]
-        self.run(capsys, "embed", "--file", str(path), "--out", str(tmp_path / "v.npy"), *arguments[-4:])
+        self.run(
+            capsys, "embed", "--file", str(path), "--out", str(tmp_path / "v.npy"), *arguments[-4:]
+        )
         _, again, _ = self.run(capsys, *arguments, "--vectors", str(tmp_path / "v.npy"), "--json")
         assert [result["line"] for result in json.loads(again)["results"]] == [
             int(line.split()[1]) for line in out.splitlines()

@@ -61,12 +61,18 @@ def test_every_format(name: str, tmp_path: Path) -> None:
 def test_parts_hold_every_row_once(name: str, part_bytes: int, tmp_path: Path) -> None:
     parts = parts_of(str(write(tmp_path / name)), "text", part_bytes)
     assert (len(parts) > 1) == (part_bytes < 1000 and name in ("a.txt", "a.jsonl", "a.parquet"))
-    assert [text for part in parts.values() for text in read_part(part)] == [text for _, text in ROWS]
+    assert [text for part in parts.values() for text in read_part(part)] == [
+        text for _, text in ROWS
+    ]
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(st.text("aä\r", max_size=4), max_size=12), st.booleans(), st.integers(1, 30))
-def test_any_lines_in_any_parts(tmp_path: Path, lines: list[str], last_break: bool, size: int) -> None:
+def test_any_lines_in_any_parts(
+    tmp_path: Path, lines: list[str], last_break: bool, size: int
+) -> None:
     text = "\n".join(lines) + ("\n" if last_break else "")
     (tmp_path / "a.txt").write_bytes(text.encode())
     expected = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
@@ -80,7 +86,9 @@ def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
         write(tmp_path / name, ROWS[:2] if name.startswith("b") else ROWS[2:])
     # what is hidden is not even looked at: an editor's lock leads nowhere, and temporary files vanish
     (tmp_path / ".#b.jsonl").symlink_to("somebody@somewhere")
-    assert [text.id for text in read_texts(str(tmp_path), id_column="key")] == [key for key, _ in ROWS[2:] + ROWS[:2]]
+    assert [text.id for text in read_texts(str(tmp_path), id_column="key")] == [
+        key for key, _ in ROWS[2:] + ROWS[:2]
+    ]
 
 
 BAD = [
@@ -104,14 +112,19 @@ def test_bad_rows(name: str, data: bytes, place: str, reason: str, tmp_path: Pat
     bad: list[BadRow] = []
     texts = list(read_texts(str(tmp_path / name), on_bad=bad.append))
     assert len(texts) == data.count(b"\n") - 1 - name.endswith("sv")
-    assert [(row.place, bool(re.match(reason, row.reason))) for row in bad] == [(f"{tmp_path / name}, {place}", True)]
+    assert [(row.place, bool(re.match(reason, row.reason))) for row in bad] == [
+        (f"{tmp_path / name}, {place}", True)
+    ]
 
 
 def test_null_rows_of_parquet(tmp_path: Path) -> None:
     bad: list[BadRow] = []
     file = write(tmp_path / "a.parquet", [(1, "one"), (2, None), (None, "three")])
     assert [text.id for text in read_texts(str(file), id_column="key", on_bad=bad.append)] == [1]
-    assert [row.reason for row in bad] == ["text is null", "key is None, neither a whole number nor a string"]
+    assert [row.reason for row in bad] == [
+        "text is null",
+        "key is None, neither a whole number nor a string",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +132,11 @@ def test_null_rows_of_parquet(tmp_path: Path) -> None:
     [
         ("a.parquet", b"PAR1 nothing", "a.parquet is not a complete parquet file"),
         ("a.csv", b"id;body\n1;x\n", "has no column 'text'; its columns are id;body"),
-        ("a.csv", b'text\n"open\n', "line 2: unexpected end of data; look for a quotation mark too many"),
+        (
+            "a.csv",
+            b'text\n"open\n',
+            "line 2: unexpected end of data; look for a quotation mark too many",
+        ),
         (
             "a.csv",
             b"text\n" + b"fine\n" * 5000 + b"caf\xe9\n",
@@ -133,7 +150,9 @@ def test_null_rows_of_parquet(tmp_path: Path) -> None:
         (None, b"", "there is no file .*, and no folder with files in it"),
     ],
 )
-def test_files_that_cannot_be_read(name: str | None, data: bytes, message: str, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(
+    name: str | None, data: bytes, message: str, tmp_path: Path
+) -> None:
     if name:
         (tmp_path / name).write_bytes(data)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
@@ -141,12 +160,16 @@ def test_files_that_cannot_be_read(name: str | None, data: bytes, message: str, 
 
 
 def test_lines_have_no_ids(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is read as lines, without a column 'key': use jsonl, csv or parquet"):
+    with pytest.raises(
+        ValueError, match="is read as lines, without a column 'key': use jsonl, csv or parquet"
+    ):
         list(read_part(Part(str(write(tmp_path / "a.txt"))), id_column="key"))
 
 
 @pytest.mark.parametrize("ids", [list(range(25)), [key for key, _ in ROWS]])
-def test_ids_stay_with_their_vectors(ids: list[Any], embedder: SentenceEmbedder, tmp_path: Path) -> None:
+def test_ids_stay_with_their_vectors(
+    ids: list[Any], embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
     texts = [Text(text, own) for own, (_, text) in zip(ids, ROWS, strict=True)]
     encode_file(embedder, texts, tmp_path / "a.parquet")
     table = parquet.read_table(tmp_path / "a.parquet")
@@ -155,11 +178,16 @@ def test_ids_stay_with_their_vectors(ids: list[Any], embedder: SentenceEmbedder,
     vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, 32)
     assert np.array_equal(vectors, embedder.encode([str(text) for text in texts]))
     encode_file(embedder, texts, tmp_path / "a.jsonl")
-    assert [json.loads(line)["id"] for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()] == ids
+    assert [
+        json.loads(line)["id"]
+        for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()
+    ] == ids
 
 
 def test_ids_of_two_kinds(embedder: SentenceEmbedder, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="ids should be whole numbers or strings, not some of each"):
+    with pytest.raises(
+        ValueError, match="ids should be whole numbers or strings, not some of each"
+    ):
         encode_file(embedder, [Text("a", 1), Text("b", "x")], tmp_path / "a.parquet")
     assert not list(tmp_path.iterdir())
 
@@ -182,23 +210,34 @@ def test_a_bucket_in(name: str, bucket: str, tmp_path: Path) -> None:
     assert list(read_texts(f"{bucket}/in/{name}/{name}")) == [text for _, text in ROWS]
     assert list(read_texts(f"{bucket}/in/{name}")) == [text for _, text in ROWS]
     parts = parts_of(f"{bucket}/in/{name}", "text", 100)
-    assert [text for part in parts.values() for text in read_part(part)] == [text for _, text in ROWS]
+    assert [text for part in parts.values() for text in read_part(part)] == [
+        text for _, text in ROWS
+    ]
 
 
 @pytest.mark.parametrize("file_format", ["npy", "parquet"])
-def test_a_bucket_out(file_format: str, bucket: str, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+def test_a_bucket_out(
+    file_format: str, bucket: str, embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
     texts, folder = [text for _, text in ROWS], f"{bucket}/{file_format}"
     encode_corpus(embedder, texts, tmp_path, file_format=file_format, shard_size=10)
     encode_corpus(embedder, texts[:20], folder, file_format=file_format, shard_size=10)
     there = Location(folder)
-    (there / "index.json").fs.delete_file((there / "index.json").path)  # as if stopped after two shards
+    (there / "index.json").fs.delete_file(
+        (there / "index.json").path
+    )  # as if stopped after two shards
     report = encode_corpus(embedder, texts, folder, file_format=file_format, shard_size=10)
     assert (report.skipped, report.shards) == (2, 1)
     here = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert {name: (there / name).open().read() for name in there.files()} == here
-    upload(tmp_path / "manifest.json", f"{folder}/shard-000001.{file_format}")  # damaged: another size
+    upload(
+        tmp_path / "manifest.json", f"{folder}/shard-000001.{file_format}"
+    )  # damaged: another size
     with pytest.warns(UserWarning, match=r"shard-000001\..* has been damaged"):
-        assert encode_corpus(embedder, texts, folder, file_format=file_format, shard_size=10).shards == 1
+        assert (
+            encode_corpus(embedder, texts, folder, file_format=file_format, shard_size=10).shards
+            == 1
+        )
 
 
 def test_the_command_from_bucket_to_bucket(
@@ -206,12 +245,24 @@ def test_the_command_from_bucket_to_bucket(
 ) -> None:
     upload(write(tmp_path / "a.parquet"), f"{bucket}/command/in.parquet")
     model = str(tiny_folder(tmp_path / "model"))
-    options = ["--model", model, "--precision", "exact", "--file", f"{bucket}/command/in.parquet", "--id-column", "key"]
+    options = [
+        "--model",
+        model,
+        "--precision",
+        "exact",
+        "--file",
+        f"{bucket}/command/in.parquet",
+        "--id-column",
+        "key",
+    ]
     assert main(["embed", *options, "--out", f"{bucket}/command/out.parquet"]) == 0
     location = Location(f"{bucket}/command/out.parquet")
     table = parquet.read_table(location.path, filesystem=location.fs)
     assert table["id"].to_pylist() == [key for key, _ in ROWS]
-    assert list(Location(f"{bucket}/command").files()) == ["in.parquet", "out.parquet"]  # and no temporary file
+    assert list(Location(f"{bucket}/command").files()) == [
+        "in.parquet",
+        "out.parquet",
+    ]  # and no temporary file
     assert main(["embed", *options, "--out", str(tmp_path / "out.npy")]) == 2
     assert "--id-column needs .jsonl or .parquet" in capsys.readouterr().err
 
@@ -237,7 +288,9 @@ def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
     """As the shell's `--file <(zcat texts.gz)` gives one."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=(b"I love Korea\nParis\n",), daemon=True)
+    writer = threading.Thread(
+        target=pipe.write_bytes, args=(b"I love Korea\nParis\n",), daemon=True
+    )
     writer.start()
     assert list(read_texts(str(pipe))) == ["I love Korea", "Paris"]
     writer.join()

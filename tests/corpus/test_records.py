@@ -35,23 +35,48 @@ def retrained(bert: Path) -> SentenceEmbedder:
 
 EDITED = [*LINES[:25], "another line", *LINES[26:]]
 WRONG: list[tuple[Callable[[Path], SentenceEmbedder], list[str], str, str]] = [
-    (retrained, LINES, "", "made by another model or tokenizer: search it with the one that made it"),
-    (lambda bert: load(bert, pooling="cls"), LINES, "", r"made with pooling \['mean'\], not \['cls'\]: search it with"),
+    (
+        retrained,
+        LINES,
+        "",
+        "made by another model or tokenizer: search it with the one that made it",
+    ),
+    (
+        lambda bert: load(bert, pooling="cls"),
+        LINES,
+        "",
+        r"made with pooling \['mean'\], not \['cls'\]: search it with",
+    ),
     (
         lambda bert: load(bert, layers=[1]),
         LINES,
         "",
         r"made by another model or tokenizer, or with layers \[\d\], not \[1",
     ),
-    (lambda bert: load(bert, precision="int8"), LINES, "", "made with precision 'fp32', not 'int8'"),
+    (
+        lambda bert: load(bert, precision="int8"),
+        LINES,
+        "",
+        "made with precision 'fp32', not 'int8'",
+    ),
     (load, LINES, "how tall? ", "made with prompt '', not 'how tall"),
-    (load, EDITED, "", "made from other texts: of those from 21 to 30 some have been changed since"),
+    (
+        load,
+        EDITED,
+        "",
+        "made from other texts: of those from 21 to 30 some have been changed since",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("load", "texts", "prompt", "message"), WRONG)
 def test_shards_say_what_made_them(
-    load: Callable[[Path], SentenceEmbedder], texts: list[str], prompt: str, message: str, bert: Path, tmp_path: Path
+    load: Callable[[Path], SentenceEmbedder],
+    texts: list[str],
+    prompt: str,
+    message: str,
+    bert: Path,
+    tmp_path: Path,
 ) -> None:
     embedder = SentenceEmbedder.from_pretrained(bert, precision=None)
     encode_corpus(embedder, LINES, tmp_path, shard_size=10)
@@ -62,7 +87,13 @@ def test_shards_say_what_made_them(
 
 def test_the_same_in_another_way(bert: Path, tmp_path: Path) -> None:
     """Fused products round otherwise, and a cosine does not ask for lengths or for how texts were batched."""
-    encode_corpus(load(bert, precision="fp32", normalize=True), LINES, tmp_path, shard_size=10, batch_tokens=99)
+    encode_corpus(
+        load(bert, precision="fp32", normalize=True),
+        LINES,
+        tmp_path,
+        shard_size=10,
+        batch_tokens=99,
+    )
     check_corpus(tmp_path, load(bert), LINES)
 
 
@@ -73,31 +104,52 @@ def test_files_are_sampled(ending: str, bert: Path, tmp_path: Path) -> None:
     check_corpus(path, embedder, LINES)
     for other, texts in ((retrained(bert), LINES), (embedder, LINES[1:] + LINES[:1])):
         with pytest.raises(
-            ValueError, match=r"by another model, with another pooling or prompt, or from other texts: v"
+            ValueError,
+            match=r"by another model, with another pooling or prompt, or from other texts: v",
         ):
             check_corpus(path, other, texts)
-    with pytest.raises(ValueError, match="made by another model or with another pooling: they have 32 numbers, not 64"):
+    with pytest.raises(
+        ValueError,
+        match="made by another model or with another pooling: they have 32 numbers, not 64",
+    ):
         check_corpus(path, load(bert, pooling=["cls", "max"]), LINES)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prompts = {"prompts": {"query": "query: ", "passage": "how? "}}
-    model = str(sentence_folder(tmp_path / "model", ("Pooling", {}), config_sentence_transformers=prompts))
+    model = str(
+        sentence_folder(tmp_path / "model", ("Pooling", {}), config_sentence_transformers=prompts)
+    )
     corpus = tmp_path / "lines.txt"
     corpus.write_text("\n".join([*LINES[:20], "", " ", *LINES[20:]]) + "\n", encoding="utf-8")
     own = ["--model", model, "--precision", "exact"]
     for name, more in (("bare", []), ("passages", ["--prompt-name", "passage"])):
-        assert main(["embed", *own, "--file", str(corpus), "--out-dir", str(tmp_path / name), *more]) == 0
+        assert (
+            main(["embed", *own, "--file", str(corpus), "--out-dir", str(tmp_path / name), *more])
+            == 0
+        )
     search = ["search", *own, "--corpus", str(corpus), "--vectors"]
     capsys.readouterr()
     assert main([*search, str(tmp_path / "bare"), "trees"]) == 1
     assert "bare was made with prompt '', not 'how? '" in capsys.readouterr().err
-    assert main([*search, str(tmp_path / "passages"), "trees", "hello world", "--json", "--top", "50"]) == 0
+    assert (
+        main([*search, str(tmp_path / "passages"), "trees", "hello world", "--json", "--top", "50"])
+        == 0
+    )
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["query"] for row in rows] == ["trees", "hello world"]
     for row in rows:  # 49 lines, of which six are blank
-        assert len(row["results"]) == 43 and all(result["text"].strip() for result in row["results"])
+        assert len(row["results"]) == 43 and all(
+            result["text"].strip() for result in row["results"]
+        )
     assert main([*search[:-1], "trees", "hello world", "--top", "2"]) == 0
-    assert [len(line.split(maxsplit=2)) for line in capsys.readouterr().out.splitlines()] == [1, 3, 3, 2, 3, 3]
+    assert [len(line.split(maxsplit=2)) for line in capsys.readouterr().out.splitlines()] == [
+        1,
+        3,
+        3,
+        2,
+        3,
+        3,
+    ]
     assert main([*search[:-1], "trees", " "]) == 2
     assert "the query is empty" in capsys.readouterr().err

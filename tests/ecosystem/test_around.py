@@ -28,7 +28,9 @@ LABELS = torch.tensor([0, 1, 0])
 
 
 def need(library: str) -> Any:
-    return pytest.importorskip(library, reason=f"{library} is not installed; extra [clients] brings it")
+    return pytest.importorskip(
+        library, reason=f"{library} is not installed; extra [clients] brings it"
+    )
 
 
 def trained(model: Any, batch: Batch, parameters: Any = None) -> Tensor:
@@ -61,7 +63,9 @@ def forward_hooks(model: Any, batch: Batch) -> Any:
 
 def backward_hooks(model: Any, batch: Batch) -> Any:
     seen: list[Any] = []
-    model.bert.encoder.layer[0].output.register_full_backward_hook(lambda _, __, gradients: seen.extend(gradients))
+    model.bert.encoder.layer[0].output.register_full_backward_hook(
+        lambda _, __, gradients: seen.extend(gradients)
+    )
     model(**batch, labels=LABELS).loss.backward()
     return seen
 
@@ -195,14 +199,18 @@ def one_process() -> Iterator[None]:
     import torch.distributed as distributed
 
     with tempfile.TemporaryDirectory() as folder:
-        distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+        distributed.init_process_group(
+            "gloo", init_method=f"file://{folder}/store", rank=0, world_size=1
+        )
         yield
         distributed.destroy_process_group()
 
 
 def distributed_data_parallel(model: Any, batch: Batch) -> Any:
     with one_process():
-        return trained(nn.parallel.DistributedDataParallel(model, find_unused_parameters=True), batch)
+        return trained(
+            nn.parallel.DistributedDataParallel(model, find_unused_parameters=True), batch
+        )
 
 
 def fully_sharded(model: Any, batch: Batch) -> Any:
@@ -252,7 +260,10 @@ def lightning(model: Any, batch: Batch) -> Any:
         def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    rows = [{**{name: value[n] for name, value in batch.items()}, "labels": LABELS[n]} for n in range(len(LABELS))]
+    rows = [
+        {**{name: value[n] for name, value in batch.items()}, "labels": LABELS[n]}
+        for n in range(len(LABELS))
+    ]
     quiet: Any = {name: False for name in ("logger", "enable_checkpointing", "enable_progress_bar")}
     trainer = library.Trainer(max_epochs=1, accelerator="cpu", enable_model_summary=True, **quiet)
     trainer.fit(Module(), torch.utils.data.DataLoader(rows, batch_size=3))
@@ -271,7 +282,9 @@ def skorch(model: Any, batch: Batch) -> Any:
         def forward(self, **rows: Tensor) -> Tensor:
             return self.model(**rows).logits  # type: ignore[no-any-return]
 
-    classifier = library.NeuralNetClassifier(Logits(), **options, max_epochs=2, iterator_train__shuffle=False)
+    classifier = library.NeuralNetClassifier(
+        Logits(), **options, max_epochs=2, iterator_train__shuffle=False
+    )
     rows = {name: value.numpy() for name, value in batch.items()}
     classifier.fit(rows, LABELS.numpy())
     return torch.from_numpy(classifier.predict_proba(rows))
@@ -292,10 +305,17 @@ def lime(model: Any, batch: Batch) -> Any:
     text: Any = need("lime.lime_text")
 
     def probabilities(texts: list[str]) -> Any:
-        ids = torch.tensor([[2, *(len(word) + 5 for word in [*own.split(), "x"]), 3, *[0] * 9][:9] for own in texts])
+        ids = torch.tensor(
+            [
+                [2, *(len(word) + 5 for word in [*own.split(), "x"]), 3, *[0] * 9][:9]
+                for own in texts
+            ]
+        )
         return model(ids, attention_mask=(ids > 0).long()).logits.softmax(-1).detach().numpy()
 
-    explained = text.LimeTextExplainer(random_state=0).explain_instance("one word after another", probabilities)
+    explained = text.LimeTextExplainer(random_state=0).explain_instance(
+        "one word after another", probabilities
+    )
     return [(word, torch.tensor(weight)) for word, weight in explained.as_list()]
 
 
@@ -350,4 +370,9 @@ def test_torchinfo_is_not_told_of_outputs_that_are_no_dicts() -> None:
     with pytest.raises(RuntimeError, match="Failed to run torchinfo"):
         torchinfo.summary(model, input_data=dict(batch), verbose=0)
     states = model.embeddings(batch["input_ids"])
-    assert torchinfo.summary(model.encoder.layer[0].intermediate, input_data=states, verbose=0).total_params == 2112
+    assert (
+        torchinfo.summary(
+            model.encoder.layer[0].intermediate, input_data=states, verbose=0
+        ).total_params
+        == 2112
+    )

@@ -27,7 +27,9 @@ QUERY = "tall trees in korea"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prompts = {"prompts": {"query": "query: ", "document": ""}}
     steps = ("Pooling", {"embedding_dimension": 32, "pooling_mode": "mean"}), ("Normalize", {})
-    return sentence_folder(tmp_path_factory.mktemp("tiny"), *steps, config_sentence_transformers=prompts)
+    return sentence_folder(
+        tmp_path_factory.mktemp("tiny"), *steps, config_sentence_transformers=prompts
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,9 @@ def recipe(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def load(name: str, *libraries: str) -> Any:
         for library in libraries:
-            pytest.importorskip(library, reason=f"{library} is not installed; extra [clients] brings it")
+            pytest.importorskip(
+                library, reason=f"{library} is not installed; extra [clients] brings it"
+            )
         return importlib.import_module(name)
 
     return load
@@ -56,7 +60,9 @@ def found(embedder: SentenceEmbedder, top: int = 5) -> list[str]:
 
 
 def test_keybert(embedder: SentenceEmbedder, recipe: Any) -> None:
-    extractor = recipe("with_keybert", "keybert", "sentence_transformers").keyword_extractor(embedder)
+    extractor = recipe("with_keybert", "keybert", "sentence_transformers").keyword_extractor(
+        embedder
+    )
     document = "hello tall trees grow in korea"
     keywords = dict(extractor.extract_keywords(document, stop_words=None, top_n=6))
     text, *words = embedder.encode([document, *keywords])
@@ -70,7 +76,9 @@ def test_bertopic(embedder: SentenceEmbedder, recipe: Any) -> None:
     model = module.topic_model(embedder, min_topic_size=5, umap_model=BaseDimensionalityReduction())
     topics, _ = model.fit_transform(TEXTS)
     assert len(topics) == len(TEXTS)
-    np.testing.assert_allclose(model.embedding_model.embed(TEXTS), embedder.encode(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(
+        model.embedding_model.embed(TEXTS), embedder.encode(TEXTS), atol=1e-5
+    )
 
 
 def test_chroma(embedder: SentenceEmbedder, recipe: Any, tmp_path: Path) -> None:
@@ -88,7 +96,9 @@ def test_llama_index(embedder: SentenceEmbedder, recipe: Any) -> None:
     made = recipe("with_llama_index", "llama_index.core").Embedding(embedder)
     from llama_index.core import Document, VectorStoreIndex
 
-    index = VectorStoreIndex.from_documents([Document(text=text) for text in TEXTS], embed_model=made)
+    index = VectorStoreIndex.from_documents(
+        [Document(text=text) for text in TEXTS], embed_model=made
+    )
     nodes = index.as_retriever(similarity_top_k=5).retrieve(QUERY)
     assert [node.text for node in nodes] == found(embedder)
 
@@ -118,15 +128,22 @@ def test_lancedb(folder: Path, embedder: SentenceEmbedder, recipe: Any, tmp_path
     from pydantic import create_model
 
     made = get_registry().get("minibert").create(name=str(folder))
-    fields: Any = {"text": (str, made.SourceField()), "vector": (Vector(made.ndims()), made.VectorField())}
-    table = lancedb.connect(tmp_path).create_table("texts", schema=create_model("Row", __base__=LanceModel, **fields))
+    fields: Any = {
+        "text": (str, made.SourceField()),
+        "vector": (Vector(made.ndims()), made.VectorField()),
+    }
+    table = lancedb.connect(tmp_path).create_table(
+        "texts", schema=create_model("Row", __base__=LanceModel, **fields)
+    )
     table.add([{"text": text} for text in TEXTS])
     rows = table.search(QUERY).distance_type("cosine").limit(5).to_list()
     assert [row["text"] for row in rows] == found(embedder)
 
 
 def test_semantic_router(embedder: SentenceEmbedder, recipe: Any) -> None:
-    made = recipe("with_semantic_router", "semantic_router").Encoder(embedder=embedder, score_threshold=0.0)
+    made = recipe("with_semantic_router", "semantic_router").Encoder(
+        embedder=embedder, score_threshold=0.0
+    )
     from semantic_router import IndexedRouter, Route
 
     assert made(TEXTS[:3]) == embedder.encode_document(TEXTS[:3]).tolist()
@@ -141,7 +158,11 @@ def test_mteb(embedder: SentenceEmbedder, recipe: Any) -> None:
     from datasets import Dataset, DatasetDict
     from mteb.abstasks import AbsTaskSTS
 
-    rows = {"sentence1": TEXTS[:20], "sentence2": TEXTS[20:40], "score": [float(n % 6) for n in range(20)]}
+    rows = {
+        "sentence1": TEXTS[:20],
+        "sentence2": TEXTS[20:40],
+        "score": [float(n % 6) for n in range(20)],
+    }
 
     class Tiny(AbsTaskSTS):
         metadata = mteb.get_task("STSBenchmark").metadata.model_copy(update={"name": "Tiny"})
@@ -179,7 +200,9 @@ def test_spacy(folder: Path, embedder: SentenceEmbedder, recipe: Any) -> None:
 
 
 def need(library: str) -> Any:
-    return pytest.importorskip(library, reason=f"{library} is not installed; extra [clients] brings it")
+    return pytest.importorskip(
+        library, reason=f"{library} is not installed; extra [clients] brings it"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -197,13 +220,18 @@ def test_evaluators(of: str, folder: Path, bare: SentenceEmbedder) -> None:
     reference = library.SentenceTransformer(str(folder), device="cpu")
     ours: Any = bare if of == "embedder" else bare.as_sentence_transformer()
     a, b, c = TEXTS[:20], TEXTS[20:40], TEXTS[40:60]
-    numbered, relevant = {f"d{n}": text for n, text in enumerate(TEXTS)}, {f"q{n}": {f"d{n + 9}"} for n in range(8)}
+    numbered, relevant = (
+        {f"d{n}": text for n, text in enumerate(TEXTS)},
+        {f"q{n}": {f"d{n + 9}"} for n in range(8)},
+    )
     samples = [{"query": a[n], "positive": [b[n]], "negative": [c[n], c[n + 1]]} for n in range(8)]
     makers: list[Any] = [
         lambda: evaluation.EmbeddingSimilarityEvaluator(a, b, [n / 20 for n in range(20)]),
         lambda: evaluation.BinaryClassificationEvaluator(a, b, [0, 1] * 10),
         lambda: evaluation.TripletEvaluator(a, b, c),
-        lambda: evaluation.InformationRetrievalEvaluator({f"q{n}": a[n] for n in range(8)}, numbered, relevant),
+        lambda: evaluation.InformationRetrievalEvaluator(
+            {f"q{n}": a[n] for n in range(8)}, numbered, relevant
+        ),
         lambda: evaluation.ParaphraseMiningEvaluator(numbered, [("d0", "d1"), ("d2", "d30")]),
         lambda: evaluation.RerankingEvaluator(samples),
         lambda: evaluation.TranslationEvaluator(a, b),
@@ -215,7 +243,9 @@ def test_evaluators(of: str, folder: Path, bare: SentenceEmbedder) -> None:
 
     pairs = Dataset.from_dict({"question": a, "answer": b})
     options: Any = {"corpus": TEXTS, "num_negatives": 2, "range_max": 20, "verbose": False}
-    one, other = (mine_hard_negatives(pairs, model, **options).to_dict() for model in (ours, reference))
+    one, other = (
+        mine_hard_negatives(pairs, model, **options).to_dict() for model in (ours, reference)
+    )
     assert one == other
 
 
@@ -258,11 +288,20 @@ def test_langchain_takes_the_object(embedder: SentenceEmbedder) -> None:
     class Plain(Embeddings):
         embed_documents, embed_query = embedder.embed_documents, embedder.embed_query
 
-    filters = [EmbeddingsRedundantFilter(embeddings=own, similarity_threshold=0.95) for own in (embedder, Plain())]
-    one, other = ([own.page_content for own in one.transform_documents(documents)] for one in filters)
+    filters = [
+        EmbeddingsRedundantFilter(embeddings=own, similarity_threshold=0.95)
+        for own in (embedder, Plain())
+    ]
+    one, other = (
+        [own.page_content for own in one.transform_documents(documents)] for one in filters
+    )
     assert one == other and len(one) < len(TEXTS)
-    hyde = HypotheticalDocumentEmbedder.from_llm(FakeListLLM(responses=[TEXTS[3]]), embedder, "web_search")
-    np.testing.assert_allclose(hyde.embed_query("x"), embedder.encode_document([TEXTS[3]])[0], atol=1e-6)
+    hyde = HypotheticalDocumentEmbedder.from_llm(
+        FakeListLLM(responses=[TEXTS[3]]), embedder, "web_search"
+    )
+    np.testing.assert_allclose(
+        hyde.embed_query("x"), embedder.encode_document([TEXTS[3]])[0], atol=1e-6
+    )
 
 
 def test_vector_stores_take_arrays(embedder: SentenceEmbedder) -> None:
@@ -271,10 +310,15 @@ def test_vector_stores_take_arrays(embedder: SentenceEmbedder) -> None:
     index = usearch.Index(ndim=32, metric="cos")
     index.add(np.arange(len(TEXTS)), vectors)
     assert [TEXTS[row] for row in index.search(query, 5, exact=True).keys] == found(embedder)
-    client, size = qdrant.QdrantClient(":memory:"), qdrant.models.VectorParams(size=32, distance="Cosine")
+    client, size = (
+        qdrant.QdrantClient(":memory:"),
+        qdrant.models.VectorParams(size=32, distance="Cosine"),
+    )
     client.create_collection("texts", vectors_config=size)
     client.upload_collection("texts", vectors=vectors, ids=list(range(len(TEXTS))))
-    assert [TEXTS[own.id] for own in client.query_points("texts", query=query, limit=5).points] == found(embedder)
+    assert [
+        TEXTS[own.id] for own in client.query_points("texts", query=query, limit=5).points
+    ] == found(embedder)
 
 
 @pytest.fixture
@@ -289,7 +333,9 @@ def test_shap(together: list[Any], bare: SentenceEmbedder) -> None:
     shap, transformers = need("shap"), need("transformers")
     tokenizer = bare.tokenizer.to_transformers()
     options: Any = {"tokenizer": tokenizer, "top_k": None, "device": "cpu"}
-    pipelines = [transformers.pipeline("text-classification", model=model, **options) for model in together]
+    pipelines = [
+        transformers.pipeline("text-classification", model=model, **options) for model in together
+    ]
     one, other = (shap.Explainer(pipeline)([QUERY]).values for pipeline in pipelines)
     np.testing.assert_allclose(one, other, atol=1e-6)
 
@@ -299,17 +345,27 @@ def test_model2vec(folder: Path, bare: SentenceEmbedder) -> None:
     transformers, distill = need("transformers"), need("model2vec.distill").distill_from_model
     tokenizer = bare.tokenizer.to_transformers()
     models = bare.model, transformers.BertModel.from_pretrained(folder)
-    one, other = (distill(model=own, tokenizer=tokenizer, pca_dims=8, device="cpu").encode(TEXTS[:5]) for own in models)
+    one, other = (
+        distill(model=own, tokenizer=tokenizer, pca_dims=8, device="cpu").encode(TEXTS[:5])
+        for own in models
+    )
     np.testing.assert_allclose(np.abs(one), np.abs(other), atol=1e-4)
 
 
 def test_transformer_lens(folder: Path, bare: SentenceEmbedder) -> None:
     bridge = need("transformer_lens.model_bridge").TransformerBridge
-    tokenizer, ids = bare.tokenizer.to_transformers(), bare.tokenizer(QUERY, return_tensors="pt")["input_ids"]
+    tokenizer, ids = (
+        bare.tokenizer.to_transformers(),
+        bare.tokenizer(QUERY, return_tensors="pt")["input_ids"],
+    )
     models = with_reference("BertForMaskedLM", tiny_config(vocab_size=len(bare.tokenizer)))
     options: Any = {"tokenizer": tokenizer, "device": "cpu"}
-    bridges = [bridge.boot_transformers(str(folder), hf_model=model.eval(), **options) for model in models]
+    bridges = [
+        bridge.boot_transformers(str(folder), hf_model=model.eval(), **options) for model in models
+    ]
     (one, seen), (other, expected) = (own.run_with_cache(ids) for own in bridges)
     assert torch.equal(one, other) and seen.keys() == expected.keys()
-    for name in seen:  # what it splits by heads is added up in another order; positions have no batch axis with us
+    for name in (
+        seen
+    ):  # what it splits by heads is added up in another order; positions have no batch axis with us
         assert torch.allclose(seen[name].float(), expected[name].float(), rtol=0, atol=1e-5), name

@@ -36,7 +36,9 @@ class Together(nn.Module):
         super().__init__()
         self.models, self.options = nn.ModuleList(models), options
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Any, ...]:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
+    ) -> tuple[Any, ...]:
         outputs = []
         for model in self.models:
             inputs = (input_ids, attention_mask, token_type_ids)
@@ -55,7 +57,9 @@ def every_class(**options: Any) -> Together:
 def every_preset(**options: Any) -> Together:
     """`BertModel` of every published width and number of heads; of one layer, and few words."""
     sizes = {"vocab_size": 99, "max_position_embeddings": 64, "num_hidden_layers": 1}
-    return Together([minibert.BertModel(BertConfig.from_preset(name, **sizes)) for name in PRESETS], **options).eval()
+    return Together(
+        [minibert.BertModel(BertConfig.from_preset(name, **sizes)) for name in PRESETS], **options
+    ).eval()
 
 
 def every_pooling(**_: Any) -> Together:
@@ -80,7 +84,10 @@ def assert_same(received: Any, expected: Any) -> None:
 def dynamic(batch: Batch) -> dict[str, dict[int, Any]]:
     """Batch and length may be of any size; torch 2.6 takes a column `x[:, 0]` only where that has a limit."""
     limit = {"max": 2**40} if torch.__version__ < "2.7" else {}
-    return {key: {0: torch.export.Dim("batch", **limit), 1: torch.export.Dim("seq", **limit)} for key in batch}
+    return {
+        key: {0: torch.export.Dim("batch", **limit), 1: torch.export.Dim("seq", **limit)}
+        for key in batch
+    }
 
 
 @pytest.mark.parametrize("models", [every_class, every_preset, every_pooling])
@@ -91,7 +98,9 @@ def test_jit_trace(models: Callable[..., Together]) -> None:
         assert_same(traced(*batch.values()), model(**batch))
 
 
-@pytest.mark.parametrize("models", [every_class, every_pooling, pytest.param(every_preset, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "models", [every_class, every_pooling, pytest.param(every_preset, marks=pytest.mark.slow)]
+)
 def test_export_with_sizes_that_change(models: Callable[..., Together]) -> None:
     model, (full, padded) = models(), batches()
     program = torch.export.export(model, (), full, dynamic_shapes=dynamic(full))
@@ -108,9 +117,14 @@ def test_export_with_sizes_that_change(models: Callable[..., Together]) -> None:
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_export_strict(attention: str) -> None:
     """With fixed sizes too, and with all states and attentions."""
-    config = tiny_config(num_hidden_layers=1, attn_implementation=attention, output_hidden_states=True)
+    config = tiny_config(
+        num_hidden_layers=1, attn_implementation=attention, output_hidden_states=True
+    )
     model, (full, _) = minibert.BertModel(config).eval(), batches()
-    padded = {**full, "attention_mask": torch.tensor([[1] * 12, [1] * 3 + [0] * 9, [1] * 7 + [0] * 5])}
+    padded = {
+        **full,
+        "attention_mask": torch.tensor([[1] * 12, [1] * 3 + [0] * 9, [1] * 7 + [0] * 5]),
+    }
     exported = torch.export.export(model, (), full, strict=True).module()
     for batch in (full, padded):
         assert_same(exported(**batch)["hidden_states"], model(**batch).hidden_states)
@@ -136,7 +150,9 @@ def test_compile_without_a_graph_break(models: Callable[..., Together], backend:
 @pytest.mark.parametrize("tool", ["export", "trace", "onnx"])
 def test_an_optimised_model_says_what_to_export(tool: str, quiet: None, tmp_path: Path) -> None:
     model, (full, _) = minibert.optimize(minibert.BertModel(tiny_config()).eval()), batches()
-    with pytest.raises(Exception, match="is not exported: load it with precision=None, or unoptimize"):
+    with pytest.raises(
+        Exception, match="is not exported: load it with precision=None, or unoptimize"
+    ):
         if tool == "export":
             torch.export.export(model, (), full)
         elif tool == "trace":
@@ -155,7 +171,9 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("models", [every_class, every_pooling, pytest.param(every_preset, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "models", [every_class, every_pooling, pytest.param(every_preset, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("dynamo", [True, False])
 def test_onnx(models: Callable[..., Together], dynamo: bool, tmp_path: Path, quiet: None) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -164,11 +182,21 @@ def test_onnx(models: Callable[..., Together], dynamo: bool, tmp_path: Path, qui
     file = tmp_path / "model.onnx"
     keys = list(full)
     if dynamo:
-        torch.onnx.export(model, (), file, kwargs=full, dynamo=True, dynamic_shapes=dynamic(full), input_names=keys)
+        torch.onnx.export(
+            model,
+            (),
+            file,
+            kwargs=full,
+            dynamo=True,
+            dynamic_shapes=dynamic(full),
+            input_names=keys,
+        )
     else:
         axes = {key: {0: "batch", 1: "seq"} for key in keys}
         inputs = tuple(full.values())
-        torch.onnx.export(model, inputs, file, dynamo=False, input_names=keys, dynamic_axes=axes, opset_version=17)
+        torch.onnx.export(
+            model, inputs, file, dynamo=False, input_names=keys, dynamic_axes=axes, opset_version=17
+        )
     session = onnxruntime.InferenceSession(file)
     assert {i.name for i in session.get_inputs()} == set(keys)
     for batch in (full, padded):

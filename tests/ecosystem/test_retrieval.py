@@ -13,7 +13,13 @@ import pytest
 from conftest import CHECKOUT, tiny_config
 from tiny_folder import WORDS, sentence_folder
 
-from minibert import BertForSequenceClassification, SentenceEmbedder, encode_corpus, nearest, open_corpus
+from minibert import (
+    BertForSequenceClassification,
+    SentenceEmbedder,
+    encode_corpus,
+    nearest,
+    open_corpus,
+)
 from minibert.sentences.rerank import CrossEncoder
 from minibert.sentences.sklearn import SentenceVectorizer
 
@@ -25,7 +31,9 @@ TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prompts = {"prompts": {"query": "query: ", "document": ""}}
     steps = ("Pooling", {"pooling_mode": "mean"}), ("Normalize", {})
-    return sentence_folder(tmp_path_factory.mktemp("tiny"), *steps, config_sentence_transformers=prompts)
+    return sentence_folder(
+        tmp_path_factory.mktemp("tiny"), *steps, config_sentence_transformers=prompts
+    )
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +51,9 @@ def test_langchain(embedder: SentenceEmbedder) -> None:
     store = stores.InMemoryVectorStore(embedder)
     store.add_texts(TEXTS)
     found = store.similarity_search("tall trees in korea", k=5)
-    assert [document.page_content for document in found] == expected(embedder, "tall trees in korea", 5)
+    assert [document.page_content for document in found] == expected(
+        embedder, "tall trees in korea", 5
+    )
 
 
 async def _search(store: Any, query: str) -> list[str]:
@@ -84,7 +94,10 @@ def test_it_counts_as_langchains_embeddings(embedder: SentenceEmbedder) -> None:
     reranker = CrossEncoder(BertForSequenceClassification(config), embedder.tokenizer)
     checked = Checked(embeddings=embedder, reranker=reranker)
     assert checked.embeddings is embedder
-    assert checked.reranker.score([("hello", "world")]) == reranker.predict([("hello", "world")]).tolist()
+    assert (
+        checked.reranker.score([("hello", "world")])
+        == reranker.predict([("hello", "world")]).tolist()
+    )
 
 
 def test_faiss(embedder: SentenceEmbedder) -> None:
@@ -96,19 +109,28 @@ def test_faiss(embedder: SentenceEmbedder) -> None:
 
 
 @pytest.mark.parametrize("cells", [0, 8])
-def test_shards_in_faiss(embedder: SentenceEmbedder, folder: Path, tmp_path: Path, cells: int) -> None:
+def test_shards_in_faiss(
+    embedder: SentenceEmbedder, folder: Path, tmp_path: Path, cells: int
+) -> None:
     """The recipe, which finds what looking at every vector finds."""
     pytest.importorskip("faiss")
     recipe = runpy.run_path(str(CHECKOUT / "scripts" / "clients" / "with_faiss.py"))
     encode_corpus(embedder, TEXTS, tmp_path, shard_size=17)
-    corpus, queries = open_corpus(tmp_path), embedder.encode(["hello world", "how tall do trees grow"])
+    corpus, queries = (
+        open_corpus(tmp_path),
+        embedder.encode(["hello world", "how tall do trees grow"]),
+    )
     index = recipe["build"](corpus, cells)
     if cells:
         index.nprobe = cells
     rows, scores = nearest(queries, corpus, 5)
-    for own, exact, found in zip(rows, scores, recipe["search"](index, corpus, queries), strict=True):
+    for own, exact, found in zip(
+        rows, scores, recipe["search"](index, corpus, queries), strict=True
+    ):
         np.testing.assert_allclose([score for _, score in found], exact, atol=1e-6)
-        assert set(own[exact > exact[-1] + 1e-6]) <= {row for row, _ in found}  # which of the last equals is its choice
+        assert set(own[exact > exact[-1] + 1e-6]) <= {
+            row for row, _ in found
+        }  # which of the last equals is its choice
 
 
 def test_hnswlib(embedder: SentenceEmbedder) -> None:
@@ -136,7 +158,9 @@ def test_pandas(embedder: SentenceEmbedder) -> None:
 class TestScikitLearn:
     LABELS = [int("trees" in text) for text in TEXTS]
 
-    @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])  # two more Pythons with torch
+    @pytest.mark.parametrize(
+        "n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)]
+    )  # two more Pythons with torch
     def test_cross_validation(self, folder: Path, n_jobs: int) -> None:
         pytest.importorskip("sklearn")
         from sklearn.base import clone
@@ -144,7 +168,9 @@ class TestScikitLearn:
         from sklearn.model_selection import cross_val_score
         from sklearn.pipeline import make_pipeline
 
-        pipeline = make_pipeline(SentenceVectorizer(str(folder)), LogisticRegression(C=1000, max_iter=1000))
+        pipeline = make_pipeline(
+            SentenceVectorizer(str(folder)), LogisticRegression(C=1000, max_iter=1000)
+        )
         scores = cross_val_score(pipeline, TEXTS, self.LABELS, cv=2, n_jobs=n_jobs)
         vectors = SentenceEmbedder.from_pretrained(folder).encode(TEXTS)
         assert scores.tolist() == cross_val_score(pipeline[-1], vectors, self.LABELS, cv=2).tolist()
@@ -162,5 +188,8 @@ class TestScikitLearn:
         again = pickle.loads(pickle.dumps(vectorizer))
         assert "_embedder" not in vars(again) and again.get_params() == vectorizer.get_params()
         assert repr(again).startswith("SentenceVectorizer(model=")
-        with pytest.raises(TypeError, match="SentenceVectorizer has no option 'truncate'; did you mean 'truncate_dim'"):
+        with pytest.raises(
+            TypeError,
+            match="SentenceVectorizer has no option 'truncate'; did you mean 'truncate_dim'",
+        ):
             vectorizer.set_params(truncate=1)

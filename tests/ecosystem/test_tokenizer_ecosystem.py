@@ -28,7 +28,9 @@ def assert_same(mine: Any, yours: Any) -> None:
         assert torch.equal(torch.as_tensor(mine[name]), torch.as_tensor(value)), name
 
 
-@pytest.mark.parametrize("options", [{}, {"whole_word_mask": True}, {"mlm_probability": 0.5, "pad_to_multiple_of": 8}])
+@pytest.mark.parametrize(
+    "options", [{}, {"whole_word_mask": True}, {"mlm_probability": 0.5, "pad_to_multiple_of": 8}]
+)
 def test_masked_words(tokenizers: tuple[BertTokenizer, Any], options: dict[str, Any]) -> None:
     batches = []
     longest = max(len(ids) for ids in tokenizers[0](TEXTS)["input_ids"])
@@ -49,7 +51,9 @@ def test_padding(tokenizers: tuple[BertTokenizer, Any], padding: Any) -> None:
     batches = []
     for tokenizer in tokenizers:
         rows = [{**tokenizer(text), "label": number} for number, text in enumerate(TEXTS)]
-        collator = transformers.DataCollatorWithPadding(tokenizer, padding, max_length=20, pad_to_multiple_of=4)
+        collator = transformers.DataCollatorWithPadding(
+            tokenizer, padding, max_length=20, pad_to_multiple_of=4
+        )
         batches.append(collator(rows))
     assert_same(*batches)
 
@@ -67,9 +71,13 @@ def test_tags_and_targets(tokenizers: tuple[BertTokenizer, Any]) -> None:
 
 
 @pytest.mark.needs("fork")
-def test_datasets_map_in_two_processes(tokenizers: tuple[BertTokenizer, Any], tmp_path: Path) -> None:
+def test_datasets_map_in_two_processes(
+    tokenizers: tuple[BertTokenizer, Any], tmp_path: Path
+) -> None:
     datasets = pytest.importorskip("datasets")
-    rows = datasets.Dataset.from_dict({"text": [f"{text} {number}" for number in range(30) for text in TEXTS]})
+    rows = datasets.Dataset.from_dict(
+        {"text": [f"{text} {number}" for number in range(30) for text in TEXTS]}
+    )
     results = []
     for number, tokenizer in enumerate(tokenizers):
 
@@ -77,7 +85,11 @@ def test_datasets_map_in_two_processes(tokenizers: tuple[BertTokenizer, Any], tm
             return tokenizer(batch["text"], truncation=True, max_length=9)
 
         done = rows.map(
-            encode, batched=True, batch_size=16, num_proc=2, cache_file_name=str(tmp_path / f"{number}.arrow")
+            encode,
+            batched=True,
+            batch_size=16,
+            num_proc=2,
+            cache_file_name=str(tmp_path / f"{number}.arrow"),
         )
         results.append(done.to_dict())
     assert results[0] == results[1] and len(results[0]["input_ids"]) == len(rows)
@@ -91,7 +103,9 @@ def test_fill_mask_pipeline(tokenizers: tuple[BertTokenizer, Any], tmp_path: Pat
     BertForMaskedLM.from_pretrained("minibert-tiny").save_pretrained(tmp_path)
     tiny = BertTokenizer.from_pretrained("minibert-tiny")
     tiny.save_pretrained(tmp_path)
-    mine = transformers.pipeline("fill-mask", model=BertForMaskedLM.from_pretrained(tmp_path), tokenizer=tiny)
+    mine = transformers.pipeline(
+        "fill-mask", model=BertForMaskedLM.from_pretrained(tmp_path), tokenizer=tiny
+    )
     yours = transformers.pipeline("fill-mask", model=str(tmp_path))
     for how in ({}, {"top_k": 3}, {"targets": ["capital", "city"]}):
         a, b = mine(text, **how), yours(text, **how)
@@ -112,7 +126,13 @@ def test_to_transformers(minilm: str) -> None:
     assert theirs.init_kwargs["name_or_path"] == minilm  # TransformerLens loads it again
     assert len(theirs) == len(ours) and theirs.get_added_vocab() == ours.get_added_vocab()
     texts = [*TEXTS, "<name> loves <x>Korea, and paints unaffably all day long."]
-    for options in ({}, {"padding": True, "truncation": True}, {"padding": "max_length", "max_length": 30}):
+    for options in (
+        {},
+        {"padding": True, "truncation": True},
+        {"padding": "max_length", "max_length": 30},
+    ):
         assert dict(ours(texts, **options)) == dict(theirs(texts, **options))
-    cased = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Paris", "paris"], do_lower_case=False)
+    cased = BertTokenizer(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Paris", "paris"], do_lower_case=False
+    )
     assert cased.to_transformers()("Paris")["input_ids"] == cased("Paris")["input_ids"] == [2, 5, 3]

@@ -29,12 +29,17 @@ LABELS: dict[str, Callable[[Tensor], dict[str, Any]]] = {
 }
 
 
-def trained(model: Any, folder: Path, checkpointing: bool, resume: Path | None = None, **options: Any) -> Any:
+def trained(
+    model: Any, folder: Path, checkpointing: bool, resume: Path | None = None, **options: Any
+) -> Any:
     """The `transformers.Trainer` that has trained the model for 50 steps."""
     generator = torch.Generator().manual_seed(0)
     all_ids = torch.randint(1, 99, (100, 9), generator=generator)
     mask = torch.ones(9, dtype=torch.long)
-    rows = [{"input_ids": ids, "attention_mask": mask, **LABELS[type(model).__name__](ids)} for ids in all_ids]
+    rows = [
+        {"input_ids": ids, "attention_mask": mask, **LABELS[type(model).__name__](ids)}
+        for ids in all_ids
+    ]
     arguments = transformers.TrainingArguments(
         output_dir=str(folder),
         max_steps=50,
@@ -50,7 +55,9 @@ def trained(model: Any, folder: Path, checkpointing: bool, resume: Path | None =
         seed=1,
         **options,
     )
-    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows[:8])
+    trainer = transformers.Trainer(
+        model=model, args=arguments, train_dataset=rows, eval_dataset=rows[:8]
+    )
     trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
     return trainer
 
@@ -78,16 +85,24 @@ def test_trainer(checkpointing: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "checkpointing"), [("BertForMaskedLM", False), ("BertForMaskedLM", True), ("BertForPreTraining", False)]
+    ("name", "checkpointing"),
+    [("BertForMaskedLM", False), ("BertForMaskedLM", True), ("BertForPreTraining", False)],
 )
-def test_trainer_keeps_checkpoints_of_tied_weights(name: str, checkpointing: bool, tmp_path: Path) -> None:
+def test_trainer_keeps_checkpoints_of_tied_weights(
+    name: str, checkpointing: bool, tmp_path: Path
+) -> None:
     """The reference's losses and weights; resumed, or back at its best, a model is what it was, and still tied."""
     config = tiny_config(num_hidden_layers=1)
     ours, theirs = with_reference(name, config)
     resumed = copy.deepcopy(ours)
     best = {"eval_strategy": "steps", "eval_steps": 25, "load_best_model_at_end": True}
-    best |= {"metric_for_best_model": "loss", "greater_is_better": True}  # the highest, so that it is not the last
-    mine, yours = (trained(m, tmp_path / type(m).__module__, checkpointing, **best) for m in (ours, theirs))
+    best |= {
+        "metric_for_best_model": "loss",
+        "greater_is_better": True,
+    }  # the highest, so that it is not the last
+    mine, yours = (
+        trained(m, tmp_path / type(m).__module__, checkpointing, **best) for m in (ours, theirs)
+    )
     assert losses_of(mine) == losses_of(yours) and len(losses_of(mine)) == 50
     halfway, end = (Path(mine.args.output_dir, f"checkpoint-{step}") for step in (25, 50))
     assert Path(mine.state.best_model_checkpoint) == halfway
@@ -105,7 +120,9 @@ def test_trainer_keeps_checkpoints_of_tied_weights(name: str, checkpointing: boo
 
 def test_accelerate(tmp_path: Path) -> None:
     accelerate = pytest.importorskip("accelerate")
-    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)  # another test's precision
+    accelerate.state.AcceleratorState._reset_state(
+        reset_partial_state=True
+    )  # another test's precision
     accelerator = accelerate.Accelerator(cpu=True, mixed_precision="bf16")
     model = minibert.BertForSequenceClassification(tiny_config())
     batch = {**ragged_batch(model.config), "labels": torch.tensor([0, 1, 0])}
@@ -154,7 +171,9 @@ def test_accelerate_places_modules() -> None:
         model = minibert.BertForMaskedLM(tiny_config())
     assert all(parameter.is_meta for parameter in model.parameters())
     accelerate.utils.compute_module_sizes(model)
-    places = accelerate.infer_auto_device_map(model, no_split_module_classes=model._no_split_modules)
+    places = accelerate.infer_auto_device_map(
+        model, no_split_module_classes=model._no_split_modules
+    )
     assert set(places.values()) == {"cpu"}
     moved = accelerate.utils.send_to_device(LogitsOutput(logits=torch.ones(2, 3)), "meta")
     assert type(moved) is LogitsOutput and moved.logits.is_meta
@@ -186,7 +205,9 @@ def test_prefix_tuning_is_refused_by_peft() -> None:
     """It puts keys and values before a text, which an encoder without a cache does not take."""
     peft = pytest.importorskip("peft")
     model = minibert.BertForSequenceClassification(tiny_config())
-    adapted = peft.get_peft_model(model, peft.PrefixTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3))
+    adapted = peft.get_peft_model(
+        model, peft.PrefixTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3)
+    )
     with pytest.raises(ValueError, match="(?i)past.key.values"):
         adapted(**ragged_batch(model.config))
 
@@ -204,7 +225,9 @@ def test_captum() -> None:
             return model(ids, attention_mask=mask).logits
 
         gradients = captum.LayerIntegratedGradients(score, model.bert.embeddings)
-        attributed = gradients.attribute(ids, torch.zeros_like(ids), additional_forward_args=mask, target=1, n_steps=4)
+        attributed = gradients.attribute(
+            ids, torch.zeros_like(ids), additional_forward_args=mask, target=1, n_steps=4
+        )
 
         def score_embeds(embeds: Tensor, mask: Tensor, model: nn.Module = model) -> Tensor:
             return model(inputs_embeds=embeds, attention_mask=mask).logits
@@ -256,7 +279,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
 )
 def test_pipelines(task: str, name: str, text: str, both: Any) -> None:
     ours, theirs, tokenizer = both(name)
-    pipelines = [transformers.pipeline(task, model=m, tokenizer=tokenizer, device="cpu") for m in (ours, theirs)]
+    pipelines = [
+        transformers.pipeline(task, model=m, tokenizer=tokenizer, device="cpu")
+        for m in (ours, theirs)
+    ]
     assert repr(pipelines[0])
     for inputs, options in ((text, {}), ([text, f"{text} in korea", text], {"batch_size": 2})):
         results = [pipeline(inputs, **options) for pipeline in pipelines]
@@ -269,12 +295,18 @@ def test_dynamic_quantization() -> None:
     logits = []
     for model in (ours, theirs):
         quantized = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
-        kinds = [type(module).__name__ for module in quantized.modules() if "quantized" in type(module).__module__]
+        kinds = [
+            type(module).__name__
+            for module in quantized.modules()
+            if "quantized" in type(module).__module__
+        ]
         assert kinds.count("Linear") == 2 * 6 + 2
         logits.append(quantized(**batch).logits)
     torch.testing.assert_close(*logits)
     optimised = minibert.optimize(ours)
-    embedder = minibert.SentenceEmbedder(optimised.bert, minibert.BertTokenizer.from_pretrained("minibert-tiny"))
+    embedder = minibert.SentenceEmbedder(
+        optimised.bert, minibert.BertTokenizer.from_pretrained("minibert-tiny")
+    )
     for model in (optimised, embedder):
         with pytest.raises(ValueError, match="Nothing is left to quantise in an optimised model"):
             torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
@@ -292,7 +324,11 @@ def test_data_parallel_gathers_outputs(name: str, monkeypatch: pytest.MonkeyPatc
     )
     model = getattr(minibert, name)(tiny_config()).eval()
     batch = ragged_batch(model.config)
-    labels = {"labels": batch["input_ids"] if "Masked" in name or "PreTraining" in name else torch.tensor([0, 1, 0])}
+    labels = {
+        "labels": batch["input_ids"]
+        if "Masked" in name or "PreTraining" in name
+        else torch.tensor([0, 1, 0])
+    }
     if "PreTraining" in name:
         labels["next_sentence_label"] = torch.tensor([0, 1, 0])
     for options in ({}, labels, {"output_hidden_states": True, "output_attentions": True}):

@@ -47,7 +47,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error("EntryNotFound", "Entry not found")
         self.send_response(200)
         self.send_header("X-Repo-Commit", COMMIT)
-        self.send_header("ETag", f'"{hashlib.sha256(f"{path}{path.stat().st_size}".encode()).hexdigest()}"')
+        self.send_header(
+            "ETag", f'"{hashlib.sha256(f"{path}{path.stat().st_size}".encode()).hexdigest()}"'
+        )
         self.send_header("Content-Length", str(path.stat().st_size))
         self.end_headers()
         if with_body:

@@ -46,7 +46,9 @@ def official(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> dict[str,
 
 
 @pytest.mark.parametrize("name", ["google-bert/bert-base-uncased", "beomi/kcbert-base"])
-def test_official_checkpoint_over_http(name: str, official: dict[str, Path], hub: LocalHub, tmp_path: Path) -> None:
+def test_official_checkpoint_over_http(
+    name: str, official: dict[str, Path], hub: LocalHub, tmp_path: Path
+) -> None:
     """Downloaded, cached, loaded again with the Hub gone, and equal to what transformers makes of the same folder."""
     hub.repositories[name] = official[name]
     model = minibert.BertModel.from_pretrained(name, cache_dir=tmp_path)
@@ -63,7 +65,9 @@ def test_official_checkpoint_over_http(name: str, official: dict[str, Path], hub
     reference = transformers.BertModel.from_pretrained(official[name]).eval()
     texts = ["I love Korea", "안녕하세요"]
     batch = tokenizer(texts, padding=True, return_tensors="pt")
-    assert torch.equal(batch["input_ids"], again(texts, padding=True, return_tensors="pt")["input_ids"])
+    assert torch.equal(
+        batch["input_ids"], again(texts, padding=True, return_tensors="pt")["input_ids"]
+    )
     with torch.no_grad():
         expected = reference(**{key: value for key, value in batch.items()})
         for ours in (model, offline):
@@ -81,7 +85,9 @@ def test_revisions(hub: LocalHub, tmp_path: Path, minilm: str) -> None:
 
 
 def test_unknown_repository(hub: LocalHub, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="'a/nothing' is neither a local folder nor a repository on the Hub"):
+    with pytest.raises(
+        FileNotFoundError, match="'a/nothing' is neither a local folder nor a repository on the Hub"
+    ):
         minibert.BertModel.from_pretrained("a/nothing", cache_dir=tmp_path)
 
 
@@ -106,20 +112,29 @@ def test_sharded_repository(hub: LocalHub, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"local_files_only": True}, {}])
-def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+def test_no_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
     """Nothing listens, or nobody may ask: one sentence that says which."""
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}"
+        constants,
+        "HUGGINGFACE_CO_URL_TEMPLATE",
+        "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}",
     )
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     reason = "offline mode is on" if options else "the Hub cannot be reached"
     began = time.perf_counter()
-    with pytest.raises(FileNotFoundError, match=f"'klue/bert-base' is not a local folder, .*{reason}: go online once"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=f"'klue/bert-base' is not a local folder, .*{reason}: go online once",
+    ):
         minibert.BertModel.from_pretrained("klue/bert-base", cache_dir=tmp_path, **options)
-    assert time.perf_counter() - began < 8  # huggingface_hub by itself tries again and again, for half a minute
+    assert (
+        time.perf_counter() - began < 8
+    )  # huggingface_hub by itself tries again and again, for half a minute
 
 
 def test_offline_environment(tmp_path: Path) -> None:

@@ -39,13 +39,19 @@ def test_kcbert() -> None:
     published = golden("kcbert-base.json")
     (batch,) = published["tokenizer"]
     tokenizer = minibert.BertTokenizer.from_pretrained("beomi/kcbert-base", do_lower_case=False)
-    encoded = tokenizer(batch["texts"], max_length=10, padding="max_length", truncation=True, return_tensors="pt")
+    encoded = tokenizer(
+        batch["texts"], max_length=10, padding="max_length", truncation=True, return_tensors="pt"
+    )
     assert encoded["input_ids"].tolist() == batch["input_ids"]
     assert encoded["attention_mask"].tolist() == batch["attention_mask"]
     with torch.no_grad():
         out = minibert.BertModel.from_pretrained("beomi/kcbert-base")(**encoded)
     (hidden,), (pooler,) = published["last_hidden_state"], published["pooler_output"]
-    close(out.last_hidden_state[:, hidden["rows"]][..., hidden["columns"]], hidden["values"], hidden["atol"])
+    close(
+        out.last_hidden_state[:, hidden["rows"]][..., hidden["columns"]],
+        hidden["values"],
+        hidden["atol"],
+    )
     close(out.pooler_output[:, pooler["columns"]], pooler["values"], pooler["atol"])
 
 
@@ -54,11 +60,16 @@ def test_bert_base_uncased() -> None:
     tokenizer = minibert.BertTokenizer.from_pretrained("bert-base-uncased")
     for case in published["tokenizer"]:
         encoded = tokenizer(case["text"], padding="max_length", max_length=case["padded_to"])
-        assert encoded["input_ids"] == case["input_ids"] and tokenizer.tokenize(case["text"]) == case["tokens"]
+        assert (
+            encoded["input_ids"] == case["input_ids"]
+            and tokenizer.tokenize(case["text"]) == case["tokens"]
+        )
     model = minibert.BertModel.from_pretrained("bert-base-uncased", output_hidden_states=True)
     with torch.no_grad():
         for case in published["last_hidden_state"]:
-            out = model(torch.tensor(case["input_ids"]), attention_mask=torch.tensor(case["attention_mask"]))
+            out = model(
+                torch.tensor(case["input_ids"]), attention_mask=torch.tensor(case["attention_mask"])
+            )
             close(out.last_hidden_state[:, 1:4, 1:4], case["values"], case["atol"])
             assert len(out.hidden_states) == published["shapes"]["hidden_states"]
 
@@ -67,7 +78,9 @@ def test_bert_base_uncased() -> None:
 def test_published_heads(number: int) -> None:
     case = golden("heads.json")["cases"][number]
     if "text" in case:
-        inputs = minibert.BertTokenizer.from_pretrained(case["model"])(case["text"], return_tensors="pt")
+        inputs = minibert.BertTokenizer.from_pretrained(case["model"])(
+            case["text"], return_tensors="pt"
+        )
     else:
         inputs = {n: torch.tensor(case[n]) for n in ("input_ids", "token_type_ids") if n in case}
     with torch.no_grad():

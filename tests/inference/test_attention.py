@@ -55,7 +55,9 @@ def test_in_bfloat16(
     received, weights = bf16_attention(query, key, value, layout, 0.0)
     expected, _ = sdpa_attention(query.float(), key.float(), value.float(), layout, 0.0)
     assert received.dtype == dtype and weights is None
-    assert (received.float() - expected).norm() < 0.02 * expected.norm()  # 8 significant bits, thrice rounded
+    assert (
+        received.float() - expected
+    ).norm() < 0.02 * expected.norm()  # 8 significant bits, thrice rounded
 
 
 def test_packed_in_float32() -> None:
@@ -65,7 +67,9 @@ def test_packed_in_float32() -> None:
     torch.testing.assert_close(received, sdpa_attention(query, key, value, layout, 0.0)[0])
 
 
-@pytest.mark.parametrize("batch", [4, 33, 64])  # by torch's kernel, and by products where there is no AMX
+@pytest.mark.parametrize(
+    "batch", [4, 33, 64]
+)  # by torch's kernel, and by products where there is no AMX
 def test_a_sequence_that_sees_nothing(batch: int) -> None:
     """It gets 0 whatever stands beside it, as in float32; the others get what they get alone."""
     mask = torch.ones(batch, 8)

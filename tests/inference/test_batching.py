@@ -30,8 +30,12 @@ def test_batches_keep_to_the_budget(lengths: list[int], budget: int) -> None:
     assert all(len(batch) == 1 or sum(lengths[i] for i in batch) <= budget for batch in found)
 
 
-@pytest.mark.parametrize("types", [None, [[index % 2 for index in range(len(row))] for row in ROWS]])
-def test_each_row_has_its_own_results_in_its_place(model: BertModel, types: list[list[int]] | None) -> None:
+@pytest.mark.parametrize(
+    "types", [None, [[index % 2 for index in range(len(row))] for row in ROWS]]
+)
+def test_each_row_has_its_own_results_in_its_place(
+    model: BertModel, types: list[list[int]] | None
+) -> None:
     done: list[int] = []
 
     def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
@@ -49,7 +53,9 @@ def test_each_row_has_its_own_results_in_its_place(model: BertModel, types: list
 
 
 def test_rows_with_other_numbers_of_results(model: BertModel) -> None:
-    found = run_packed(model, lambda ids, layout, types: ids[ids == 4], ROWS, sizes=[row.count(4) for row in ROWS])
+    found = run_packed(
+        model, lambda ids, layout, types: ids[ids == 4], ROWS, sizes=[row.count(4) for row in ROWS]
+    )
     assert [part.tolist() for part in found] == [[], [], [], [], [4, 4]]
 
 
@@ -62,7 +68,9 @@ def test_a_failure_leaves_the_mode_as_it_was(model: BertModel) -> None:
     assert model.training
 
 
-@pytest.mark.parametrize(("precision", "threads"), [("fp32", 2), ("bf16", 2), ("int8", 2), ("bf16", 1)])
+@pytest.mark.parametrize(
+    ("precision", "threads"), [("fp32", 2), ("bf16", 2), ("int8", 2), ("bf16", 1)]
+)
 def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> None:
     """oneDNN says itself what it compiles: no product for batches of any size, shared out among threads or not."""
     program = f"""if True:
@@ -85,13 +93,21 @@ def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> No
             forward = lambda ids, layout, types: model(ids, layout=layout).last_hidden_state
             run_packed(model, forward, rows[:-1] + [[2]], batch_tokens=1000)
     """
-    told = {**os.environ, "ONEDNN_VERBOSE": "2", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192"}  # as in `minibert serve`
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", env=told, check=True)
+    told = {
+        **os.environ,
+        "ONEDNN_VERBOSE": "2",
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",
+    }  # as in `minibert serve`
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", env=told, check=True
+    )
 
     def products(lines: str) -> list[str]:
         """Shapes of what was compiled, but for attention's products, (heads, length, size): lengths count there."""
         compiled = [line.split(",") for line in lines.splitlines() if "create:cache_miss" in line]
-        shapes = [fields[-2] for fields in compiled if "inner_product" in fields or "matmul" in fields]
+        shapes = [
+            fields[-2] for fields in compiled if "inner_product" in fields or "matmul" in fields
+        ]
         return [shape for shape in shapes if shape.split(":")[0].count("x") < 2]
 
     warming, after = run.stdout.partition("warming ")[2].split("\nwarm\n")

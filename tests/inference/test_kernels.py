@@ -20,10 +20,16 @@ from minibert.inference.kernels import (
     runs_here,
 )
 
-needs_onednn = pytest.mark.skipif(not runs_here(OneDnnKernel), reason="this torch has no oneDNN operators here")
+needs_onednn = pytest.mark.skipif(
+    not runs_here(OneDnnKernel), reason="this torch has no oneDNN operators here"
+)
 needs_mkl = pytest.mark.skipif(not runs_here(MklKernel), reason="this torch has no MKL operators")
-needs_bf16 = pytest.mark.skipif(not runs_here(OneDnnKernel, torch.bfloat16), reason="no bfloat16 in oneDNN here")
-needs_int8 = pytest.mark.skipif(not runs_here(Int8Kernel), reason="this torch has no 8-bit operators here")
+needs_bf16 = pytest.mark.skipif(
+    not runs_here(OneDnnKernel, torch.bfloat16), reason="no bfloat16 in oneDNN here"
+)
+needs_int8 = pytest.mark.skipif(
+    not runs_here(Int8Kernel), reason="this torch has no 8-bit operators here"
+)
 # kernel, type of the weight, and how far it may be from float32 (norm of the error over norm of the result)
 KERNELS = [
     pytest.param(PlainKernel, torch.float32, 1e-6, id="plain"),
@@ -64,14 +70,25 @@ def test_inputs_are_left_alone_and_need_not_be_contiguous(kernel, dtype, most) -
 
     received = ours(x, residual)
 
-    assert relative_error(received, F.linear(x.float(), weight.float(), bias.float()) + residual.float()) < most
-    assert all(torch.equal(t, copy) for t, copy in zip((weight, bias, x, residual), copies, strict=True))
+    assert (
+        relative_error(
+            received, F.linear(x.float(), weight.float(), bias.float()) + residual.float()
+        )
+        < most
+    )
+    assert all(
+        torch.equal(t, copy) for t, copy in zip((weight, bias, x, residual), copies, strict=True)
+    )
 
 
 @pytest.mark.parametrize(("kernel", "dtype", "most"), KERNELS)
 def test_a_kernel_has_its_own_memory(kernel, dtype, most) -> None:
     """What a kernel was made of may change, or be unmapped, afterwards."""
-    weight, bias, x = torch.randn(24, 40).to(dtype), torch.randn(24).to(dtype), torch.randn(9, 40).to(dtype)
+    weight, bias, x = (
+        torch.randn(24, 40).to(dtype),
+        torch.randn(24).to(dtype),
+        torch.randn(9, 40).to(dtype),
+    )
     ours = kernel(weight, bias)
     before = ours(x)
     weight.zero_()
@@ -101,11 +118,17 @@ def test_8_bit_weights_come_back_rounded_once() -> None:
 @needs_int8
 @settings(max_examples=40, deadline=None)
 @given(
-    rows=st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(1e-6, 1e4), st.integers(0, 3)), min_size=1, max_size=12),
+    rows=st.lists(
+        st.tuples(st.floats(-1e4, 1e4), st.floats(1e-6, 1e4), st.integers(0, 3)),
+        min_size=1,
+        max_size=12,
+    ),
     width=st.integers(1, 70),
     outputs=st.integers(1, 70),
 )
-def test_8_bit_tokens_do_not_see_each_other(rows: list[tuple[float, float, int]], width: int, outputs: int) -> None:
+def test_8_bit_tokens_do_not_see_each_other(
+    rows: list[tuple[float, float, int]], width: int, outputs: int
+) -> None:
     """A token's step and low are its own: rows of any mix of sizes give what each gives alone, to 8 bits."""
     torch.manual_seed(0)
     offsets, sizes, kinds = (torch.tensor(column)[:, None] for column in zip(*rows, strict=True))
@@ -120,7 +143,11 @@ def test_8_bit_tokens_do_not_see_each_other(rows: list[tuple[float, float, int]]
     assert torch.allclose(together, alone, rtol=1e-5, atol=1e-5)
     # |error| <= half a step of x times the sum of |w|, and half a step of w times the sum of |x|; doubled for rounding
     step = (x.amax(1, keepdim=True) - x.amin(1, keepdim=True)) / 255
-    bound = step * weight.abs().sum(1) + x.abs().sum(1, keepdim=True) * weight.abs().amax(1) / 127 + 1e-3
+    bound = (
+        step * weight.abs().sum(1)
+        + x.abs().sum(1, keepdim=True) * weight.abs().amax(1) / 127
+        + 1e-3
+    )
     assert ((together - F.linear(x, weight, bias)).abs() <= bound).all()
 
 

@@ -35,7 +35,14 @@ from minibert.inference import fused, kernels, threads as inference_threads
 from minibert.inference.attention import packed_attention
 from minibert.inference.batching import run_packed
 from minibert.inference.fused import FusedEncoder
-from minibert.inference.kernels import Int8Kernel, Kernel, MklKernel, OneDnnKernel, PlainKernel, runs_here
+from minibert.inference.kernels import (
+    Int8Kernel,
+    Kernel,
+    MklKernel,
+    OneDnnKernel,
+    PlainKernel,
+    runs_here,
+)
 
 CLASSES = ["BertModel", *HEADS[:-1]]
 # how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are
@@ -98,7 +105,9 @@ def test_packed_is_padded(precision: str) -> None:
 
     with torch.no_grad():
         padded = model(**batch).last_hidden_state[kept]
-        packed = model(batch["input_ids"][kept], token_type_ids=batch["token_type_ids"][kept], layout=layout)
+        packed = model(
+            batch["input_ids"][kept], token_type_ids=batch["token_type_ids"][kept], layout=layout
+        )
 
     assert (packed.last_hidden_state - padded).abs().max() < MOST[precision] / 10
 
@@ -135,7 +144,9 @@ def test_other_activations(hidden_act: str) -> None:
     with torch.no_grad():
         expected = model(**batch).last_hidden_state
         for precision in MOST:
-            assert (optimize(model, precision)(**batch).last_hidden_state - expected).abs().max() < MOST[precision]
+            assert (
+                optimize(model, precision)(**batch).last_hidden_state - expected
+            ).abs().max() < MOST[precision]
 
 
 @pytest.mark.parametrize("precision", list(MOST))
@@ -148,14 +159,20 @@ def test_the_original_is_not_touched(precision: str) -> None:
     expected = model(**batch).logits
 
     fast = optimize(model, precision=precision)
-    fast.state_dict()["bert.embeddings.word_embeddings.weight"].zero_()  # the copy's, not the original's
+    fast.state_dict()[
+        "bert.embeddings.word_embeddings.weight"
+    ].zero_()  # the copy's, not the original's
 
     assert model.training and not fast.training
     assert list(model.modules()) == layers
     assert not any(module._forward_pre_hooks for module in model.modules())
     for name, parameter in model.named_parameters():
         same, values, requires_grad = before[name]
-        assert parameter is same and torch.equal(parameter, values) and parameter.requires_grad == requires_grad
+        assert (
+            parameter is same
+            and torch.equal(parameter, values)
+            and parameter.requires_grad == requires_grad
+        )
     torch.manual_seed(1)
     assert torch.equal(model(**batch).logits, expected)
 
@@ -212,7 +229,9 @@ def test_undone_it_is_the_original_and_can_be_trained() -> None:
 
 
 def test_undoing_what_is_not_optimised() -> None:
-    with pytest.raises(ValueError, match="This BertModel is not optimised: there is nothing to undo"):
+    with pytest.raises(
+        ValueError, match="This BertModel is not optimised: there is nothing to undo"
+    ):
         unoptimize(model_of())
 
 
@@ -222,7 +241,11 @@ def test_copies_and_pickles_are_the_same_model(precision: str) -> None:
     batch = ragged_batch(fast.config)
     with torch.no_grad():
         expected = fast(**batch).logits
-        for other in (copy.deepcopy(fast), pickle.loads(pickle.dumps(fast)), optimize(fast, precision=precision)):
+        for other in (
+            copy.deepcopy(fast),
+            pickle.loads(pickle.dumps(fast)),
+            optimize(fast, precision=precision),
+        ):
             assert torch.allclose(other(**batch).logits, expected, atol=1e-6)
 
 
@@ -231,7 +254,10 @@ def test_tied_weights_stay_tied_and_are_the_copys_own() -> None:
     assert isinstance(model, BertForMaskedLM)
     fast = optimize(model)
     assert fast.cls.predictions.decoder.weight is fast.get_input_embeddings().weight
-    assert fast.get_input_embeddings().weight.data_ptr() != model.get_input_embeddings().weight.data_ptr()
+    assert (
+        fast.get_input_embeddings().weight.data_ptr()
+        != model.get_input_embeddings().weight.data_ptr()
+    )
 
 
 def test_half_precision_checkpoints() -> None:
@@ -248,21 +274,29 @@ def test_half_precision_checkpoints() -> None:
 
 def test_what_an_optimised_model_cannot_do() -> None:
     fast = optimize(model_of())
-    with pytest.raises(ValueError, match=r"cannot be trained: train the original, or unoptimize\(model\)"):
+    with pytest.raises(
+        ValueError, match=r"cannot be trained: train the original, or unoptimize\(model\)"
+    ):
         fast.train()
     vectors = torch.randn(1, 4, 32, requires_grad=True)
-    with pytest.raises(ValueError, match=r"has no gradients: use the original, or unoptimize\(model\)"):
+    with pytest.raises(
+        ValueError, match=r"has no gradients: use the original, or unoptimize\(model\)"
+    ):
         fast(inputs_embeds=vectors)
     assert not any(parameter.requires_grad for parameter in fast.parameters())
     assert fast.to("cpu").float().eval() is fast  # nothing to do is fine
-    with pytest.raises(ValueError, match="cannot be moved or cast: do so with the original, then optimize"):
+    with pytest.raises(
+        ValueError, match="cannot be moved or cast: do so with the original, then optimize"
+    ):
         fast.half()
 
 
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="precision should be one of fp32, bf16, int8, not 'fp8'"):
         optimize(model_of(), precision="fp8")
-    with pytest.raises(ValueError, match="optimize takes a model of minibert, such as BertModel, not Linear"):
+    with pytest.raises(
+        ValueError, match="optimize takes a model of minibert, such as BertModel, not Linear"
+    ):
         optimize(torch.nn.Linear(2, 2))  # type: ignore[type-var]
 
 
@@ -274,25 +308,34 @@ def test_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) 
     model = model_of()
     batch = ragged_batch(model.config)
 
-    with pytest.warns(UserWarning, match=f"lacks operators that optimize needs for {precision} here"):
+    with pytest.warns(
+        UserWarning, match=f"lacks operators that optimize needs for {precision} here"
+    ):
         fast = optimize(model, precision=precision)
 
     assert "8 PlainKernel" in repr(fast)
     with torch.no_grad():
-        assert (fast(**batch).last_hidden_state - model(**batch).last_hidden_state).abs().max() < MOST[precision]
+        assert (
+            fast(**batch).last_hidden_state - model(**batch).last_hidden_state
+        ).abs().max() < MOST[precision]
 
 
 @pytest.mark.parametrize(
-    ("features", "kernel"), [({"GenuineIntel"}, MklKernel), ({"AuthenticAMD"}, OneDnnKernel), (set(), OneDnnKernel)]
+    ("features", "kernel"),
+    [({"GenuineIntel"}, MklKernel), ({"AuthenticAMD"}, OneDnnKernel), (set(), OneDnnKernel)],
 )
-def test_which_float32_kernel(features: set[str], kernel: type[Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_float32_kernel(
+    features: set[str], kernel: type[Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not runs_here(kernel):
         pytest.skip(f"{kernel.__name__} does not run here")
     monkeypatch.setattr(kernels, "processor_features", lambda: frozenset(features))
     assert f"8 {kernel.__name__}" in repr(optimize(model_of()))
 
 
-def test_weights_are_packed_for_the_threads_there_are(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_packed_for_the_threads_there_are(
+    two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """MKL multiplies a few rows by as many threads as torch had when it packed the weight."""
     threads = []
 
@@ -301,7 +344,9 @@ def test_weights_are_packed_for_the_threads_there_are(two_threads: None, monkeyp
             threads.append(torch.get_num_threads())
             super().__init__(*arguments)
 
-    monkeypatch.setattr(fused, "choose_kernel", lambda precision, device: (Recording, torch.float32))
+    monkeypatch.setattr(
+        fused, "choose_kernel", lambda precision, device: (Recording, torch.float32)
+    )
     optimize(model_of())
     assert threads == [2] * 8
 
@@ -339,7 +384,9 @@ def test_products_that_lose_too_much_keep_float32() -> None:
     assert "7 Int8Kernel, 1 " in repr(fast)
     assert not isinstance(fast.encoder.layer[1].kernels[-1], Int8Kernel)
     with torch.no_grad():
-        assert (fast(**batch).last_hidden_state - model(**batch).last_hidden_state).abs().max() < MOST["int8"]
+        assert (
+            fast(**batch).last_hidden_state - model(**batch).last_hidden_state
+        ).abs().max() < MOST["int8"]
 
 
 def test_widths_that_bytes_do_not_fill() -> None:
@@ -347,7 +394,9 @@ def test_widths_that_bytes_do_not_fill() -> None:
     model = model_of(hidden_size=30, num_attention_heads=3, intermediate_size=64)
     fast, batch = optimize(model, precision="int8"), ragged_batch(model.config)
     with torch.no_grad():
-        assert (fast(**batch).last_hidden_state - model(**batch).last_hidden_state).abs().max() < MOST["int8"]
+        assert (
+            fast(**batch).last_hidden_state - model(**batch).last_hidden_state
+        ).abs().max() < MOST["int8"]
 
 
 def test_the_name_is_the_function_whatever_was_imported_first() -> None:
@@ -357,7 +406,9 @@ def test_the_name_is_the_function_whatever_was_imported_first() -> None:
     assert importlib.util.find_spec("minibert.optimize") is None
 
 
-@pytest.mark.parametrize(("precision", "least", "most"), [("fp32", 0.99999, 1e-6), ("int8", 0.98, 0.01)])
+@pytest.mark.parametrize(
+    ("precision", "least", "most"), [("fp32", 0.99999, 1e-6), ("int8", 0.98, 0.01)]
+)
 def test_real_weights(precision: str, least: float, most: float, minilm: str) -> None:
     """All-MiniLM-L6-v2 on STS-B sentences: cosine with the original's vectors, and correlation with people.
 
@@ -366,10 +417,14 @@ def test_real_weights(precision: str, least: float, most: float, minilm: str) ->
     from scipy.stats import spearmanr
 
     a, b, scores = (column[:150] for column in sts_dev())
-    if precision == "int8" and kernels.processor_features().isdisjoint(kernels.NEEDED_FEATURES["int8"]):
+    if precision == "int8" and kernels.processor_features().isdisjoint(
+        kernels.NEEDED_FEATURES["int8"]
+    ):
         pytest.skip("8-bit sums may overflow on a processor without VNNI")
     original = minibert.SentenceEmbedder.from_pretrained(minilm).encode([*a, *b])
-    vectors = minibert.SentenceEmbedder.from_pretrained(minilm, precision=precision).encode([*a, *b])
+    vectors = minibert.SentenceEmbedder.from_pretrained(minilm, precision=precision).encode(
+        [*a, *b]
+    )
 
     def spearman(vectors: Any) -> float:
         return float(spearmanr((vectors[: len(a)] * vectors[len(a) :]).sum(1), scores)[0])
@@ -378,7 +433,9 @@ def test_real_weights(precision: str, least: float, most: float, minilm: str) ->
     assert abs(spearman(vectors) - spearman(original)) < most
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the resident memory")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="asks Linux for the resident memory"
+)
 @pytest.mark.skipif(not runs_here(OneDnnKernel), reason="this torch has no oneDNN operators here")
 def test_every_weight_is_in_memory_once(tmp_path: Path) -> None:
     """Packed weights replace those of the mapped file, of which nothing stays resident."""
@@ -393,7 +450,9 @@ def test_every_weight_is_in_memory_once(tmp_path: Path) -> None:
             str(tmp_path),
             precision,
         ]
-        return float(subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout)
+        return float(
+            subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+        )
 
     assert added("fp32") < 1.15 * size
 
@@ -475,7 +534,9 @@ def threads_of(model: Any) -> list[bool]:
 
 @pytest.mark.parametrize("precision", list(MOST))
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_shared_among_threads(precision: str, mode: Any, shared: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_among_threads(
+    precision: str, mode: Any, shared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fast = optimize(model_of(), precision=precision)
     batch = ragged_batch(fast.config, (9, 5, 7, 7))
     kept = batch["attention_mask"].bool()
@@ -505,7 +566,9 @@ def test_shared_among_threads(precision: str, mode: Any, shared: None, monkeypat
         ((8, 8), {"output_attentions": True}),
     ],
 )
-def test_not_worth_sharing(lengths: tuple[int, ...], options: dict[str, bool], shared: None) -> None:
+def test_not_worth_sharing(
+    lengths: tuple[int, ...], options: dict[str, bool], shared: None
+) -> None:
     fast = optimize(model_of())
     own = threads_of(fast)
     fast(**ragged_batch(fast.config, lengths), **options)
@@ -554,7 +617,9 @@ def test_an_error_in_a_shared_batch_is_raised(shared: None) -> None:
     assert fast(**batch).last_hidden_state.isfinite().all()
 
 
-ROWS = [list(range(1, 1 + length)) for length in range(8, 0, -1)]  # each a batch of its own, where that has one token
+ROWS = [
+    list(range(1, 1 + length)) for length in range(8, 0, -1)
+]  # each a batch of its own, where that has one token
 
 
 def test_many_batches_run_side_by_side(shared: None) -> None:
@@ -564,7 +629,9 @@ def test_many_batches_run_side_by_side(shared: None) -> None:
     inside: list[tuple[bool, int]] = []
     caller = threading.current_thread()
 
-    def forward(ids: torch.Tensor, layout: PackedLayout, types: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        ids: torch.Tensor, layout: PackedLayout, types: torch.Tensor | None
+    ) -> torch.Tensor:
         inside.append((threading.current_thread() is caller, torch.get_num_threads()))
         return fast(ids, layout=layout).last_hidden_state
 
@@ -607,7 +674,11 @@ def test_an_error_in_one_of_many_batches_is_raised(shared: None) -> None:
 
 def test_no_tokens() -> None:
     fast = optimize(model_of())
-    assert fast(torch.zeros(0, 4, dtype=torch.long)).last_hidden_state.shape == (0, 4, fast.config.hidden_size)
+    assert fast(torch.zeros(0, 4, dtype=torch.long)).last_hidden_state.shape == (
+        0,
+        4,
+        fast.config.hidden_size,
+    )
 
 
 def test_what_cannot_be_undone() -> None:

@@ -31,12 +31,18 @@ def test_a_padded_batch_is_split_between_rows(shape: tuple[int, ...] | None) -> 
     whole = PaddedLayout(None if shape is None else torch.randint(2, shape).bool())
 
     def seen(layout: PaddedLayout, rows: int) -> torch.Tensor:
-        return torch.ones(()).bool().expand(rows, 3, 4, 4) if layout.mask is None else layout.mask.expand(rows, 3, 4, 4)
+        return (
+            torch.ones(()).bool().expand(rows, 3, 4, 4)
+            if layout.mask is None
+            else layout.mask.expand(rows, 3, 4, 4)
+        )
 
     for parts, sizes in ((1, [5]), (2, [3, 2]), (7, [1] * 5)):
         layouts, received = split(whole, torch.Size([5, 4]), parts)
         assert received == sizes
-        assert torch.equal(torch.cat([seen(x, n) for x, n in zip(layouts, sizes, strict=True)]), seen(whole, 5))
+        assert torch.equal(
+            torch.cat([seen(x, n) for x, n in zip(layouts, sizes, strict=True)]), seen(whole, 5)
+        )
 
 
 def is_alone() -> bool:
@@ -65,7 +71,9 @@ def test_small_batches_are_left_to_one_thread_where_threads_wait(two_threads: No
     pytest.fail("threads are not tried again")
 
 
-def test_a_number_of_tokens_whose_bits_depend_on_threads_is_not_left_to_one(two_threads: None) -> None:
+def test_a_number_of_tokens_whose_bits_depend_on_threads_is_not_left_to_one(
+    two_threads: None,
+) -> None:
     meetings, alone = Meetings(), []
 
     def batch() -> torch.Tensor:

@@ -31,7 +31,9 @@ def is_open(path: Any) -> bool:
     return any(file == real or file.startswith(real + os.sep) for file in _open_files())
 
 
-def become_a_laptop(change: Callable[..., None] = setattr, remove: Callable[..., None] = delattr) -> None:
+def become_a_laptop(
+    change: Callable[..., None] = setattr, remove: Callable[..., None] = delattr
+) -> None:
     """Takes away what a laptop has not; `change` and `remove` may be those of a MonkeyPatch, which gives it back."""
     plain_import = builtins.__import__
 
@@ -40,7 +42,9 @@ def become_a_laptop(change: Callable[..., None] = setattr, remove: Callable[...,
 
         def checked(*paths: Any, **options: Any) -> Any:
             if any(map(is_open, paths)):
-                raise PermissionError(13, "The process cannot access the file", os.fsdecode(paths[0]))
+                raise PermissionError(
+                    13, "The process cannot access the file", os.fsdecode(paths[0])
+                )
             return real(*paths, **options)
 
         return checked
@@ -50,7 +54,9 @@ def become_a_laptop(change: Callable[..., None] = setattr, remove: Callable[...,
 
     def without_some(name: str, where: Any = None, *more: Any, **others: Any) -> Any:
         # other libraries ask for the system's name, and not for what it has
-        if name in ("fcntl", "resource") and str((where or {}).get("__name__")).startswith("minibert"):
+        if name in ("fcntl", "resource") and str((where or {}).get("__name__")).startswith(
+            "minibert"
+        ):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return plain_import(name, where, *more, **others)
 

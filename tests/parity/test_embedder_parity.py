@@ -47,10 +47,16 @@ class TestFolders:
     def test_minilm(self, minilm: str) -> None:
         assert_same(minilm)
 
-    @pytest.mark.parametrize(("pooling", "normalize"), [("cls", False), ("mean", True), ("max", False)])
-    def test_text_by_text_nothing_differs(self, minilm: str, tmp_path: Path, pooling: str, normalize: bool) -> None:
+    @pytest.mark.parametrize(
+        ("pooling", "normalize"), [("cls", False), ("mean", True), ("max", False)]
+    )
+    def test_text_by_text_nothing_differs(
+        self, minilm: str, tmp_path: Path, pooling: str, normalize: bool
+    ) -> None:
         """What differs in a batch is the batch: the reference's own vectors do by 1.4e-6 from one size to another."""
-        embedder = SentenceEmbedder.from_pretrained(minilm, pooling=pooling, normalize=normalize, precision=None)
+        embedder = SentenceEmbedder.from_pretrained(
+            minilm, pooling=pooling, normalize=normalize, precision=None
+        )
         embedder.save_pretrained(tmp_path)
         texts = sts_dev()[0][:20]
         expected = theirs(tmp_path).encode(texts, batch_size=1)
@@ -59,11 +65,15 @@ class TestFolders:
     def test_plain_bert(self, tmp_path: Path) -> None:
         assert_same(tiny_folder(tmp_path))
 
-    @pytest.mark.parametrize("pooling", ["cls", "max", "mean", "mean_sqrt_len_tokens", ("max", "cls", "mean")])
+    @pytest.mark.parametrize(
+        "pooling", ["cls", "max", "mean", "mean_sqrt_len_tokens", ("max", "cls", "mean")]
+    )
     def test_poolings(self, tmp_path: Path, pooling: Any) -> None:
         transformer = st_modules.Transformer(str(tiny_folder(tmp_path / "bert")))
         modules = [transformer, st_modules.Pooling(32, pooling_mode=pooling)]
-        sentence_transformers.SentenceTransformer(modules=modules).save_pretrained(str(tmp_path / "sentences"))
+        sentence_transformers.SentenceTransformer(modules=modules).save_pretrained(
+            str(tmp_path / "sentences")
+        )
         assert_same(tmp_path / "sentences")
 
     def test_flags_of_older_versions(self, tmp_path: Path) -> None:
@@ -72,7 +82,10 @@ class TestFolders:
             modules=[transformer, st_modules.Pooling(32), st_modules.Normalize()]
         ).save_pretrained(str(tmp_path))
         flags = ["cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens"]
-        config = {"word_embedding_dimension": 32, **{f"pooling_mode_{flag}": True for flag in flags}}
+        config = {
+            "word_embedding_dimension": 32,
+            **{f"pooling_mode_{flag}": True for flag in flags},
+        }
         (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(config), encoding="utf-8")
         modules = json.loads((tmp_path / "modules.json").read_text(encoding="utf-8"))
         for module in modules:
@@ -98,8 +111,13 @@ class TestFolders:
         shutil.copytree(minilm, tmp_path / "0_Transformer")
         for name in ("1_Pooling", "2_Normalize"):
             (tmp_path / name).mkdir()
-        shutil.move(tmp_path / "0_Transformer" / "1_Pooling" / "config.json", tmp_path / "1_Pooling" / "config.json")
-        modules = json.loads((tmp_path / "0_Transformer" / "modules.json").read_text(encoding="utf-8"))
+        shutil.move(
+            tmp_path / "0_Transformer" / "1_Pooling" / "config.json",
+            tmp_path / "1_Pooling" / "config.json",
+        )
+        modules = json.loads(
+            (tmp_path / "0_Transformer" / "modules.json").read_text(encoding="utf-8")
+        )
         modules[0]["path"] = "0_Transformer"
         (tmp_path / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
         (tmp_path / "0_Transformer" / "modules.json").unlink()
@@ -121,17 +139,29 @@ class TestFolders:
 
     def test_lower_case_said_by_the_folder_alone(self, tmp_path: Path) -> None:
         tiny_folder(tmp_path / "bert")
-        settings = {"do_lower_case": False, "tokenizer_class": "BertTokenizer", "model_max_length": 64}
-        (tmp_path / "bert" / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
-        transformer = st_modules.Transformer(str(tmp_path / "bert"))
-        sentence_transformers.SentenceTransformer(modules=[transformer, st_modules.Pooling(32)]).save_pretrained(
-            str(tmp_path / "sentences")
+        settings = {
+            "do_lower_case": False,
+            "tokenizer_class": "BertTokenizer",
+            "model_max_length": 64,
+        }
+        (tmp_path / "bert" / "tokenizer_config.json").write_text(
+            json.dumps(settings), encoding="utf-8"
         )
+        transformer = st_modules.Transformer(str(tmp_path / "bert"))
+        sentence_transformers.SentenceTransformer(
+            modules=[transformer, st_modules.Pooling(32)]
+        ).save_pretrained(str(tmp_path / "sentences"))
         config = {"max_seq_length": 64, "do_lower_case": True}
-        (tmp_path / "sentences" / "sentence_bert_config.json").write_text(json.dumps(config), encoding="utf-8")
+        (tmp_path / "sentences" / "sentence_bert_config.json").write_text(
+            json.dumps(config), encoding="utf-8"
+        )
         texts = ["Hello WORLD", "TREES Grow"]
-        ours = SentenceEmbedder.from_pretrained(tmp_path / "sentences", precision=None).encode(texts)
-        np.testing.assert_allclose(ours, theirs(tmp_path / "sentences").encode(texts), rtol=1e-5, atol=2e-6)
+        ours = SentenceEmbedder.from_pretrained(tmp_path / "sentences", precision=None).encode(
+            texts
+        )
+        np.testing.assert_allclose(
+            ours, theirs(tmp_path / "sentences").encode(texts), rtol=1e-5, atol=2e-6
+        )
 
 
 class TestLayers:
@@ -156,10 +186,25 @@ class TestLayers:
         batch = transformers.AutoTokenizer.from_pretrained(minilm)(text, return_tensors="pt")
         with torch.inference_mode():
             expected = features(model(**batch, output_hidden_states=True).hidden_states)[0]
-        embedder = SentenceEmbedder.from_pretrained(minilm, layers=layers, normalize=False, precision=None)
-        np.testing.assert_allclose(embedder.encode(text), expected.mean(0).numpy(), rtol=1e-5, atol=1e-5)
+        embedder = SentenceEmbedder.from_pretrained(
+            minilm, layers=layers, normalize=False, precision=None
+        )
+        np.testing.assert_allclose(
+            embedder.encode(text), expected.mean(0).numpy(), rtol=1e-5, atol=1e-5
+        )
         words = embedder.words(text)
-        assert words.words == ["The", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "."]
+        assert words.words == [
+            "The",
+            "quick",
+            "brown",
+            "fox",
+            "jumps",
+            "over",
+            "the",
+            "lazy",
+            "dog",
+            ".",
+        ]
         np.testing.assert_allclose(words.vectors, expected[1:-1].numpy(), rtol=1e-5, atol=1e-5)
 
 

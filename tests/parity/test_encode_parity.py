@@ -50,7 +50,9 @@ OPTIONS: list[dict[str, Any]] = [
 
 class TestEncode:
     @pytest.mark.parametrize("options", OPTIONS, ids=str)
-    @pytest.mark.parametrize("texts", [TEXTS, TEXTS[1], [("hello world", "trees"), ("x", "how tall?")]], ids=len)
+    @pytest.mark.parametrize(
+        "texts", [TEXTS, TEXTS[1], [("hello world", "trees"), ("x", "how tall?")]], ids=len
+    )
     @pytest.mark.parametrize("method", ["encode", "encode_query", "encode_document"])
     def test_same_results(
         self, both: tuple[SentenceEmbedder, Any], method: str, texts: Any, options: dict[str, Any]
@@ -72,10 +74,14 @@ class TestEncode:
         assert found.dtype == expected.dtype and np.array_equal(found, expected)
         ranges = np.stack([vectors.min(axis=0), vectors.max(axis=0)])
         if precision.endswith("int8"):
-            expected = sentence_transformers.util.quantize_embeddings(vectors[:1] * 2, precision, ranges=ranges)
+            expected = sentence_transformers.util.quantize_embeddings(
+                vectors[:1] * 2, precision, ranges=ranges
+            )
             assert np.array_equal(quantize(vectors[:1] * 2, precision, ranges), expected)
         encoded = both[0].encode(TEXTS, precision=precision)
-        assert encoded.dtype == found.dtype and np.array_equal(encoded, quantize(both[0].encode(TEXTS), precision))
+        assert encoded.dtype == found.dtype and np.array_equal(
+            encoded, quantize(both[0].encode(TEXTS), precision)
+        )
         tensor = both[0].encode(TEXTS, precision=precision, convert_to_tensor=True)
         assert isinstance(tensor, torch.Tensor) and np.array_equal(tensor.numpy(), encoded)
 
@@ -94,7 +100,9 @@ class TestEncode:
                 assert torch.equal(ours[name], theirs[name])
 
     def test_an_evaluator(self, both: tuple[SentenceEmbedder, Any], tmp_path: Path) -> None:
-        from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+        from sentence_transformers.sentence_transformer.evaluation import (
+            EmbeddingSimilarityEvaluator,
+        )
 
         evaluator = EmbeddingSimilarityEvaluator(TEXTS, TEXTS[::-1], [0.1, 0.9, 0.9, 0.1])
         ours, theirs = (evaluator(model) for model in both)
@@ -102,7 +110,10 @@ class TestEncode:
 
     def test_no_texts(self, both: tuple[SentenceEmbedder, Any]) -> None:
         assert len(both[0].encode([])) == len(both[1].encode([])) == 0
-        assert both[0].encode([]).shape == (0, 32)  # theirs is (0,), which cannot be put below other vectors
+        assert both[0].encode([]).shape == (
+            0,
+            32,
+        )  # theirs is (0,), which cannot be put below other vectors
 
     def test_prompt_left_out_of_pooling(self, both: tuple[SentenceEmbedder, Any]) -> None:
         for include in (False, True):

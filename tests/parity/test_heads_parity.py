@@ -46,11 +46,27 @@ CASES = {
     "pretraining": ("BertForPreTraining", {}, word_and_pair_labels),
     "mlm": ("BertForMaskedLM", {}, word_labels),
     "nsp": ("BertForNextSentencePrediction", {}, always(labels=[1, 0, -100])),
-    "classification": ("BertForSequenceClassification", {"num_labels": 3}, always(labels=[2, 0, 1])),
-    "regression": ("BertForSequenceClassification", {"num_labels": 1}, always(labels=[0.5, -1.5, 4.0])),
-    "multi-label": ("BertForSequenceClassification", {"num_labels": 2}, always(labels=[[1.0, 0.0], [1, 1], [0, 0]])),
+    "classification": (
+        "BertForSequenceClassification",
+        {"num_labels": 3},
+        always(labels=[2, 0, 1]),
+    ),
+    "regression": (
+        "BertForSequenceClassification",
+        {"num_labels": 1},
+        always(labels=[0.5, -1.5, 4.0]),
+    ),
+    "multi-label": (
+        "BertForSequenceClassification",
+        {"num_labels": 2},
+        always(labels=[[1.0, 0.0], [1, 1], [0, 0]]),
+    ),
     "tokens": ("BertForTokenClassification", {"num_labels": 5}, token_labels),
-    "question": ("BertForQuestionAnswering", {}, always(start_positions=[1, 6, 0], end_positions=[3, 6, 0])),
+    "question": (
+        "BertForQuestionAnswering",
+        {},
+        always(start_positions=[1, 6, 0], end_positions=[3, 6, 0]),
+    ),
     "choice": ("BertForMultipleChoice", {}, always(labels=[1, 0, 1])),
 }
 every_head = pytest.mark.parametrize("case", CASES)
@@ -62,7 +78,9 @@ def batch_for(case: str, config: minibert.BertConfig) -> Batch:
     labels = CASES[case][2](config, batch)
     if case == "choice":
         other = ragged_batch(config)
-        batch = {name: torch.stack([x, other[name]], dim=1) for name, x in batch.items()}  # (batch, choices, seq)
+        batch = {
+            name: torch.stack([x, other[name]], dim=1) for name, x in batch.items()
+        }  # (batch, choices, seq)
     return {**batch, **labels}
 
 
@@ -148,7 +166,9 @@ def test_ids_alone_and_no_labels(case: str) -> None:
     ours, theirs = with_reference(name, tiny_config(**changes))
     ids = batch_for(case, ours.config)["input_ids"]
     assert_equal_outputs(ours(ids), theirs(ids))
-    for mine, reference in zip(ours(ids, return_dict=False), theirs(ids, return_dict=False), strict=True):
+    for mine, reference in zip(
+        ours(ids, return_dict=False), theirs(ids, return_dict=False), strict=True
+    ):
         assert torch.equal(mine, reference)
 
 
@@ -158,14 +178,18 @@ def test_hidden_states_and_attentions(case: str) -> None:
     config = tiny_config(attn_implementation="eager", **changes)
     ours, theirs = with_reference(name, config)
     batch = batch_for(case, config)
-    mine, reference = (m(**batch, output_hidden_states=True, output_attentions=True) for m in (ours, theirs))
+    mine, reference = (
+        m(**batch, output_hidden_states=True, output_attentions=True) for m in (ours, theirs)
+    )
     assert mine.keys() == list(reference.keys())
     for kind in ("hidden_states", "attentions"):
         assert all(torch.equal(a, b) for a, b in zip(mine[kind], reference[kind], strict=True))
 
 
 # in the reference; ours has one with every torch
-MIXED_MSE = pytest.mark.skipif(torch.__version__ < "2.8", reason="no gradient of mse_loss of two dtypes in torch 2.7")
+MIXED_MSE = pytest.mark.skipif(
+    torch.__version__ < "2.8", reason="no gradient of mse_loss of two dtypes in torch 2.7"
+)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +198,14 @@ MIXED_MSE = pytest.mark.skipif(torch.__version__ < "2.8", reason="no gradient of
         ({"num_labels": 1}, torch.tensor([[0.5], [-1.5], [4.0]])),
         pytest.param({"num_labels": 1}, torch.tensor([1, -1, 4]), marks=MIXED_MSE),
         ({"num_labels": 2, "problem_type": "regression"}, torch.randn(3, 2)),
-        ({"num_labels": 3, "problem_type": "single_label_classification"}, torch.tensor([[2], [0], [-100]])),
-        ({"num_labels": 2, "problem_type": "multi_label_classification"}, torch.tensor([[1.0, 0], [0, 0], [0.5, 1]])),
+        (
+            {"num_labels": 3, "problem_type": "single_label_classification"},
+            torch.tensor([[2], [0], [-100]]),
+        ),
+        (
+            {"num_labels": 2, "problem_type": "multi_label_classification"},
+            torch.tensor([[1.0, 0], [0, 0], [0.5, 1]]),
+        ),
     ],
     ids=["column", "whole numbers", "two numbers", "column of classes", "multi-label"],
 )
@@ -183,7 +213,9 @@ def test_problem_types_and_shapes_of_labels(changes: dict[str, Any], labels: Ten
     config = tiny_config(**changes)
     ours, theirs = with_reference("BertForSequenceClassification", config)
     assert_equal_steps(ours, theirs, {**ragged_batch(config), "labels": labels})
-    assert ours.config == config  # the reference writes the problem type that it guessed into its config
+    assert (
+        ours.config == config
+    )  # the reference writes the problem type that it guessed into its config
 
 
 @pytest.mark.parametrize(
@@ -194,7 +226,11 @@ def test_problem_types_and_shapes_of_labels(changes: dict[str, Any], labels: Ten
 def test_answer_positions(start: list[Any], end: list[Any]) -> None:
     config = tiny_config()
     ours, theirs = with_reference("BertForQuestionAnswering", config)
-    batch = {**ragged_batch(config), "start_positions": torch.tensor(start), "end_positions": torch.tensor(end)}
+    batch = {
+        **ragged_batch(config),
+        "start_positions": torch.tensor(start),
+        "end_positions": torch.tensor(end),
+    }
     mine, reference = ours(**batch), theirs(**batch)
     # nan where nothing is left to learn from: the mean of no numbers, as in the reference
     assert torch.equal(mine.loss.nan_to_num(-1), reference.loss.nan_to_num(-1))
@@ -216,9 +252,13 @@ def test_untied_decoder() -> None:
     batch = batch_for("mlm", config)
     for model in (ours, theirs):
         model(**batch).loss.backward()
-    assert not torch.equal(ours.cls.predictions.decoder.weight, ours.bert.embeddings.word_embeddings.weight)
+    assert not torch.equal(
+        ours.cls.predictions.decoder.weight, ours.bert.embeddings.word_embeddings.weight
+    )
     for name, parameter in ours.named_parameters(remove_duplicate=False):
-        if name != "cls.predictions.bias":  # the reference unties this one too, and then never uses it
+        if (
+            name != "cls.predictions.bias"
+        ):  # the reference unties this one too, and then never uses it
             assert torch.equal(parameter.grad, theirs.get_parameter(name).grad), name
 
 
@@ -256,7 +296,9 @@ def test_we_load_what_transformers_saves_without_a_warning(case: str, tmp_path: 
     assert not (report.missing or report.mismatched or report.unexpected or report.left_out)
     for key, tensor in theirs.state_dict().items():
         assert torch.equal(ours.state_dict()[key], tensor), key
-    theirs = getattr(transformers, name).from_pretrained(tmp_path).eval()  # like with like, as above
+    theirs = (
+        getattr(transformers, name).from_pretrained(tmp_path).eval()
+    )  # like with like, as above
     batch = batch_for("mlm" if case == "untied" else case, ours.config)
     assert_equal_outputs(ours(**batch), theirs(**batch))
     assert ours.config.id2label == theirs.config.id2label

@@ -23,7 +23,9 @@ def preset(name: str, **overrides: Any) -> minibert.BertConfig:
 
 def assert_same_outputs(ours: Any, theirs: Any) -> None:
     """Every output of the reference is there and has the same bits, padding positions included."""
-    assert ours.keys() == [name for name in theirs.keys() if name != "cross_attentions"]  # that one is always ()
+    assert ours.keys() == [
+        name for name in theirs.keys() if name != "cross_attentions"
+    ]  # that one is always ()
     for name in ours.keys():
         mine, reference = ours[name], theirs[name]
         mine, reference = (x if isinstance(x, tuple) else (x,) for x in (mine, reference))
@@ -50,7 +52,9 @@ def test_outputs_of_all_layers(name: str) -> None:
     ours, theirs = with_reference("BertModel", config)
     batch = ragged_batch(config, lengths=(128, 77))
     with torch.no_grad():
-        assert_same_outputs(ours(**batch, output_hidden_states=True), theirs(**batch, output_hidden_states=True))
+        assert_same_outputs(
+            ours(**batch, output_hidden_states=True), theirs(**batch, output_hidden_states=True)
+        )
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -148,7 +152,9 @@ def test_real_weights_on_real_sentences(minilm: str, attention: str) -> None:
     ours = minibert.BertModel.from_pretrained(minilm, attn_implementation=attention)
     theirs = transformers.BertModel.from_pretrained(minilm, attn_implementation=attention).eval()
     with torch.no_grad():
-        assert_same_outputs(ours(**batch, output_hidden_states=True), theirs(**batch, output_hidden_states=True))
+        assert_same_outputs(
+            ours(**batch, output_hidden_states=True), theirs(**batch, output_hidden_states=True)
+        )
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -158,7 +164,9 @@ def test_attentions_whatever_the_implementation(attention: str) -> None:
     theirs.set_attn_implementation("eager")
     batch = ragged_batch(config)
     with torch.no_grad():
-        assert_same_outputs(ours(**batch, output_attentions=True), theirs(**batch, output_attentions=True))
+        assert_same_outputs(
+            ours(**batch, output_attentions=True), theirs(**batch, output_attentions=True)
+        )
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -170,11 +178,15 @@ def test_a_mask_that_is_added_to_the_scores(attention: str) -> None:
     for mask in (visible, torch.ones_like(visible)):
         added = (1.0 - mask) * torch.finfo(torch.float32).min
         with torch.no_grad():
-            assert_same_outputs(ours(**batch, attention_mask=added), theirs(**batch, attention_mask=added))
+            assert_same_outputs(
+                ours(**batch, attention_mask=added), theirs(**batch, attention_mask=added)
+            )
 
 
 def test_double_precision() -> None:
-    config = tiny_config(hidden_size=96, num_attention_heads=3)  # 1 / sqrt(32) is no whole power of two
+    config = tiny_config(
+        hidden_size=96, num_attention_heads=3
+    )  # 1 / sqrt(32) is no whole power of two
     ours, theirs = (model.double() for model in with_reference("BertModel", config))
     batch = ragged_batch(config)
     with torch.no_grad():

@@ -24,14 +24,19 @@ def batch_for(name: str, config: minibert.BertConfig) -> dict[str, Tensor]:
     """A padded batch; of `BertForMultipleChoice` (batch, 2, seq)."""
     batch = ragged_batch(config)
     if name == "BertForMultipleChoice":
-        batch = {key: torch.stack([x, x.flip(-1) if key == "input_ids" else x], 1) for key, x in batch.items()}
+        batch = {
+            key: torch.stack([x, x.flip(-1) if key == "input_ids" else x], 1)
+            for key, x in batch.items()
+        }
     return batch
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_states_and_attentions_can_keep_their_gradients(name: str) -> None:
     model = getattr(minibert, name)(tiny_config(attn_implementation="eager"))
-    output = model(**batch_for(name, model.config), output_hidden_states=True, output_attentions=True)
+    output = model(
+        **batch_for(name, model.config), output_hidden_states=True, output_attentions=True
+    )
     kept = (output.hidden_states[0], output.attentions[0])
     for tensor in kept:
         tensor.retain_grad()
@@ -57,10 +62,17 @@ def test_a_tuple_holds_what_the_output_holds(name: str) -> None:
     """The same values in the same order as the reference's, losses and states among them."""
     config = tiny_config(attn_implementation="eager")
     ours, theirs = with_reference(name, config)
-    batch: dict[str, Any] = {**batch_for(name, config), "output_hidden_states": True, "output_attentions": True}
+    batch: dict[str, Any] = {
+        **batch_for(name, config),
+        "output_hidden_states": True,
+        "output_attentions": True,
+    }
     labels = {
         "BertModel": {},
-        "BertForPreTraining": {"labels": batch["input_ids"], "next_sentence_label": torch.tensor([0, 1, 1])},
+        "BertForPreTraining": {
+            "labels": batch["input_ids"],
+            "next_sentence_label": torch.tensor([0, 1, 1]),
+        },
         "BertForQuestionAnswering": {
             "start_positions": torch.tensor([1, 2, 0]),
             "end_positions": torch.tensor([3, 2, 0]),
@@ -75,7 +87,9 @@ def test_a_tuple_holds_what_the_output_holds(name: str) -> None:
         value for value in reference if not isinstance(value, tuple) or value
     ]  # its decoder's attentions are none
     assert type(values) is tuple and len(values) == len(output) == len(reference)
-    for mine, same, expected in zip(*map(tree_leaves, (values, tuple(output), reference)), strict=True):
+    for mine, same, expected in zip(
+        *map(tree_leaves, (values, tuple(output), reference)), strict=True
+    ):
         assert torch.equal(mine, same) and torch.equal(mine, expected)
 
 
@@ -120,7 +134,9 @@ def test_every_tensor_is_a_parameter_or_a_buffer(name: str) -> None:
 
 
 def test_a_model_learns_a_batch_by_heart() -> None:
-    model = minibert.BertForMaskedLM(tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)).train()
+    model = minibert.BertForMaskedLM(
+        tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    ).train()
     batch = ragged_batch(model.config)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     losses = []

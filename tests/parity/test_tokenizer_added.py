@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
-from tokenizers import AddedToken as TheirToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import (
+    AddedToken as TheirToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+)
 
 from minibert.tokenization.added import SPACES, AddedToken, TokenFinder
 from minibert.tokenization.basic import BasicTokenizer
@@ -20,10 +27,27 @@ from minibert.tokenization.tokenizer import BertTokenizer
 pytestmark = pytest.mark.filterwarnings("ignore:.*can never be found")
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-VOCABULARY = [*SPECIAL, *"a b ##b ##a hello Hello é e x <x> 漢 안 녕 ##녕 ᄋ ##ᅡ ##ᆫ ! < foo bar ##bar one i ##o".split()]
+VOCABULARY = [
+    *SPECIAL,
+    *"a b ##b ##a hello Hello é e x <x> 漢 안 녕 ##녕 ᄋ ##ᅡ ##ᆫ ! < foo bar ##bar one i ##o".split(),
+]
 PARTS = [
     *"a b ab A É e\u0301 é 漢 ! < > x <x> foo bar one One _ Σ ς İ 안 녕 안녕 Ⓐ 🄰 ß ##b ǆ 1 ﬁ [mask]".split(),
-    *("Foo Bar", "foo  !", " ", "  ", "\t", "\u3000", "\x0b", "\x00", "\x85", "\u200d", "\ufeff", "\u0301", "\u0345"),
+    *(
+        "Foo Bar",
+        "foo  !",
+        " ",
+        "  ",
+        "\t",
+        "\u3000",
+        "\x0b",
+        "\x00",
+        "\x85",
+        "\u200d",
+        "\ufeff",
+        "\u0301",
+        "\u0345",
+    ),
 ]
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 PLACES = {"add_special_tokens": False, "return_offsets_mapping": True}
@@ -41,21 +65,35 @@ options = st.fixed_dictionaries(
 
 def both(added: Sequence[Mapping[str, Any]], **how: Any) -> tuple[BertTokenizer, Tokenizer]:
     """Ours and the library's tokenizer with the same added tokens."""
-    theirs = Tokenizer(models.WordPiece({word: number for number, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
-    lower, strip, ideographs = how["do_lower_case"], how["strip_accents"], how["tokenize_chinese_chars"]
+    theirs = Tokenizer(
+        models.WordPiece(
+            {word: number for number, word in enumerate(VOCABULARY)}, unk_token="[UNK]"
+        )
+    )
+    lower, strip, ideographs = (
+        how["do_lower_case"],
+        how["strip_accents"],
+        how["tokenize_chinese_chars"],
+    )
     theirs.normalizer = normalizers.BertNormalizer(True, ideographs, strip, lower)
     theirs.pre_tokenizer, theirs.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
-    theirs.add_special_tokens([TheirToken(token, special=True, normalized=False) for token in SPECIAL])
+    theirs.add_special_tokens(
+        [TheirToken(token, special=True, normalized=False) for token in SPECIAL]
+    )
     ours = BertTokenizer(VOCABULARY, **how)
     for flags in added:
         ours.add_tokens(AddedToken(**flags))
-        (theirs.add_special_tokens if flags["special"] else theirs.add_tokens)([TheirToken(**flags)])
+        (theirs.add_special_tokens if flags["special"] else theirs.add_tokens)(
+            [TheirToken(**flags)]
+        )
     return ours, theirs
 
 
 @pytest.mark.parametrize("cases", [300, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_any_added_tokens(cases: int) -> None:
-    @settings(max_examples=cases, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+    @settings(
+        max_examples=cases, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+    )
     @given(st.lists(tokens, min_size=1, max_size=3), options, st.data())
     def check(added: list[dict[str, Any]], how: dict[str, Any], data: st.DataObject) -> None:
         names, basic = [flags["content"] for flags in added], BasicTokenizer(**how)
@@ -69,8 +107,12 @@ def test_any_added_tokens(cases: int) -> None:
         reference, found = theirs.encode(text, add_special_tokens=False), ours(text, **PLACES)
         ids = reference.ids
         assert found["input_ids"] == ids == ours(text, add_special_tokens=False)["input_ids"]
-        assert found["offset_mapping"] == reference.offsets and found.word_ids() == reference.word_ids
-        assert [token.strip(SPACES) for token in found.tokens()] == [token.strip(SPACES) for token in reference.tokens]
+        assert (
+            found["offset_mapping"] == reference.offsets and found.word_ids() == reference.word_ids
+        )
+        assert [token.strip(SPACES) for token in found.tokens()] == [
+            token.strip(SPACES) for token in reference.tokens
+        ]
         assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=False)
         if not any(flags["special"] and flags["normalized"] for flags in added):
             assert ours.decode(ids, skip_special_tokens=True) == theirs.decode(ids)
@@ -88,7 +130,9 @@ def test_every_character_beside_a_single_word() -> None:
         chars = [chr(code) for code in range(first, first + 4096) if not 0xD800 <= code <= 0xDFFF]
         texts = [text for char in chars for text in (f"{char}<x>", f"<x>{char}")]
         expected = [1 in row.ids for row in theirs.encode_batch(texts)]
-        assert [any(token for *_, token in finder.split(text)) for text in texts] == expected, hex(first)
+        assert [any(token for *_, token in finder.split(text)) for text in texts] == expected, hex(
+            first
+        )
 
 
 def test_faults_of_the_library() -> None:
@@ -102,10 +146,15 @@ def test_faults_of_the_library() -> None:
     ours, theirs = both([flagged("\t", "rstrip")], **how)
     new = ours.convert_tokens_to_ids("\t")
     assert theirs.encode("a\t\tb", add_special_tokens=False).ids == [5, new, new, 6]
-    assert ours("a\t\tb", **PLACES) == {**ours("a\tb", **PLACES), "offset_mapping": [(0, 1), (1, 3), (3, 4)]}
+    assert ours("a\t\tb", **PLACES) == {
+        **ours("a\tb", **PLACES),
+        "offset_mapping": [(0, 1), (1, 3), (3, 4)],
+    }
     # which of two tokens is found that are normalised alike is left to chance; here it is the first
     ours, theirs = both([flagged("AA", "normalized"), flagged("aA", "normalized")], **how)
-    assert theirs.encode("aa", add_special_tokens=False).ids[0] in ours.convert_tokens_to_ids(["AA", "aA"])
+    assert theirs.encode("aa", add_special_tokens=False).ids[0] in ours.convert_tokens_to_ids(
+        ["AA", "aA"]
+    )
     assert ours.encode("aa", add_special_tokens=False) == ours.convert_tokens_to_ids(["AA"])
     # a special token is decoded as normalised text and therefore not known as a special one
     ours, theirs = both([flagged("<NAME>", "normalized", "special")], **how)

@@ -40,7 +40,10 @@ transformers.logging.set_verbosity_error()
 @functools.cache
 def both(path: str, added: str = "", **options: Any) -> tuple[BertTokenizer, Any]:
     """Ours and transformers' tokenizer of a folder, perhaps with added tokens."""
-    ours, theirs = BertTokenizer.from_pretrained(path, **options), Theirs.from_pretrained(path, **options)
+    ours, theirs = (
+        BertTokenizer.from_pretrained(path, **options),
+        Theirs.from_pretrained(path, **options),
+    )
     for token in {"": [], "raw": ADDED, "normalised": ADDED + NORMALISED}[added]:
         ours.add_tokens(token)
         theirs.add_tokens(TheirToken(**asdict(token)))
@@ -89,19 +92,28 @@ def test_real_text(folder: str, name: str) -> None:
 def test_every_code_point(minilm: str) -> None:
     """Each character between letters, and among combining marks, as the tokenizers library normalises and splits it."""
     ours = BasicTokenizer()
-    normalizer, splitter = tokenizers.normalizers.BertNormalizer(), tokenizers.pre_tokenizers.BertPreTokenizer()
+    normalizer, splitter = (
+        tokenizers.normalizers.BertNormalizer(),
+        tokenizers.pre_tokenizers.BertPreTokenizer(),
+    )
     seen = 0
     for first in range(0, sys.maxunicode + 1, 512):
         chars = [chr(code) for code in range(first, first + 512) if not 0xD800 <= code <= 0xDFFF]
         seen += len(chars)
         # beyond plane 1 lie no marks, beyond plane 3 no characters but tags and private use
         places = (
-            ["{}"] if first >= 0x40000 else ["a{}b"] if first >= 0x20000 else ["a{}b", "\u0345{}\u0301\u0323\u302e"]
+            ["{}"]
+            if first >= 0x40000
+            else ["a{}b"]
+            if first >= 0x20000
+            else ["a{}b", "\u0345{}\u0301\u0323\u302e"]
         )
         text = " ".join(place.format(char) for char in chars for place in places)
         normalised, _ = ours.normalise(text)
         words = [normalised[start:end] for start, end in split_words(normalised)]
-        assert words == [word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))], hex(first)
+        assert words == [
+            word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
+        ], hex(first)
     assert seen == 0x110000 - 0x800
 
 
@@ -170,9 +182,15 @@ def test_any_text(folder: str, options: dict[str, Any]) -> None:
 @settings(max_examples=250, deadline=None)
 @given(
     first=st.lists(
-        st.lists(st.sampled_from(["a", "paintings", "unaffable", "[MASK]", "!", "세계"])), min_size=1, max_size=4
+        st.lists(st.sampled_from(["a", "paintings", "unaffable", "[MASK]", "!", "세계"])),
+        min_size=1,
+        max_size=4,
     ),
-    second=st.lists(st.lists(st.sampled_from(["b", "the", "believable", "漢字"]), max_size=12), min_size=4, max_size=4),
+    second=st.lists(
+        st.lists(st.sampled_from(["b", "the", "believable", "漢字"]), max_size=12),
+        min_size=4,
+        max_size=4,
+    ),
     pair=st.booleans(),
     words=st.booleans(),
     options=st.fixed_dictionaries(
@@ -182,7 +200,9 @@ def test_any_text(folder: str, options: dict[str, Any]) -> None:
             "truncation": st.sampled_from(
                 [True, False, "longest_first", "only_first", "only_second", "do_not_truncate"]
             ),
-            "max_length": st.integers(5, 24),  # with 4 one of a pair has no room: test_known_differences
+            "max_length": st.integers(
+                5, 24
+            ),  # with 4 one of a pair has no room: test_known_differences
             "stride": st.integers(0, 3),
             "pad_to_multiple_of": st.sampled_from([1, 4, 8]),
             "padding_side": st.sampled_from(["right", "left"]),
@@ -196,7 +216,13 @@ def test_any_text(folder: str, options: dict[str, Any]) -> None:
 )
 @pytest.mark.filterwarnings("ignore:.*max_length")
 def test_any_options(
-    minilm: str, first: Any, second: Any, pair: bool, words: bool, options: dict[str, Any], side: str
+    minilm: str,
+    first: Any,
+    second: Any,
+    pair: bool,
+    words: bool,
+    options: dict[str, Any],
+    side: str,
 ) -> None:
     ours, theirs = both(minilm, truncation_side=side)
     columns = [first, second[: len(first)]] if pair else [first]
@@ -222,20 +248,26 @@ def test_shapes(minilm: str, text: Any, tensors: str | None) -> None:
     if text == []:  # the reference fails with an IndexError
         return
     ours, theirs = both(minilm)
-    mine, yours = (each(text, padding=True, return_tensors=tensors, **ALL) for each in (ours, theirs))
+    mine, yours = (
+        each(text, padding=True, return_tensors=tensors, **ALL) for each in (ours, theirs)
+    )
     assert list(mine) == list(yours)
     for name in yours:
         if tensors is None:
             assert mine[name] == yours[name]
         else:
-            assert mine[name].shape == yours[name].shape and str(mine[name].dtype) == str(yours[name].dtype)
+            assert mine[name].shape == yours[name].shape and str(mine[name].dtype) == str(
+                yours[name].dtype
+            )
             assert (mine[name] == yours[name]).all()
 
 
 def test_places(minilm: str) -> None:
     ours, theirs = both(minilm)
     first, second = "Unaffable [MASK] paintings, e\u0301\t세계!", "Well — naïve?"
-    mine, yours = (each([first], [second], padding="max_length", max_length=40) for each in (ours, theirs))
+    mine, yours = (
+        each([first], [second], padding="max_length", max_length=40) for each in (ours, theirs)
+    )
     for token in range(40):
         assert mine.token_to_chars(0, token) == yours.token_to_chars(0, token)
         assert mine.token_to_chars(token) == yours.token_to_chars(token)
@@ -250,14 +282,24 @@ def test_places(minilm: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [{}, {"padding": "max_length", "max_length": 9}, {"pad_to_multiple_of": 8}, {"padding_side": "left"}]
+    "how",
+    [
+        {},
+        {"padding": "max_length", "max_length": 9},
+        {"pad_to_multiple_of": 8},
+        {"padding_side": "left"},
+    ],
 )
 def test_pad(minilm: str, how: dict[str, Any]) -> None:
     ours, theirs = both(minilm)
     rows = ["I love Korea", "", "Paris"]
-    mine, yours = ([{**each(row), "labels": n} for n, row in enumerate(rows)] for each in (ours, theirs))
+    mine, yours = (
+        [{**each(row), "labels": n} for n, row in enumerate(rows)] for each in (ours, theirs)
+    )
     a, b = ours.pad(mine, return_tensors="pt", **how), theirs.pad(yours, return_tensors="pt", **how)
-    assert {name: value.tolist() for name, value in a.items()} == {name: value.tolist() for name, value in b.items()}
+    assert {name: value.tolist() for name, value in a.items()} == {
+        name: value.tolist() for name, value in b.items()
+    }
     a, b = ours.pad(ours(rows), **how), theirs.pad(theirs(rows), **how)
     assert dict(a) == dict(b)
 
@@ -270,7 +312,13 @@ def test_vocabulary(folder: str) -> None:
         theirs.vocab_size,
         theirs.model_max_length,
     )
-    for name in ("special_tokens_map", "all_special_tokens", "all_special_ids", "padding_side", "is_fast"):
+    for name in (
+        "special_tokens_map",
+        "all_special_tokens",
+        "all_special_ids",
+        "padding_side",
+        "is_fast",
+    ):
         assert getattr(ours, name) == getattr(theirs, name), name
     for name in ("unk", "sep", "pad", "cls", "mask"):
         assert getattr(ours, f"{name}_token") == getattr(theirs, f"{name}_token")
@@ -278,33 +326,70 @@ def test_vocabulary(folder: str) -> None:
     tokens = ["[CLS]", "the", "##s", "no such token", "하"]
     assert ours.convert_tokens_to_ids(tokens) == theirs.convert_tokens_to_ids(tokens)
     ids = [0, 3, 5000, 2, 101]
-    assert ours.convert_ids_to_tokens(ids, skip_special_tokens=True) == theirs.convert_ids_to_tokens(
+    assert ours.convert_ids_to_tokens(
         ids, skip_special_tokens=True
-    )
+    ) == theirs.convert_ids_to_tokens(ids, skip_special_tokens=True)
     assert ours.convert_ids_to_tokens(7) == theirs.convert_ids_to_tokens(7)
-    assert ours.tokenize("Hello, paintings 안녕하세요!") == theirs.tokenize("Hello, paintings 안녕하세요!")
+    assert ours.tokenize("Hello, paintings 안녕하세요!") == theirs.tokenize(
+        "Hello, paintings 안녕하세요!"
+    )
     assert ours.encode("Hello", "you") == theirs.encode("Hello", "you")
     assert ours.num_special_tokens_to_add(True) == theirs.num_special_tokens_to_add(True)
 
 
 @settings(max_examples=100, deadline=None)
-@given(ids=st.lists(st.integers(0, 30521), max_size=20), skip=st.booleans(), clean=st.sampled_from([None, True, False]))
+@given(
+    ids=st.lists(st.integers(0, 30521), max_size=20),
+    skip=st.booleans(),
+    clean=st.sampled_from([None, True, False]),
+)
 def test_decode(minilm: str, ids: list[int], skip: bool, clean: bool | None) -> None:
     ours, theirs = both(minilm)
-    assert ours.decode(ids, skip, clean) == theirs.decode(ids, skip, clean_up_tokenization_spaces=clean)
+    assert ours.decode(ids, skip, clean) == theirs.decode(
+        ids, skip, clean_up_tokenization_spaces=clean
+    )
     tokens = theirs.convert_ids_to_tokens(ids)
     assert ours.convert_tokens_to_string(tokens) == theirs.convert_tokens_to_string(tokens)
 
 
 # --- files
 
-SMALL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b", "hello", "Hello", "é", "e", "x", "<x>"]
+SMALL = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "a",
+    "b",
+    "##b",
+    "hello",
+    "Hello",
+    "é",
+    "e",
+    "x",
+    "<x>",
+]
 TEXTS = ["a ab Hello hello é [MASK] <x> <y>", "  <new>  <z>b", "[mask]  [MASK] x", "<W>a <w> <X>"]
-FLAGS = {"lstrip": True, "rstrip": False, "single_word": False, "normalized": False, "special": True}
+FLAGS = {
+    "lstrip": True,
+    "rstrip": False,
+    "single_word": False,
+    "normalized": False,
+    "special": True,
+}
 FOLDERS: dict[str, dict[str, Any]] = {
     "vocab.txt alone": {},
-    "cased": {"tokenizer_config.json": {"do_lower_case": False, "model_max_length": 99, "padding_side": "left"}},
-    "accents": {"tokenizer_config.json": {"strip_accents": False, "clean_up_tokenization_spaces": True}},
+    "cased": {
+        "tokenizer_config.json": {
+            "do_lower_case": False,
+            "model_max_length": 99,
+            "padding_side": "left",
+        }
+    },
+    "accents": {
+        "tokenizer_config.json": {"strip_accents": False, "clean_up_tokenization_spaces": True}
+    },
     "added_tokens_decoder": {
         "tokenizer_config.json": {
             "added_tokens_decoder": {
@@ -318,7 +403,8 @@ FOLDERS: dict[str, dict[str, Any]] = {
     },
     "special_tokens_map": {
         "special_tokens_map.json": {
-            "mask_token": {name: flag for name, flag in FLAGS.items() if name != "special"} | {"content": "[MASK]"},
+            "mask_token": {name: flag for name, flag in FLAGS.items() if name != "special"}
+            | {"content": "[MASK]"},
             "cls_token": "[CLS]",
             "extra_special_tokens": ["<y>"],
         },
@@ -352,12 +438,16 @@ def test_folders(tmp_path: Path, files: dict[str, Any]) -> None:
     assert_equal(ours(TEXTS, padding=True, **ALL), reference := theirs(TEXTS, padding=True, **ALL))
     for skip in (False, True):
         ids = reference["input_ids"]
-        assert ours.batch_decode(ids, skip_special_tokens=skip) == theirs.batch_decode(ids, skip_special_tokens=skip)
+        assert ours.batch_decode(ids, skip_special_tokens=skip) == theirs.batch_decode(
+            ids, skip_special_tokens=skip
+        )
     assert ours.get_vocab() == theirs.get_vocab()
     assert ours.model_max_length == theirs.model_max_length
 
 
-@pytest.mark.parametrize("flags", [{"lstrip": True}, {"rstrip": True, "normalized": True}, {"single_word": True}])
+@pytest.mark.parametrize(
+    "flags", [{"lstrip": True}, {"rstrip": True, "normalized": True}, {"single_word": True}]
+)
 def test_added_tokens_become_special(minilm: str, flags: dict[str, bool], tmp_path: Path) -> None:
     """However they are made so, and after saving as well."""
     texts = ["hi <name> there", "hi <NAME> x", "a<mask>b <mask> [MASK]", "<last>"]
@@ -375,7 +465,9 @@ def test_added_tokens_become_special(minilm: str, flags: dict[str, bool], tmp_pa
             ids = theirs(text)["input_ids"]
             assert each(text)["input_ids"] == ids, text
             for skip in (False, True):
-                assert each.decode(ids, skip_special_tokens=skip) == theirs.decode(ids, skip_special_tokens=skip)
+                assert each.decode(ids, skip_special_tokens=skip) == theirs.decode(
+                    ids, skip_special_tokens=skip
+                )
 
 
 @pytest.mark.parametrize("added", ["", "raw", "normalised"])
@@ -385,10 +477,17 @@ def test_transformers_loads_what_we_save(folder: str, added: str, tmp_path: Path
     assert sorted(files) == sorted(map(str, tmp_path.iterdir()))
     batch = [*WORDS, " ".join(WORDS)]
     saved = ours(batch, **ALL)
-    for load in (Theirs.from_pretrained, transformers.AutoTokenizer.from_pretrained, BertTokenizer.from_pretrained):
+    for load in (
+        Theirs.from_pretrained,
+        transformers.AutoTokenizer.from_pretrained,
+        BertTokenizer.from_pretrained,
+    ):
         again = load(tmp_path)
         assert_equal(saved, again(batch, **ALL))
-        assert again.model_max_length == ours.model_max_length and again.special_tokens_map == ours.special_tokens_map
+        assert (
+            again.model_max_length == ours.model_max_length
+            and again.special_tokens_map == ours.special_tokens_map
+        )
     (tmp_path / "tokenizer.json").unlink()
     assert_equal(saved, Theirs.from_pretrained(tmp_path)(batch, **ALL))
 
@@ -410,7 +509,9 @@ def test_known_differences(minilm: str, tmp_path: Path) -> None:
     ours, theirs = both(minilm)
     # a single call with an empty second text: the tokenizers library keeps its [SEP], transformers drops the text
     assert theirs("a", "")["input_ids"] == [101, 1037, 102]
-    assert ours("a", "")["input_ids"] == theirs(["a"], [""])["input_ids"][0] == [101, 1037, 102, 102]
+    assert (
+        ours("a", "")["input_ids"] == theirs(["a"], [""])["input_ids"][0] == [101, 1037, 102, 102]
+    )
     # a max_length smaller than the special tokens is ignored there and an error here
     assert len(theirs("a b c", max_length=1, truncation=True)["input_ids"]) == 5
     with pytest.raises(ValueError, match="max_length is 1, but the special tokens take 2"):

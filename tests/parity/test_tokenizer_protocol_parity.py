@@ -15,7 +15,13 @@ from minibert.tokenization.added import AddedToken
 from minibert.tokenization.tokenizer import BertTokenizer
 
 transformers.logging.set_verbosity_error()
-CORPUS = ["the cat sat on the mat", "the dog sat on the log", "cats and dogs", "한국어 문장 하나", "한국어 문장 둘"] * 3
+CORPUS = [
+    "the cat sat on the mat",
+    "the dog sat on the log",
+    "cats and dogs",
+    "한국어 문장 하나",
+    "한국어 문장 둘",
+] * 3
 
 
 @functools.cache
@@ -29,7 +35,10 @@ def new_pair(path: str, **options: Any) -> tuple[BertTokenizer, Any]:
 
 
 TEXT = st.lists(
-    st.sampled_from(["unaffable", "Paris", "!", "e\u0301", "세계", "[MASK]", "漢字", "don't", "\x00", "  "]), max_size=6
+    st.sampled_from(
+        ["unaffable", "Paris", "!", "e\u0301", "세계", "[MASK]", "漢字", "don't", "\x00", "  "]
+    ),
+    max_size=6,
 )
 
 
@@ -42,16 +51,35 @@ TEXT = st.lists(
     side=st.sampled_from(["right", "left"]),
 )
 def test_origins_of_any_tokens(
-    minilm: str, first: list[str], second: list[str] | None, words: bool, max_length: int | None, side: str
+    minilm: str,
+    first: list[str],
+    second: list[str] | None,
+    words: bool,
+    max_length: int | None,
+    side: str,
 ) -> None:
     """Every question about every token, word and character of a batch."""
     ours, theirs = both(minilm)
     join = (lambda text: text) if words else " ".join
-    columns = [[join(first), join(["Paris"])]] + ([] if second is None else [[join(second), join(["a"])]])
-    how = {"is_split_into_words": words, "padding": True, "truncation": True, "max_length": max_length}
-    mine, yours = ours(*columns, **how, padding_side=side), theirs(*columns, **how, padding_side=side)
-    assert mine.is_fast == yours.is_fast and mine.data.keys() == dict(mine).keys() == yours.data.keys()
-    if any(number == 1 for number in mine.sequence_ids(0)) or second is None:  # the reference counts texts with tokens
+    columns = [[join(first), join(["Paris"])]] + (
+        [] if second is None else [[join(second), join(["a"])]]
+    )
+    how = {
+        "is_split_into_words": words,
+        "padding": True,
+        "truncation": True,
+        "max_length": max_length,
+    }
+    mine, yours = (
+        ours(*columns, **how, padding_side=side),
+        theirs(*columns, **how, padding_side=side),
+    )
+    assert (
+        mine.is_fast == yours.is_fast and mine.data.keys() == dict(mine).keys() == yours.data.keys()
+    )
+    if (
+        any(number == 1 for number in mine.sequence_ids(0)) or second is None
+    ):  # the reference counts texts with tokens
         assert mine.n_sequences == yours.n_sequences
     for row in range(2):
         for token in range(len(mine["input_ids"][row])):
@@ -63,16 +91,26 @@ def test_origins_of_any_tokens(
             for sequence in range(len(columns)):
                 for name in ("word_to_tokens", "char_to_token", "char_to_word"):
                     answer = getattr(yours, name)(row, place, sequence)
-                    assert getattr(mine, name)(row, place, sequence) == answer, (name, row, place, sequence)
+                    assert getattr(mine, name)(row, place, sequence) == answer, (
+                        name,
+                        row,
+                        place,
+                        sequence,
+                    )
                     assert row or getattr(mine, name)(place, sequence_index=sequence) == answer
                 if yours.word_to_tokens(row, place, sequence) is None:
                     assert mine.word_to_chars(row, place, sequence) is None  # a TypeError there
                 else:
-                    assert mine.word_to_chars(row, place, sequence) == yours.word_to_chars(row, place, sequence)
+                    assert mine.word_to_chars(row, place, sequence) == yours.word_to_chars(
+                        row, place, sequence
+                    )
 
 
 def test_names(minilm: str) -> None:
-    for ours, theirs in (both(minilm), new_pair(minilm, bos_token="<s>", eos_token="[SEP]", model_max_length=50)):
+    for ours, theirs in (
+        both(minilm),
+        new_pair(minilm, bos_token="<s>", eos_token="[SEP]", model_max_length=50),
+    ):
         for name in (
             "vocab", "added_tokens_encoder", "pad_token_type_id", "max_len_single_sentence", "max_len_sentences_pair",
             "model_input_names", "special_tokens_map", "all_special_tokens", "all_special_ids", "bos_token",
@@ -93,11 +131,18 @@ def test_special_tokens_can_be_assigned(minilm: str) -> None:
         tokenizer.pad_token_id = 1037
         tokenizer.mask_token = "the"
         assert (tokenizer.eos_token, tokenizer.eos_token_id) == ("[SEP]", 102)
-        assert (tokenizer.pad_token, tokenizer.pad_token_id, tokenizer.mask_token_id) == ("a", 1037, 1996)
+        assert (tokenizer.pad_token, tokenizer.pad_token_id, tokenizer.mask_token_id) == (
+            "a",
+            1037,
+            1996,
+        )
         assert tokenizer(["x", "x y"], padding=True)["input_ids"][0][-1] == 1037
         tokenizer.bos_token_id = tokenizer.pad_token = None
         assert tokenizer.bos_token is None and tokenizer.pad_token_id is None
-        assert tokenizer.special_tokens_map["mask_token"] == "the" and "pad_token" not in tokenizer.special_tokens_map
+        assert (
+            tokenizer.special_tokens_map["mask_token"] == "the"
+            and "pad_token" not in tokenizer.special_tokens_map
+        )
         with pytest.raises(ValueError, match="pad"):
             tokenizer(["x", "x y"], padding=True)
         with pytest.raises(ValueError):
@@ -105,16 +150,26 @@ def test_special_tokens_can_be_assigned(minilm: str) -> None:
 
 
 @pytest.mark.parametrize("replace", [True, False])
-def test_extra_special_tokens_are_replaced_or_extended(minilm: str, replace: bool, tmp_path: Path) -> None:
+def test_extra_special_tokens_are_replaced_or_extended(
+    minilm: str, replace: bool, tmp_path: Path
+) -> None:
     lists = []
     for tokenizer in new_pair(minilm):
         tokenizer.add_special_tokens({"extra_special_tokens": ["<a>", "<b>"]})
         tokenizer.add_special_tokens(
-            {"extra_special_tokens": ["<b>", "<c>"], "bos_token": "<s>"}, replace_extra_special_tokens=replace
+            {"extra_special_tokens": ["<b>", "<c>"], "bos_token": "<s>"},
+            replace_extra_special_tokens=replace,
         )
         tokenizer.add_special_tokens({"extra_special_tokens": []})
         ids = tokenizer("<a> <b> <c> <s> x")["input_ids"]
-        lists.append((tokenizer.extra_special_tokens, tokenizer.all_special_tokens, ids, tokenizer.decode(ids, True)))
+        lists.append(
+            (
+                tokenizer.extra_special_tokens,
+                tokenizer.all_special_tokens,
+                ids,
+                tokenizer.decode(ids, True),
+            )
+        )
     assert lists[0] == lists[1]
 
 
@@ -125,7 +180,11 @@ def test_target_texts(minilm: str) -> None:
         {"text_target": ["d", "e f g"]},
         {"text": "a b", "text_target": "c d", "text_pair_target": "e"},
     ):
-        for options in ({}, {"padding": True}, {"max_length": 4, "truncation": True, "max_target_length": 3}):
+        for options in (
+            {},
+            {"padding": True},
+            {"max_length": 4, "truncation": True, "max_target_length": 3},
+        ):
             assert dict(ours(**texts, **options)) == dict(theirs(**texts, **options))
 
 
@@ -140,15 +199,24 @@ def test_vocabulary_is_saved(minilm: str, tmp_path: Path) -> None:
 def test_a_new_vocabulary_is_learned(minilm: str, options: dict[str, Any]) -> None:
     """The same texts in the same way: as many tokens, the same letters and special tokens, the same pieces but ties."""
     names = {"new_special_tokens": ["<new>"], "special_tokens_map": {"[MASK]": "<mask>"}}
-    mine, yours = (each.train_new_from_iterator([CORPUS], 90, **names) for each in new_pair(minilm, **options))
+    mine, yours = (
+        each.train_new_from_iterator([CORPUS], 90, **names) for each in new_pair(minilm, **options)
+    )
     # the reference adds the old name of a renamed token once more, at the end
-    assert len(mine) == mine.vocab_size == yours.vocab_size and mine.mask_token == yours.mask_token == "<mask>"
+    assert (
+        len(mine) == mine.vocab_size == yours.vocab_size
+        and mine.mask_token == yours.mask_token == "<mask>"
+    )
     assert mine.extra_special_tokens == yours.extra_special_tokens == ["<new>"]
-    assert mine.convert_tokens_to_ids(mine.all_special_tokens) == yours.convert_tokens_to_ids(mine.all_special_tokens)
+    assert mine.convert_tokens_to_ids(mine.all_special_tokens) == yours.convert_tokens_to_ids(
+        mine.all_special_tokens
+    )
     assert mine.do_lower_case == yours.do_lower_case
     letters = [token for token in yours.get_vocab() if len(token.removeprefix("##")) == 1]
     assert set(letters) <= set(mine.get_vocab())
     for text in CORPUS:
         row = mine(text)["input_ids"]
         assert mine.unk_token_id not in row
-        assert mine.decode(row, skip_special_tokens=True) == yours.decode(yours(text)["input_ids"], True)
+        assert mine.decode(row, skip_special_tokens=True) == yours.decode(
+            yours(text)["input_ids"], True
+        )

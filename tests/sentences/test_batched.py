@@ -17,13 +17,19 @@ from tiny_folder import VOCABULARY, WORDS, sentence_folder
 from minibert import SentenceEmbedder
 from minibert.sentences.batched import BusyError
 
-TEXTS = [" ".join([first, second] * (1 + number)) for number, first in enumerate(WORDS) for second in WORDS[:4]]
+TEXTS = [
+    " ".join([first, second] * (1 + number))
+    for number, first in enumerate(WORDS)
+    for second in WORDS[:4]
+]
 
 
 @pytest.fixture
 def embedder(tmp_path: Path) -> SentenceEmbedder:
     prompts = {"prompts": {"query": "query: "}}
-    sentence_folder(tmp_path, ("Pooling", {"include_prompt": False}), config_sentence_transformers=prompts)
+    sentence_folder(
+        tmp_path, ("Pooling", {"include_prompt": False}), config_sentence_transformers=prompts
+    )
     return SentenceEmbedder.from_pretrained(tmp_path, precision=None)
 
 
@@ -50,27 +56,41 @@ class TestVectors:
 
     def test_with_prompts_beside_each_other(self, embedder: SentenceEmbedder) -> None:
         with embedder.batched() as batched:
-            futures = [batched.submit(text, prompt_name=name) for text in TEXTS for name in (None, "query")]
+            futures = [
+                batched.submit(text, prompt_name=name) for text in TEXTS for name in (None, "query")
+            ]
             vectors = np.array([future.result() for future in futures])
         np.testing.assert_allclose(vectors[::2], embedder.encode(TEXTS), atol=1e-6)
-        np.testing.assert_allclose(vectors[1::2], embedder.encode(TEXTS, prompt_name="query"), atol=1e-6)
+        np.testing.assert_allclose(
+            vectors[1::2], embedder.encode(TEXTS, prompt_name="query"), atol=1e-6
+        )
 
     def test_awaited(self, embedder: SentenceEmbedder) -> None:
         async def all_of_them() -> list[np.ndarray]:
             return await asyncio.gather(*(batched.aencode(text) for text in TEXTS))
 
         with embedder.batched() as batched:
-            np.testing.assert_allclose(asyncio.run(all_of_them()), embedder.encode(TEXTS), atol=1e-6)
+            np.testing.assert_allclose(
+                asyncio.run(all_of_them()), embedder.encode(TEXTS), atol=1e-6
+            )
 
-    def test_batches_keep_to_their_tokens(self, embedder: SentenceEmbedder, calls: list[int]) -> None:
+    def test_batches_keep_to_their_tokens(
+        self, embedder: SentenceEmbedder, calls: list[int]
+    ) -> None:
         with embedder.batched(max_wait_ms=1000, max_tokens=9) as batched:
-            futures = [batched.submit(text) for text in ["hello"] * 7 + ["hello " * 20]]  # 3 tokens each, and 22
+            futures = [
+                batched.submit(text) for text in ["hello"] * 7 + ["hello " * 20]
+            ]  # 3 tokens each, and 22
             [future.result() for future in futures]
         assert calls == [3, 3, 1, 1]
 
-    def test_who_asks_alone_does_not_wait(self, embedder: SentenceEmbedder, calls: list[int]) -> None:
+    def test_who_asks_alone_does_not_wait(
+        self, embedder: SentenceEmbedder, calls: list[int]
+    ) -> None:
         with embedder.batched(max_wait_ms=600_000, max_tokens=20) as batched:
-            batched.submit("hello " * 20).result(60)  # as many tokens as go together: it waits for no others
+            batched.submit("hello " * 20).result(
+                60
+            )  # as many tokens as go together: it waits for no others
             batched.submit("hello").result(60)
         assert calls == [1, 1]
 
@@ -89,10 +109,15 @@ class TestTrouble:
                 np.testing.assert_allclose(future.result(), embedder.encode(text), atol=1e-6)
 
     def test_a_long_text_is_reported(self, embedder: SentenceEmbedder) -> None:
-        with embedder.batched() as batched, pytest.warns(UserWarning, match="1 of 1 texts have more than 64 tokens"):
+        with (
+            embedder.batched() as batched,
+            pytest.warns(UserWarning, match="1 of 1 texts have more than 64 tokens"),
+        ):
             batched.encode("hello " * 80)
 
-    def test_back_pressure(self, embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_back_pressure(
+        self, embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         go_on, encode_rows = threading.Event(), embedder.encode_rows
 
         def waiting(*arguments: object) -> object:

@@ -22,7 +22,14 @@ from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.pooling import combine_layers
 from minibert.sentences.rows import split_row, truncate_row
 
-TEXTS = ["hello world", "how tall do trees grow in korea?", "", "x", "trees. trees, trees!", "hello world"]
+TEXTS = [
+    "hello world",
+    "how tall do trees grow in korea?",
+    "",
+    "x",
+    "trees. trees, trees!",
+    "hello world",
+]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +66,9 @@ class TestEncode:
         texts=st.lists(st.lists(st.sampled_from(WORDS), max_size=20).map(" ".join), max_size=12),
         batch_tokens=st.integers(1, 100),
     )
-    def test_batches_change_nothing(self, embedder: SentenceEmbedder, texts: list[str], batch_tokens: int) -> None:
+    def test_batches_change_nothing(
+        self, embedder: SentenceEmbedder, texts: list[str], batch_tokens: int
+    ) -> None:
         alone = [embedder.encode(text) for text in texts]
         together = embedder.encode(texts, batch_tokens=batch_tokens)
         np.testing.assert_allclose(together, np.reshape(alone, (len(texts), 32)), atol=1e-6)
@@ -78,10 +87,15 @@ class TestEncode:
             ({"batch_tokens": 0}, "batch_tokens should be a whole number of 1 or more, not 0"),
             ({"prompt_name": "query"}, "there is no prompt 'query'; this model has none"),
             ({"prompt": "a", "prompt_name": "b"}, "pass prompt or prompt_name, not both"),
-            ({"prompt": "hello " * 70}, r"max_length is 64 tokens, but \[CLS\], prompt and \[SEP\] take 72"),
+            (
+                {"prompt": "hello " * 70},
+                r"max_length is 64 tokens, but \[CLS\], prompt and \[SEP\] take 72",
+            ),
         ],
     )
-    def test_impossible_options(self, embedder: SentenceEmbedder, options: dict[str, Any], message: str) -> None:
+    def test_impossible_options(
+        self, embedder: SentenceEmbedder, options: dict[str, Any], message: str
+    ) -> None:
         with pytest.raises(ValueError, match=message):
             embedder.encode(["hello"], **options)
 
@@ -97,7 +111,10 @@ class TestEncode:
         damaged = copy.deepcopy(embedder)
         with torch.no_grad():
             damaged.model.embeddings.word_embeddings.weight[VOCABULARY.index("trees")] = torch.nan
-        with pytest.raises(ValueError, match="The vector of 'tall trees' is not finite: the model's weights are dam"):
+        with pytest.raises(
+            ValueError,
+            match="The vector of 'tall trees' is not finite: the model's weights are dam",
+        ):
             damaged.encode(["hello", "tall trees"])
 
     def test_what_is_no_text(self, embedder: SentenceEmbedder) -> None:
@@ -109,7 +126,9 @@ class TestLongTexts:
     LONG = " ".join(["hello world how tall do trees grow"] * 20)  # 140 words for a window of 64
 
     def test_cut_and_counted(self, embedder: SentenceEmbedder) -> None:
-        with pytest.warns(UserWarning, match="1 of 2 texts have more than 64 tokens and were cut there"):
+        with pytest.warns(
+            UserWarning, match="1 of 2 texts have more than 64 tokens and were cut there"
+        ):
             vectors = embedder.encode([self.LONG, "hello"])
         ids = embedder.tokenizer(self.LONG, truncation=True, max_length=64)["input_ids"]
         with torch.inference_mode():
@@ -125,7 +144,10 @@ class TestLongTexts:
     def test_the_tokenizers_side_is_cut(self, folder: Path, side: str) -> None:
         tokenizer = BertTokenizer.from_pretrained(folder, truncation_side=side)
         whole = tokenizer(self.LONG, verbose=False)["input_ids"]
-        assert truncate_row(whole, 20, side) == tokenizer(self.LONG, truncation=True, max_length=20)["input_ids"]
+        assert (
+            truncate_row(whole, 20, side)
+            == tokenizer(self.LONG, truncation=True, max_length=20)["input_ids"]
+        )
 
     def test_mean_over_windows(self, embedder: SentenceEmbedder) -> None:
         prompt = "query: "
@@ -134,17 +156,23 @@ class TestLongTexts:
         rows = [head + body[start : start + 60] + end for start in range(0, len(body), 60)]
         assert [len(row) for row in rows] == [64, 64, 24]
         with torch.inference_mode():
-            means = [embedder.model(torch.tensor([row])).last_hidden_state[0].mean(0) for row in rows]
+            means = [
+                embedder.model(torch.tensor([row])).last_hidden_state[0].mean(0) for row in rows
+            ]
         expected = (64 * means[0] + 64 * means[1] + 24 * means[2]) / (64 + 64 + 24)
         vectors = embedder.encode(["hello", self.LONG, "x"], overflow="mean", prompt=prompt)
         np.testing.assert_allclose(vectors[1], expected.numpy(), atol=1e-6)
-        np.testing.assert_allclose(vectors[::2], embedder.encode(["hello", "x"], prompt=prompt), atol=1e-6)
+        np.testing.assert_allclose(
+            vectors[::2], embedder.encode(["hello", "x"], prompt=prompt), atol=1e-6
+        )
 
     @given(length=st.integers(3, 200), head=st.integers(1, 5), limit=st.integers(7, 50))
     def test_windows_lose_and_double_nothing(self, length: int, head: int, limit: int) -> None:
         row = [*range(head + length), -1]
         windows = split_row(row, limit, head)
-        assert all(w[:head] == row[:head] and w[-1] == -1 and head < len(w) - 1 < limit for w in windows)
+        assert all(
+            w[:head] == row[:head] and w[-1] == -1 and head < len(w) - 1 < limit for w in windows
+        )
         assert [token for w in windows for token in w[head:-1]] == row[head:-1]
 
 
@@ -172,32 +200,56 @@ class TestStream:
 class TestLayers:
     @pytest.mark.parametrize(
         "layers",
-        ["embeddings", "last", "second_to_last", "sum_last_4", "concat_last_4", "sum_all_12", [1, 3], [-2]],
+        [
+            "embeddings",
+            "last",
+            "second_to_last",
+            "sum_last_4",
+            "concat_last_4",
+            "sum_all_12",
+            [1, 3],
+            [-2],
+        ],
     )
     @pytest.mark.parametrize("pooling", ["mean", "pooler", ["pooler", "cls"]])
     def test_against_all_hidden_states(self, folder: Path, layers: Any, pooling: Any) -> None:
-        embedder = SentenceEmbedder.from_pretrained(folder, layers=layers, pooling=pooling, precision=None)
+        embedder = SentenceEmbedder.from_pretrained(
+            folder, layers=layers, pooling=pooling, precision=None
+        )
         whole = BertModel.from_pretrained(folder)
         batch = embedder.tokenizer([TEXTS[1]], return_tensors="pt")
         with torch.inference_mode():
             output = whole(**batch, output_hidden_states=True)
         features = combine_layers(output.hidden_states, layers)[0]
         parts = {"mean": features.mean(0), "cls": features[0], "pooler": output.pooler_output[0]}
-        expected = torch.cat([parts[name] for name in ([pooling] if isinstance(pooling, str) else pooling)])
+        expected = torch.cat(
+            [parts[name] for name in ([pooling] if isinstance(pooling, str) else pooling)]
+        )
         vector = embedder.encode(TEXTS[1])
         assert embedder.dimension == len(vector)
         np.testing.assert_allclose(vector, expected.numpy(), rtol=1e-5, atol=1e-5)
 
     def test_weights(self, folder: Path) -> None:
         weights = [0.4, 0.3, 0.2, 0.1]
-        summed = SentenceEmbedder.from_pretrained(folder, layers="sum_last_4", layer_weights=weights, precision=None)
-        side_by_side = SentenceEmbedder.from_pretrained(folder, layers="concat_last_4", precision=None)
+        summed = SentenceEmbedder.from_pretrained(
+            folder, layers="sum_last_4", layer_weights=weights, precision=None
+        )
+        side_by_side = SentenceEmbedder.from_pretrained(
+            folder, layers="concat_last_4", precision=None
+        )
         parts = np.split(side_by_side.encode("hello"), 4)
         expected = sum(weight * part for weight, part in zip(weights, parts, strict=True))
         np.testing.assert_allclose(summed.encode("hello"), expected, rtol=1e-5, atol=1e-6)
 
     def test_layers_that_are_not_needed_do_not_run(self, folder: Path) -> None:
-        assert len(SentenceEmbedder.from_pretrained(folder, layers=[2], precision=None).model.encoder.layer) == 2
+        assert (
+            len(
+                SentenceEmbedder.from_pretrained(
+                    folder, layers=[2], precision=None
+                ).model.encoder.layer
+            )
+            == 2
+        )
 
     def test_a_model_that_was_given_is_left_whole(self, folder: Path) -> None:
         model, tokenizer = BertModel.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
@@ -214,7 +266,9 @@ class TestWords:
         assert words == ["Hello", ",", "abc", "trees"]
         assert offsets == [(0, 5), (5, 6), (7, 10), (12, 17)]
         with torch.inference_mode():
-            states = embedder.model(**embedder.tokenizer([text], return_tensors="pt")).last_hidden_state[0]
+            states = embedder.model(
+                **embedder.tokenizer([text], return_tensors="pt")
+            ).last_hidden_state[0]
         expected = torch.stack([states[1], states[2], states[3:6].mean(0), states[6]])
         np.testing.assert_allclose(vectors, expected.numpy(), atol=1e-6)
         first = embedder.words(text, merge="first").vectors
@@ -222,7 +276,11 @@ class TestWords:
 
     def test_several_texts(self, embedder: SentenceEmbedder) -> None:
         several = embedder.words(["trees grow in korea", "", "x y"])
-        assert [found.words for found in several] == [["trees", "grow", "in", "korea"], [], ["x", "y"]]
+        assert [found.words for found in several] == [
+            ["trees", "grow", "in", "korea"],
+            [],
+            ["x", "y"],
+        ]
         assert [found.vectors.shape for found in several] == [(4, 32), (0, 32), (2, 32)]
         np.testing.assert_allclose(several[2].vectors, embedder.words("x y").vectors, atol=1e-6)
 
@@ -247,7 +305,9 @@ class TestFolders:
 
     def test_arguments_go_before_the_folder(self, tmp_path: Path) -> None:
         steps = ("Pooling", {"pooling_mode_cls_token": True}), ("Normalize", {})
-        sentence_folder(tmp_path, *steps, sentence_bert_config={"max_seq_length": 20, "do_lower_case": False})
+        sentence_folder(
+            tmp_path, *steps, sentence_bert_config={"max_seq_length": 20, "do_lower_case": False}
+        )
         follows = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
         assert (follows.pooling, follows.max_length) == (["cls"], 20)
         assert np.linalg.norm(follows.encode("hello")) == pytest.approx(1)
@@ -263,13 +323,20 @@ class TestFolders:
 
     def test_prompts(self, tmp_path: Path) -> None:
         prompts = {"prompts": {"query": "query: ", "passage": None}, "default_prompt_name": "query"}
-        sentence_folder(tmp_path, ("Pooling", {"pooling_mode": "mean"}), config_sentence_transformers=prompts)
+        sentence_folder(
+            tmp_path, ("Pooling", {"pooling_mode": "mean"}), config_sentence_transformers=prompts
+        )
         embedder = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
         with_prompt = embedder.encode("query: hello", prompt_name="passage")
-        assert SentenceEmbedder.from_pretrained(tmp_path, default_prompt_name="").default_prompt_name == "query"
+        assert (
+            SentenceEmbedder.from_pretrained(tmp_path, default_prompt_name="").default_prompt_name
+            == "query"
+        )
         for options in ({}, {"prompt_name": "query"}, {"prompt": "query: "}):
             np.testing.assert_allclose(embedder.encode("hello", **options), with_prompt, atol=1e-6)
-        with pytest.raises(ValueError, match="there is no prompt 'q'; this model has query, passage"):
+        with pytest.raises(
+            ValueError, match="there is no prompt 'q'; this model has query, passage"
+        ):
             embedder.encode("hello", prompt_name="q")
         with pytest.raises(ValueError, match="there is no prompt 'q'"):
             SentenceEmbedder.from_pretrained(tmp_path, precision=None, default_prompt_name="q")
@@ -277,19 +344,39 @@ class TestFolders:
     @pytest.mark.parametrize(
         ("steps", "message"),
         [
-            ([("Pooling", {"pooling_mode": "lasttoken"})], "asks for pooling 'lasttoken'; minibert has cls, max, mean"),
-            ([("Pooling", {"pooling_mode_weightedmean_tokens": True})], "asks for pooling 'weightedmean'"),
-            ([("Pooling", {}), ("LSTM", {})], "asks for the module 'sentence_transformers.models.LSTM'"),
-            ([("Normalize", {})], "should list a Transformer, a Pooling, .* not Transformer, Normalize"),
-            ([("Pooling", {}), ("Dense", {"activation_function": "os.system"})], "asks for activation 'os.system'"),
-            ([("Pooling", {}), ("Dense", {"use_residual": True})], "asks for a Dense with use_residual"),
+            (
+                [("Pooling", {"pooling_mode": "lasttoken"})],
+                "asks for pooling 'lasttoken'; minibert has cls, max, mean",
+            ),
+            (
+                [("Pooling", {"pooling_mode_weightedmean_tokens": True})],
+                "asks for pooling 'weightedmean'",
+            ),
+            (
+                [("Pooling", {}), ("LSTM", {})],
+                "asks for the module 'sentence_transformers.models.LSTM'",
+            ),
+            (
+                [("Normalize", {})],
+                "should list a Transformer, a Pooling, .* not Transformer, Normalize",
+            ),
+            (
+                [("Pooling", {}), ("Dense", {"activation_function": "os.system"})],
+                "asks for activation 'os.system'",
+            ),
+            (
+                [("Pooling", {}), ("Dense", {"use_residual": True})],
+                "asks for a Dense with use_residual",
+            ),
             (
                 [("Pooling", {}), ("Normalize", {"module_input_name": "token_embeddings"})],
                 "works on 'token_embeddings'",
             ),
         ],
     )
-    def test_what_minibert_does_not_have(self, tmp_path: Path, steps: list[Any], message: str) -> None:
+    def test_what_minibert_does_not_have(
+        self, tmp_path: Path, steps: list[Any], message: str
+    ) -> None:
         with pytest.raises(ValueError, match=message):
             SentenceEmbedder.from_pretrained(sentence_folder(tmp_path, *steps))
 
@@ -312,14 +399,29 @@ class TestFolders:
 
     @settings(max_examples=150, deadline=None)
     @given(data=st.data())
-    def test_any_json_is_read_or_refused(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    def test_any_json_is_read_or_refused(
+        self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    ) -> None:
         leaves = (
-            st.none() | st.booleans() | st.integers() | st.sampled_from(["", "mean", "query", "x/y", "torch.nn.ReLU"])
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.sampled_from(["", "mean", "query", "x/y", "torch.nn.ReLU"])
         )
-        values = leaves | st.lists(leaves, max_size=2) | st.dictionaries(st.sampled_from(["query", "x"]), leaves)
+        values = (
+            leaves
+            | st.lists(leaves, max_size=2)
+            | st.dictionaries(st.sampled_from(["query", "x"]), leaves)
+        )
         keys = {
             "1_Pooling/config.json": ["pooling_mode", "pooling_mode_cls_token", "include_prompt"],
-            "2_Dense/config.json": ["in_features", "out_features", "bias", "activation_function", "use_residual"],
+            "2_Dense/config.json": [
+                "in_features",
+                "out_features",
+                "bias",
+                "activation_function",
+                "use_residual",
+            ],
             "sentence_bert_config.json": ["max_seq_length", "do_lower_case"],
             "config_sentence_transformers.json": ["prompts", "default_prompt_name"],
         }
@@ -328,14 +430,17 @@ class TestFolders:
         torch.save({"linear.weight": torch.zeros(8, 32)}, path / "2_Dense" / "pytorch_model.bin")
         for name, known in keys.items():
             (path / name).write_text(
-                json.dumps(data.draw(st.dictionaries(st.sampled_from(known), values))), encoding="utf-8"
+                json.dumps(data.draw(st.dictionaries(st.sampled_from(known), values))),
+                encoding="utf-8",
             )
         try:
             read_sentence_folder(Source(path))
         except ValueError as error:
             assert str(path) in str(error)
 
-    @pytest.mark.parametrize("content", [b"{", b"{}", b"[1]", b"\xff", b'[{"type": 1}]', b'[{"path": []}]'])
+    @pytest.mark.parametrize(
+        "content", [b"{", b"{}", b"[1]", b"\xff", b'[{"type": 1}]', b'[{"path": []}]']
+    )
     def test_damaged_modules(self, tmp_path: Path, content: bytes) -> None:
         sentence_folder(tmp_path, ("Pooling", {}))
         (tmp_path / "modules.json").write_bytes(content)
@@ -343,22 +448,41 @@ class TestFolders:
             SentenceEmbedder.from_pretrained(tmp_path)
 
     def test_a_dense_that_does_not_fit(self, tmp_path: Path) -> None:
-        dense = {"in_features": 32, "out_features": 8, "activation_function": "torch.nn.modules.linear.Identity"}
+        dense = {
+            "in_features": 32,
+            "out_features": 8,
+            "activation_function": "torch.nn.modules.linear.Identity",
+        }
         sentence_folder(tmp_path, ("Pooling", {}), ("Dense", dense))
         weights = {"linear.weight": torch.randn(8, 32), "linear.bias": torch.randn(8)}
         torch.save(weights, tmp_path / "2_Dense" / "pytorch_model.bin")
-        assert SentenceEmbedder.from_pretrained(tmp_path, precision=None).encode("hello").shape == (8,)
-        with pytest.raises(ValueError, match="give vectors of 64 numbers, but the Dense layer of this model takes 32"):
+        assert SentenceEmbedder.from_pretrained(tmp_path, precision=None).encode("hello").shape == (
+            8,
+        )
+        with pytest.raises(
+            ValueError,
+            match="give vectors of 64 numbers, but the Dense layer of this model takes 32",
+        ):
             SentenceEmbedder.from_pretrained(tmp_path, precision=None, layers=[1, 2])
-        torch.save({"linear.weight": torch.randn(8, 31)}, tmp_path / "2_Dense" / "pytorch_model.bin")
-        with pytest.raises(ValueError, match=r"2_Dense should hold the tensors \{.*\(8, 32\).*not .*\(8, 31\)"):
+        torch.save(
+            {"linear.weight": torch.randn(8, 31)}, tmp_path / "2_Dense" / "pytorch_model.bin"
+        )
+        with pytest.raises(
+            ValueError, match=r"2_Dense should hold the tensors \{.*\(8, 32\).*not .*\(8, 31\)"
+        ):
             SentenceEmbedder.from_pretrained(tmp_path, precision=None)
-        (tmp_path / "2_Dense" / "config.json").write_text(json.dumps({**dense, "in_features": 2**63}), encoding="utf-8")
-        with pytest.raises(ValueError, match=r"2_Dense should hold the tensors \{.*\(8, 9223372036854775808\)"):
+        (tmp_path / "2_Dense" / "config.json").write_text(
+            json.dumps({**dense, "in_features": 2**63}), encoding="utf-8"
+        )
+        with pytest.raises(
+            ValueError, match=r"2_Dense should hold the tensors \{.*\(8, 9223372036854775808\)"
+        ):
             SentenceEmbedder.from_pretrained(tmp_path, precision=None)
 
     def test_unknown_option(self, folder: Path) -> None:
-        with pytest.raises(TypeError, match="SentenceEmbedder.from_pretrained has no option 'poling'"):
+        with pytest.raises(
+            TypeError, match="SentenceEmbedder.from_pretrained has no option 'poling'"
+        ):
             SentenceEmbedder.from_pretrained(folder, poling="mean")
 
 
@@ -368,7 +492,9 @@ class TestTruncation:
     @pytest.mark.parametrize("normalize", [None, False, True])
     def test_steps(self, tmp_path: Path, normalize: bool | None) -> None:
         pooling = ("Pooling", {"pooling_mode": "mean"})
-        folder = sentence_folder(tmp_path, pooling, config_sentence_transformers={"truncate_dim": 10})
+        folder = sentence_folder(
+            tmp_path, pooling, config_sentence_transformers={"truncate_dim": 10}
+        )
         whole = SentenceEmbedder.from_pretrained(folder, truncate_dim=32).encode(["hello world"])
         embedder = SentenceEmbedder.from_pretrained(folder, normalize=normalize)
         vectors = embedder.encode(["hello world"])
@@ -377,14 +503,27 @@ class TestTruncation:
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
 
     def test_a_normalize_before_a_dense_stays(self, tmp_path: Path) -> None:
-        steps = [("Pooling", {"pooling_mode": "mean"}), ("Normalize", {}), ("Dense", {}), ("Normalize", {})]
+        steps = [
+            ("Pooling", {"pooling_mode": "mean"}),
+            ("Normalize", {}),
+            ("Dense", {}),
+            ("Normalize", {}),
+        ]
         folder = sentence_folder(tmp_path, *steps)
-        dense = {"in_features": 32, "out_features": 4, "bias": True, "activation_function": "torch.nn.Tanh"}
+        dense = {
+            "in_features": 32,
+            "out_features": 4,
+            "bias": True,
+            "activation_function": "torch.nn.Tanh",
+        }
         (folder / "3_Dense" / "config.json").write_text(json.dumps(dense), encoding="utf-8")
         weights = {"linear.weight": torch.randn(4, 32), "linear.bias": torch.randn(4)}
         save_file(weights, folder / "3_Dense" / "model.safetensors")
         kinds = {
-            choice: [type(s).__name__ for s in SentenceEmbedder.from_pretrained(folder, normalize=choice).steps]
+            choice: [
+                type(s).__name__
+                for s in SentenceEmbedder.from_pretrained(folder, normalize=choice).steps
+            ]
             for choice in (None, True, False)
         }
         assert kinds[None] == kinds[True] == ["Normalize", "Dense", "Normalize"]
@@ -401,18 +540,28 @@ class TestCounts:
         assert len(warned) == 1
 
     def test_words_that_are_left_out(self, embedder: SentenceEmbedder) -> None:
-        with pytest.warns(UserWarning, match="^1 of 3 texts have more than 64 tokens .* words past it have no vector"):
+        with pytest.warns(
+            UserWarning,
+            match="^1 of 3 texts have more than 64 tokens .* words past it have no vector",
+        ):
             embedder.words(["hello " * 63, "hello " * 62, "in"])
 
     @pytest.mark.usefixtures("at_once")
     def test_the_bar_counts_texts_and_not_windows(
         self, embedder: SentenceEmbedder, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        embedder.encode(["in", "hello " * 500], overflow="mean", show_progress=True, batch_tokens=64)
+        embedder.encode(
+            ["in", "hello " * 500], overflow="mean", show_progress=True, batch_tokens=64
+        )
         assert "2/2" in capsys.readouterr().err
 
     def test_one_string_is_not_several(self, embedder: SentenceEmbedder) -> None:
-        with pytest.raises(ValueError, match=r"should be several strings, not 'a\.txt'; minibert\.files\.read_lines"):
+        with pytest.raises(
+            ValueError,
+            match=r"should be several strings, not 'a\.txt'; minibert\.files\.read_lines",
+        ):
             list(embedder.encode_stream("a.txt"))
-        with pytest.raises(ValueError, match="chunk_size should be a whole number of 1 or more, not 0"):
+        with pytest.raises(
+            ValueError, match="chunk_size should be a whole number of 1 or more, not 0"
+        ):
             list(embedder.encode_stream(["a"], chunk_size=0))

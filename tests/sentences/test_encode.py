@@ -24,7 +24,9 @@ class TestResults:
         several = embedder.encode(TEXTS, convert_to_numpy=False)
         assert isinstance(several, list) and torch.equal(torch.stack(several), tensor)
         # torch's own products of few rows sum in another order where several threads share them
-        torch.testing.assert_close(embedder.encode(TEXTS[1], convert_to_tensor=True), tensor[1], rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            embedder.encode(TEXTS[1], convert_to_tensor=True), tensor[1], rtol=0, atol=1e-6
+        )
 
     def test_truncated_from_now_on(self, embedder: SentenceEmbedder) -> None:
         """As with sentence-transformers, the attribute may be set."""
@@ -33,24 +35,32 @@ class TestResults:
             embedder.truncate_dim = size
             np.testing.assert_array_equal(embedder.encode(TEXTS), whole[:, :size])
             assert (embedder.truncate_dim, embedder.dimension) == (size, size or whole.shape[1])
-        with pytest.raises(ValueError, match="truncate_dim should be a whole number of 1 or more, not 0"):
+        with pytest.raises(
+            ValueError, match="truncate_dim should be a whole number of 1 or more, not 0"
+        ):
             embedder.truncate_dim = 0
 
     def test_normalized_and_truncated(self, embedder: SentenceEmbedder) -> None:
         vectors = embedder.encode(TEXTS, truncate_dim=10, normalize_embeddings=True)
         expected = embedder.encode(TEXTS)[:, :10]
-        np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
+        np.testing.assert_allclose(
+            vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6
+        )
 
     def test_bits(self, embedder: SentenceEmbedder) -> None:
         expected = np.packbits(embedder.encode(TEXTS) > 0, axis=1)
         unsigned = embedder.encode(TEXTS, precision="ubinary")
         assert unsigned.dtype == np.uint8 and np.array_equal(unsigned, expected)
         signed = embedder.encode(TEXTS, precision="binary")
-        assert signed.dtype == np.int8 and np.array_equal(signed.astype(int), expected.astype(int) - 128)
+        assert signed.dtype == np.int8 and np.array_equal(
+            signed.astype(int), expected.astype(int) - 128
+        )
 
     def test_token_embeddings(self, embedder: SentenceEmbedder) -> None:
         states = embedder.encode(TEXTS, output_value="token_embeddings")
-        np.testing.assert_allclose([s.mean(0).tolist() for s in states], embedder.encode(TEXTS), atol=1e-6)
+        np.testing.assert_allclose(
+            [s.mean(0).tolist() for s in states], embedder.encode(TEXTS), atol=1e-6
+        )
 
     def test_what_has_no_effect(self, embedder: SentenceEmbedder) -> None:
         vectors = embedder.encode(TEXTS, batch_size=2, show_progress_bar=False, device="cpu")
@@ -58,7 +68,9 @@ class TestResults:
 
     def test_equal_texts_are_encoded_once(self, embedder: SentenceEmbedder) -> None:
         settings = embedder.chunk_settings({})
-        (once, rows), (twice, same) = (embedder.encode_chunk(texts, settings) for texts in (TEXTS[:3], TEXTS))
+        (once, rows), (twice, same) = (
+            embedder.encode_chunk(texts, settings) for texts in (TEXTS[:3], TEXTS)
+        )
         assert rows.tokens == same.tokens
         assert np.array_equal(twice[3], once[0])
 
@@ -79,7 +91,8 @@ class TestInputs:
         for array in (np.array(TEXTS), np.array(TEXTS, dtype=object)):
             assert np.array_equal(embedder.encode(array), expected)
         assert np.array_equal(
-            embedder.encode(np.array([("a", "b"), ("x", "")])), embedder.encode([("a", "b"), ("x", "")])
+            embedder.encode(np.array([("a", "b"), ("x", "")])),
+            embedder.encode([("a", "b"), ("x", "")]),
         )
 
     def test_everything_of_a_text(self, embedder: SentenceEmbedder) -> None:
@@ -88,7 +101,9 @@ class TestInputs:
         for text, own, expected in zip(TEXTS, found, states, strict=True):
             assert own["input_ids"].tolist() == embedder.tokenizer(text)["input_ids"]
             assert torch.equal(own["token_embeddings"], expected)
-        assert np.array_equal([own["sentence_embedding"].numpy() for own in found], embedder.encode(TEXTS))
+        assert np.array_equal(
+            [own["sentence_embedding"].numpy() for own in found], embedder.encode(TEXTS)
+        )
 
 
 class TestPairs:
@@ -104,11 +119,15 @@ class TestPairs:
             np.testing.assert_allclose(vector, expected.numpy(), atol=1e-6)
 
     def test_mistakes(self, embedder: SentenceEmbedder) -> None:
-        with pytest.raises(ValueError, match="pairs should be two strings each, but number 1 is 'hello'"):
+        with pytest.raises(
+            ValueError, match="pairs should be two strings each, but number 1 is 'hello'"
+        ):
             embedder.encode([("a", "b"), "hello"])
         with pytest.raises(ValueError, match='overflow="mean" is for single texts'):
             embedder.encode(self.PAIRS, overflow="mean")
-        with pytest.raises(ValueError, match="texts should be strings, but number 1 is \\['a', 'b'\\]"):
+        with pytest.raises(
+            ValueError, match="texts should be strings, but number 1 is \\['a', 'b'\\]"
+        ):
             embedder.encode(["hello", ["a", "b"]])  # type: ignore[list-item]
 
 
@@ -127,7 +146,10 @@ class TestMistakes:
             embedder.encode(["hello"], **{option: 1})  # type: ignore[call-overload]
 
     def test_in_a_stream(self, embedder: SentenceEmbedder) -> None:
-        with pytest.raises(TypeError, match="encoding in chunks has no option 'batch_token'; did you mean 'batch_tok"):
+        with pytest.raises(
+            TypeError,
+            match="encoding in chunks has no option 'batch_token'; did you mean 'batch_tok",
+        ):
             list(embedder.encode_stream(["hello"], batch_token=1))  # type: ignore[call-arg]
 
     @pytest.mark.parametrize(
@@ -135,8 +157,14 @@ class TestMistakes:
         [
             ({"batch_size": 0}, "batch_size should be a whole number of 1 or more, not 0"),
             ({"truncate_dim": 0}, "truncate_dim should be a whole number of 1 or more, not 0"),
-            ({"precision": "bf16"}, r"precision is that of the result, .*from_pretrained.* is that of"),
-            ({"precision": "int8"}, "a single vector has no ranges for int8: encode many texts together"),
+            (
+                {"precision": "bf16"},
+                r"precision is that of the result, .*from_pretrained.* is that of",
+            ),
+            (
+                {"precision": "int8"},
+                "a single vector has no ranges for int8: encode many texts together",
+            ),
             (
                 {"output_value": "logits"},
                 'output_value should be "sentence_embedding", "token_embeddings" or None, not',
@@ -147,7 +175,9 @@ class TestMistakes:
             ),
         ],
     )
-    def test_impossible_values(self, embedder: SentenceEmbedder, options: dict[str, Any], message: str) -> None:
+    def test_impossible_values(
+        self, embedder: SentenceEmbedder, options: dict[str, Any], message: str
+    ) -> None:
         with pytest.raises(ValueError, match=message):
             embedder.encode(["hello"], **options)
 
@@ -157,9 +187,15 @@ class TestPrompts:
         prompts = {"prompts": {"query": "query: ", "passage": "how? "}}
         sentence_folder(tmp_path, ("Pooling", {}), config_sentence_transformers=prompts)
         embedder = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
-        assert np.array_equal(embedder.encode_query("hello"), embedder.encode("hello", prompt="query: "))
-        assert np.array_equal(embedder.encode_document("hello"), embedder.encode("hello", prompt_name="passage"))
-        assert np.array_equal(embedder.encode_query("hello", prompt="x "), embedder.encode("hello", prompt="x "))
+        assert np.array_equal(
+            embedder.encode_query("hello"), embedder.encode("hello", prompt="query: ")
+        )
+        assert np.array_equal(
+            embedder.encode_document("hello"), embedder.encode("hello", prompt_name="passage")
+        )
+        assert np.array_equal(
+            embedder.encode_query("hello", prompt="x "), embedder.encode("hello", prompt="x ")
+        )
         tensor = embedder.encode_query(["hello"], convert_to_tensor=True)
         assert isinstance(tensor, torch.Tensor)
 
@@ -198,7 +234,12 @@ class TestModule:
     def test_where_it_is(self, embedder: SentenceEmbedder) -> None:
         assert embedder.to("cpu") is embedder and embedder.device == torch.device("cpu")
         fast = SentenceEmbedder(embedder.model, embedder.tokenizer)
-        assert fast.get_sentence_embedding_dimension() == fast.get_embedding_dimension() == fast.dimension == 32
+        assert (
+            fast.get_sentence_embedding_dimension()
+            == fast.get_embedding_dimension()
+            == fast.dimension
+            == 32
+        )
         fast.max_seq_length = 20
         assert fast.max_length == fast.get_max_seq_length() == 20
         assert fast.tokenize(["hello " * 30])["input_ids"].shape == (1, 20)
@@ -209,7 +250,9 @@ class TestModule:
         assert np.array_equal(again.encode(TEXTS), embedder.encode(TEXTS))
 
     def test_made_of_a_name(self) -> None:
-        with pytest.raises(TypeError, match=r"SentenceEmbedder\.from_pretrained\('minibert-en'\) loads both"):
+        with pytest.raises(
+            TypeError, match=r"SentenceEmbedder\.from_pretrained\('minibert-en'\) loads both"
+        ):
             SentenceEmbedder("minibert-en")  # type: ignore[arg-type]
 
 
@@ -233,11 +276,15 @@ class TestPadded:
         embedder.include_prompt = False
         expected = embedder.encode(TEXTS, prompt="how tall? ")
         embedder.include_prompt = True
-        np.testing.assert_allclose(embedder(**batch, skip=head).detach().numpy(), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            embedder(**batch, skip=head).detach().numpy(), expected, atol=1e-6
+        )
 
     def test_without_a_mask(self, embedder: SentenceEmbedder) -> None:
         ids = embedder.tokenize(TEXTS[:1])["input_ids"]
-        np.testing.assert_allclose(embedder(ids).detach().numpy(), embedder.encode(TEXTS[:1]), atol=1e-6)
+        np.testing.assert_allclose(
+            embedder(ids).detach().numpy(), embedder.encode(TEXTS[:1]), atol=1e-6
+        )
 
 
 class TestSimilarity:
@@ -246,4 +293,6 @@ class TestSimilarity:
         cosines = embedder.similarity(a, torch.from_numpy(b))
         assert isinstance(cosines, torch.Tensor) and cosines.shape == (4, 2)
         assert cosines[0, 0].item() == pytest.approx(1, abs=1e-6)
-        np.testing.assert_allclose(embedder.similarity_pairwise(a[:2], b), cosines.diag(), atol=1e-6)
+        np.testing.assert_allclose(
+            embedder.similarity_pairwise(a[:2], b), cosines.diag(), atol=1e-6
+        )

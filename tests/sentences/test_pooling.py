@@ -31,10 +31,14 @@ class TestLayers:
 
     def test_layers_side_by_side(self, hidden_states: tuple[Tensor, ...]) -> None:
         h = hidden_states
-        assert torch.equal(combine_layers(h, "concat_last_4"), torch.cat([h[3], h[4], h[5], h[6]], dim=-1))
+        assert torch.equal(
+            combine_layers(h, "concat_last_4"), torch.cat([h[3], h[4], h[5], h[6]], dim=-1)
+        )
         assert torch.equal(combine_layers(h, [-1, 0]), torch.cat([h[6], h[0]], dim=-1))
 
-    def test_sums_count_each_layer_once_unless_weights_are_given(self, hidden_states: tuple[Tensor, ...]) -> None:
+    def test_sums_count_each_layer_once_unless_weights_are_given(
+        self, hidden_states: tuple[Tensor, ...]
+    ) -> None:
         h = hidden_states
         torch.testing.assert_close(combine_layers(h, "sum_last_4"), h[3] + h[4] + h[5] + h[6])
         every = h[1] + h[2] + h[3] + h[4] + h[5] + h[6]
@@ -50,15 +54,29 @@ class TestLayers:
     @pytest.mark.parametrize(
         ("layers", "weights", "message"),
         [
-            ("first", None, "layers should be one of embeddings, last, .* or a list of numbers, not 'first'"),
-            ([7], None, r"layers \[7\] should lie between 0 \(embeddings\) and 6, the model's last layer"),
+            (
+                "first",
+                None,
+                "layers should be one of embeddings, last, .* or a list of numbers, not 'first'",
+            ),
+            (
+                [7],
+                None,
+                r"layers \[7\] should lie between 0 \(embeddings\) and 6, the model's last layer",
+            ),
             ([-8], None, "should lie between 0"),
             ([], None, "should lie between 0"),
             ("sum_last_4", [1.0], "layers 'sum_last_4' takes 4 weights, one a layer, not 1"),
-            ("concat_last_4", [1.0] * 4, "layer weights fit a sum or a list of layers, not layers='concat_last_4'"),
+            (
+                "concat_last_4",
+                [1.0] * 4,
+                "layer weights fit a sum or a list of layers, not layers='concat_last_4'",
+            ),
         ],
     )
-    def test_what_is_not_there(self, layers: str, weights: list[float] | None, message: str) -> None:
+    def test_what_is_not_there(
+        self, layers: str, weights: list[float] | None, message: str
+    ) -> None:
         with pytest.raises(ValueError, match=message):
             resolve_layers(layers, 6, weights)
 
@@ -75,7 +93,9 @@ class TestPool:
             "cls": torch.stack([first[0], second[0], third[0]]),
             "mean": torch.stack([part.mean(0) for part in (first, second, third)]),
             "max": torch.stack([part.amax(0) for part in (first, second, third)]),
-            "mean_sqrt_len": torch.stack([part.sum(0) / len(part) ** 0.5 for part in (first, second, third)]),
+            "mean_sqrt_len": torch.stack(
+                [part.sum(0) / len(part) ** 0.5 for part in (first, second, third)]
+            ),
         }
         for name, vectors in expected.items():
             torch.testing.assert_close(pool(states, lengths, name), vectors)
@@ -89,7 +109,9 @@ class TestPool:
     def test_several_stand_side_by_side(self) -> None:
         states = torch.randn(6, 5)
         both = pool(states, [4, 2], ["max", "cls"])
-        assert torch.equal(both, torch.cat([pool(states, [4, 2], "max"), pool(states, [4, 2], "cls")], dim=1))
+        assert torch.equal(
+            both, torch.cat([pool(states, [4, 2], "max"), pool(states, [4, 2], "cls")], dim=1)
+        )
 
     def test_skipped_tokens_take_no_part(self) -> None:
         states = torch.randn(9, 5)
@@ -99,20 +121,27 @@ class TestPool:
 
     @settings(max_examples=50, deadline=None)
     @given(
-        st.lists(st.integers(1, 12), min_size=1, max_size=8), st.sampled_from([p for p in POOLINGS if p != "pooler"])
+        st.lists(st.integers(1, 12), min_size=1, max_size=8),
+        st.sampled_from([p for p in POOLINGS if p != "pooler"]),
     )
     def test_padding_never_enters(self, lengths: list[int], pooling: str) -> None:
         states = torch.randn(sum(lengths), 3)
-        padded = torch.nn.utils.rnn.pad_sequence(list(torch.split(states, lengths)), True, padding_value=1e9)
+        padded = torch.nn.utils.rnn.pad_sequence(
+            list(torch.split(states, lengths)), True, padding_value=1e9
+        )
         mask = torch.arange(padded.shape[1])[None] < torch.tensor(lengths)[:, None]
         rows, counted = unpad(padded, mask)
         assert counted == lengths
         assert torch.equal(pool(rows, counted, pooling), pool(states, lengths, pooling))
 
     def test_mistakes(self) -> None:
-        with pytest.raises(ValueError, match="pooling should be one of cls, pooler, .*, not 'average'"):
+        with pytest.raises(
+            ValueError, match="pooling should be one of cls, pooler, .*, not 'average'"
+        ):
             pool(torch.randn(3, 2), [3], "average")
-        with pytest.raises(ValueError, match="each sequence should have more than 1 tokens to pool, not 1"):
+        with pytest.raises(
+            ValueError, match="each sequence should have more than 1 tokens to pool, not 1"
+        ):
             pool(torch.randn(3, 2), [2, 1], skip=1)
 
     @pytest.mark.parametrize("skip", [0, 2])
@@ -130,11 +159,18 @@ def test_packed_and_padded_give_the_same_vectors(lengths: list[int]) -> None:
     segments = batch["token_type_ids"][batch["attention_mask"].bool()]
     with torch.inference_mode():
         padded = ours(**batch, output_hidden_states=True)
-        packed = ours(packed_ids, token_type_ids=segments, layout=PackedLayout(lengths), output_hidden_states=True)
+        packed = ours(
+            packed_ids,
+            token_type_ids=segments,
+            layout=PackedLayout(lengths),
+            output_hidden_states=True,
+        )
     for layers in ("last", "sum_all_12"):
         rows, counts = unpad(combine_layers(padded.hidden_states, layers), batch["attention_mask"])
         features = combine_layers(packed.hidden_states, layers)
         for pooling in POOLINGS:
             ours_padded = pool(rows, counts, pooling, pooler_output=padded.pooler_output)
             ours_packed = pool(features, lengths, pooling, pooler_output=packed.pooler_output)
-            assert (ours_padded - ours_packed).abs().max() <= 1e-6 * max(1, ours_padded.abs().max().item())
+            assert (ours_padded - ours_packed).abs().max() <= 1e-6 * max(
+                1, ours_padded.abs().max().item()
+            )

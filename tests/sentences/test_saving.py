@@ -29,8 +29,15 @@ CASES: dict[str, dict[str, Any]] = {
     "cls": {"pooling": "cls"},
     "several": {"pooling": ["cls", "max", "mean_sqrt_len"]},
     "several in another order": {"pooling": ["mean", "cls"]},
-    "prompts": {"prompts": {"query": "query: ", "document": "how? "}, "default_prompt_name": "query"},
-    "prompt left out": {"prompts": {"q": "query: "}, "default_prompt_name": "q", "include_prompt": False},
+    "prompts": {
+        "prompts": {"query": "query: ", "document": "how? "},
+        "default_prompt_name": "query",
+    },
+    "prompt left out": {
+        "prompts": {"q": "query: "},
+        "default_prompt_name": "q",
+        "include_prompt": False,
+    },
     "truncated": {"steps": [Truncate(10)]},
     "truncated, then normalized": {"steps": [Truncate(10), Normalize()]},
     "truncated before a dense": {"steps": [dense(32, 20), Truncate(10), dense(10, 4)]},
@@ -50,44 +57,70 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[BertModel, BertToke
 @pytest.mark.filterwarnings("ignore:1 of 4 texts")
 class TestRoundTrip:
     @pytest.mark.parametrize("case", CASES)
-    def test_in_minibert(self, parts: tuple[BertModel, BertTokenizer], case: str, tmp_path: Path) -> None:
+    def test_in_minibert(
+        self, parts: tuple[BertModel, BertTokenizer], case: str, tmp_path: Path
+    ) -> None:
         embedder = SentenceEmbedder(*parts, **CASES[case])
         embedder.save_pretrained(tmp_path)
         again = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
-        np.testing.assert_allclose(again.encode(TEXTS), embedder.encode(TEXTS), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            again.encode(TEXTS), embedder.encode(TEXTS), rtol=1e-6, atol=1e-6
+        )
         assert (again.max_length, again.prompts) == (embedder.max_length, embedder.prompts)
-        assert (again.dimension, again.include_prompt) == (embedder.dimension, embedder.include_prompt)
+        assert (again.dimension, again.include_prompt) == (
+            embedder.dimension,
+            embedder.include_prompt,
+        )
 
     @pytest.mark.parametrize("case", CASES)
-    def test_in_sentence_transformers(self, parts: tuple[BertModel, BertTokenizer], case: str, tmp_path: Path) -> None:
+    def test_in_sentence_transformers(
+        self, parts: tuple[BertModel, BertTokenizer], case: str, tmp_path: Path
+    ) -> None:
         sentence_transformers = pytest.importorskip("sentence_transformers")
         embedder = SentenceEmbedder(*parts, **CASES[case])
         embedder.save_pretrained(tmp_path)
         theirs = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
-        np.testing.assert_allclose(theirs.encode(TEXTS), embedder.encode(TEXTS), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            theirs.encode(TEXTS), embedder.encode(TEXTS), rtol=1e-6, atol=1e-6
+        )
         assert theirs.max_seq_length == embedder.max_length
         for name in embedder.prompts:
             ours = embedder.encode(TEXTS, prompt_name=name)
-            np.testing.assert_allclose(theirs.encode(TEXTS, prompt_name=name), ours, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(
+                theirs.encode(TEXTS, prompt_name=name), ours, rtol=1e-6, atol=1e-6
+            )
 
 
 class TestWriting:
-    def test_an_optimised_model(self, parts: tuple[BertModel, BertTokenizer], tmp_path: Path) -> None:
+    def test_an_optimised_model(
+        self, parts: tuple[BertModel, BertTokenizer], tmp_path: Path
+    ) -> None:
         SentenceEmbedder(*parts).save_pretrained(tmp_path / "plain")
         fast = SentenceEmbedder.from_pretrained(tmp_path / "plain")
         fast.save_pretrained(tmp_path / "fast")
         names = ("modules.json", "model.safetensors", "1_Pooling/config.json", "README.md")
-        assert all((tmp_path / "plain" / n).read_bytes() == (tmp_path / "fast" / n).read_bytes() for n in names)
+        assert all(
+            (tmp_path / "plain" / n).read_bytes() == (tmp_path / "fast" / n).read_bytes()
+            for n in names
+        )
 
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"layers": "concat_last_4"}, r"has the vectors of one layer; this embedder combines \[1, 2, 3, 4\]"),
+            (
+                {"layers": "concat_last_4"},
+                r"has the vectors of one layer; this embedder combines \[1, 2, 3, 4\]",
+            ),
             ({"layers": [4], "layer_weights": [2.0]}, "has the vectors of one layer"),
-            ({"pooling": ["pooler", "mean"]}, r"no pooler beside other poolings; this one: \['pooler', 'mean'\]"),
+            (
+                {"pooling": ["pooler", "mean"]},
+                r"no pooler beside other poolings; this one: \['pooler', 'mean'\]",
+            ),
         ],
     )
-    def test_what_the_format_does_not_have(self, tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    def test_what_the_format_does_not_have(
+        self, tmp_path: Path, options: dict[str, Any], message: str
+    ) -> None:
         folder = tiny_folder(tmp_path / "bert", num_hidden_layers=4)
         embedder = SentenceEmbedder.from_pretrained(folder, precision=None, **options)
         with pytest.raises(ValueError, match=message):
@@ -95,7 +128,10 @@ class TestWriting:
         assert not (tmp_path / "out").exists()
 
     def test_what_a_kill_leaves_is_refused(
-        self, parts: tuple[BertModel, BertTokenizer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        parts: tuple[BertModel, BertTokenizer],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         def killed(*_: Any) -> None:
             raise KeyboardInterrupt
@@ -109,10 +145,12 @@ class TestWriting:
     def test_the_card(self, parts: tuple[BertModel, BertTokenizer], tmp_path: Path) -> None:
         SentenceEmbedder(*parts, steps=[dense(32, 8)]).save_pretrained(tmp_path)
         card = (tmp_path / "README.md").read_text(encoding="utf-8")
-        assert "vectors of 8 numbers (cosine); pooling: mean" in card and card.startswith("---\nlibrary_name")
+        assert "vectors of 8 numbers (cosine); pooling: mean" in card and card.startswith(
+            "---\nlibrary_name"
+        )
         assert (
-            json.loads((tmp_path / "config_sentence_transformers.json").read_text(encoding="utf-8"))[
-                "similarity_fn_name"
-            ]
+            json.loads(
+                (tmp_path / "config_sentence_transformers.json").read_text(encoding="utf-8")
+            )["similarity_fn_name"]
             == "cosine"
         )

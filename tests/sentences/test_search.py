@@ -79,7 +79,9 @@ class TestNearest:
     def test_top_of_nothing(self) -> None:
         with pytest.raises(ValueError, match="top should be a whole number of 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
-        with pytest.raises(ValueError, match='metric should be "cosine" or "dot", not \'manhattan\''):
+        with pytest.raises(
+            ValueError, match='metric should be "cosine" or "dot", not \'manhattan\''
+        ):
             nearest([[1.0]], [[1.0]], metric="manhattan")
         with pytest.raises(ValueError, match="should be equally long, but have 3 and 2 numbers"):
             nearest([[1.0, 2.0]], np.ones((2, 3)))
@@ -87,13 +89,17 @@ class TestNearest:
 
     @pytest.mark.parametrize("kind", [list, torch.tensor, lambda rows: np.array(rows, np.float16)])
     def test_dot_products_of_any_kind(self, kind: Any) -> None:
-        found, scores = nearest([[1.0, 2.0], [-1.0, 0.0]], kind([[1.0, 0.0], [3.0, 1.0], [0.0, 2.0]]), 2, metric="dot")
+        found, scores = nearest(
+            [[1.0, 2.0], [-1.0, 0.0]], kind([[1.0, 0.0], [3.0, 1.0], [0.0, 2.0]]), 2, metric="dot"
+        )
         assert found.tolist() == [[1, 2], [2, 0]] and scores.tolist() == [[5.0, 4.0], [0.0, -1.0]]
 
 
 class TestCorpora:
     @pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet"])
-    def test_files_and_folders(self, embedder: SentenceEmbedder, tmp_path: Path, file_format: str) -> None:
+    def test_files_and_folders(
+        self, embedder: SentenceEmbedder, tmp_path: Path, file_format: str
+    ) -> None:
         expected = embedder.encode(TEXTS)
         encode_file(embedder, TEXTS, tmp_path / f"vectors.{file_format}")
         encode_corpus(embedder, TEXTS, tmp_path / "shards", file_format=file_format, shard_size=7)
@@ -109,24 +115,35 @@ class TestCorpora:
 
     @pytest.mark.parametrize("codes", ["int8", "binary"])
     def test_codes_choose_what_is_compared(
-        self, embedder: SentenceEmbedder, tmp_path: Path, codes: str, monkeypatch: pytest.MonkeyPatch
+        self,
+        embedder: SentenceEmbedder,
+        tmp_path: Path,
+        codes: str,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """The scores are those of the vectors; rows that codes do not choose are missing, all others are in order."""
         encode_corpus(embedder, TEXTS, tmp_path, shard_size=7)
         exact, corpus = open_corpus(tmp_path), open_corpus(tmp_path, codes)
         queries = embedder.encode([TEXTS[7], "x"])
         for metric in ("cosine", "dot"):
-            for one, other in zip(*(nearest(queries, own, 4, metric=metric) for own in (corpus, exact)), strict=True):
+            for one, other in zip(
+                *(nearest(queries, own, 4, metric=metric) for own in (corpus, exact)), strict=True
+            ):
                 assert np.array_equal(one, other)  # 4 x 20 candidates are all of the 30
         monkeypatch.setattr("minibert.sentences.search.CANDIDATES", 2)
         rows, scores = nearest(queries, corpus, 5)
-        np.testing.assert_allclose(scores, np.take_along_axis(similarity(queries, exact[:]), rows, axis=1), atol=1e-6)
+        np.testing.assert_allclose(
+            scores, np.take_along_axis(similarity(queries, exact[:]), rows, axis=1), atol=1e-6
+        )
         assert rows[0, 0] == 7 and (np.diff(scores) <= 0).all()
         # the file is found again, and made anew when the folder is
         del corpus  # mapped, it could not be replaced on Windows
         kept = tmp_path / f"{codes}.npy"
         made = kept.stat().st_mtime_ns
-        assert np.array_equal(np.load(kept), open_corpus(tmp_path, codes).codes) and kept.stat().st_mtime_ns == made
+        assert (
+            np.array_equal(np.load(kept), open_corpus(tmp_path, codes).codes)
+            and kept.stat().st_mtime_ns == made
+        )
         os.utime(tmp_path / "index.json", ns=(made + 10**9,) * 2)
         open_corpus(tmp_path, codes)
         assert kept.stat().st_mtime_ns > made
@@ -134,14 +151,21 @@ class TestCorpora:
     @settings(max_examples=30, deadline=None)
     @given(
         vectors=arrays(
-            np.float32, st.tuples(st.integers(0, 4), st.integers(1, 130)), elements=st.floats(-9, 9, width=32)
+            np.float32,
+            st.tuples(st.integers(0, 4), st.integers(1, 130)),
+            elements=st.floats(-9, 9, width=32),
         )
     )
     def test_codes_keep_directions(self, vectors: Any) -> None:
         codes, words = to_bytes(vectors), to_bits(vectors)
-        assert codes.shape == vectors.shape and words.shape == (len(vectors), -(-vectors.shape[1] // 64))
+        assert codes.shape == vectors.shape and words.shape == (
+            len(vectors),
+            -(-vectors.shape[1] // 64),
+        )
         largest = np.abs(vectors).max(axis=1, keepdims=True, initial=1e-12)
-        np.testing.assert_allclose(codes / 127 * largest, vectors, atol=largest.max(initial=0) / 253)
+        np.testing.assert_allclose(
+            codes / 127 * largest, vectors, atol=largest.max(initial=0) / 253
+        )
         assert np.bitwise_count(words).sum() == (vectors > 0).sum()
 
     def test_known_lengths(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
@@ -165,14 +189,20 @@ class TestCorpora:
         corpus: Any = open_corpus(tmp_path / "shards")
         with pytest.raises(ValueError, match="codes should be one of int8, binary, not 'int4'"):
             open_corpus(tmp_path / "shards", "int4")
-        with pytest.raises(ValueError, match="should be a folder of shards: binary codes are kept beside them"):
+        with pytest.raises(
+            ValueError, match="should be a folder of shards: binary codes are kept beside them"
+        ):
             open_corpus(tmp_path / "x.npy", "binary")
         with pytest.raises(ValueError, match="neighbouring rows"):
             corpus[::2]
         (tmp_path / "shards" / "index.json").unlink()
-        with pytest.raises(ValueError, match="has no index.json: run minibert embed --out-dir again"):
+        with pytest.raises(
+            ValueError, match="has no index.json: run minibert embed --out-dir again"
+        ):
             open_corpus(tmp_path / "shards")
-        with pytest.raises(ValueError, match="should be a folder of shards, or end in .npy, .safetensors"):
+        with pytest.raises(
+            ValueError, match="should be a folder of shards, or end in .npy, .safetensors"
+        ):
             open_corpus(tmp_path / "x.txt")
         for name in ("x.npy", "x.safetensors", "x.jsonl", "x.parquet"):
             (tmp_path / name).write_bytes(b"\x93")
@@ -183,7 +213,10 @@ class TestCorpora:
         (tmp_path / "lines.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
         model = str(tiny_folder(tmp_path / "bert"))
         arguments = ["--model", model, "--file", str(tmp_path / "lines.txt")]
-        assert main(["embed", *arguments, "--out-dir", str(tmp_path / "shards"), "--shard-size", "8"]) == 0
+        assert (
+            main(["embed", *arguments, "--out-dir", str(tmp_path / "shards"), "--shard-size", "8"])
+            == 0
+        )
         capsys.readouterr()
         vectors = ["--vectors", str(tmp_path / "shards"), "--corpus", str(tmp_path / "lines.txt")]
         assert main(["search", TEXTS[20], "--model", model, *vectors, "--top", "1"]) == 0
@@ -192,6 +225,22 @@ class TestCorpora:
         assert main(["search", TEXTS[20], TEXTS[3], "--model", model, *vectors, *coded]) == 0
         found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [own["query"] for own in found] == [TEXTS[20], TEXTS[3]]
-        assert [own["results"][0]["line"] for own in found] == [21, 4] and (tmp_path / "shards" / "binary.npy").exists()
-        assert main(["search", "x", "--model", model, "--corpus", str(tmp_path / "lines.txt"), "--codes", "int8"]) == 2
+        assert [own["results"][0]["line"] for own in found] == [21, 4] and (
+            tmp_path / "shards" / "binary.npy"
+        ).exists()
+        assert (
+            main(
+                [
+                    "search",
+                    "x",
+                    "--model",
+                    model,
+                    "--corpus",
+                    str(tmp_path / "lines.txt"),
+                    "--codes",
+                    "int8",
+                ]
+            )
+            == 2
+        )
         assert "--codes needs --vectors" in capsys.readouterr().err

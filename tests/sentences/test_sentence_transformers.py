@@ -22,7 +22,10 @@ MEAN = ("Pooling", {"embedding_dimension": 32, "pooling_mode": "mean"})
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     settings = {
-        "config_sentence_transformers": {"prompts": {"query": "query: "}, "similarity_fn_name": "dot"},
+        "config_sentence_transformers": {
+            "prompts": {"query": "query: "},
+            "similarity_fn_name": "dot",
+        },
         "sentence_bert_config": {"max_seq_length": 9},
     }
     return sentence_folder(tmp_path / "tiny", MEAN, ("Normalize", {}), **settings)
@@ -35,15 +38,23 @@ def test_the_same_numbers(folder: Path) -> None:
     assert type(made) is library.SentenceTransformer and made[0].model is embedder.model
     assert np.array_equal(made.encode(TEXTS), theirs.encode(TEXTS))
     assert np.array_equal(made.encode_query(TEXTS), theirs.encode_query(TEXTS))
-    assert (made.max_seq_length, made.prompts["query"], made.similarity_fn_name) == (9, "query: ", "dot")
+    assert (made.max_seq_length, made.prompts["query"], made.similarity_fn_name) == (
+        9,
+        "query: ",
+        "dot",
+    )
     for precision in ("fp32", "bf16", "int8"):
         optimised = SentenceEmbedder.from_pretrained(folder, precision=precision)
         found = optimised.as_sentence_transformer().encode(TEXTS)
         with pytest.warns(UserWarning, match="were cut there"):
-            np.testing.assert_allclose(found, optimised.encode(TEXTS), atol=2e-2 if precision != "fp32" else 1e-5)
+            np.testing.assert_allclose(
+                found, optimised.encode(TEXTS), atol=2e-2 if precision != "fp32" else 1e-5
+            )
 
 
-@pytest.mark.parametrize("options", [{"layers": [1]}, {"pooling": "pooler"}, {"normalize": True, "truncate_dim": 7}])
+@pytest.mark.parametrize(
+    "options", [{"layers": [1]}, {"pooling": "pooler"}, {"normalize": True, "truncate_dim": 7}]
+)
 def test_what_its_format_says_otherwise(folder: Path, options: dict[str, Any]) -> None:
     """One layer below the last, the pooler, and a dimension become a shorter model, a Dense and a setting."""
     embedder = SentenceEmbedder.from_pretrained(folder, precision=None, max_length=32, **options)
@@ -61,14 +72,20 @@ def test_training_evaluating_saving(folder: Path, tmp_path: Path) -> None:
     made, before = embedder.as_sentence_transformer(), embedder.encode(WORDS)
     pairs = Dataset.from_dict({"anchor": WORDS, "positive": [f"{word} {word}" for word in WORDS]})
     arguments = library.SentenceTransformerTrainingArguments(
-        output_dir=str(tmp_path / "run"), max_steps=2, learning_rate=1e-2, report_to=[], use_cpu=True
+        output_dir=str(tmp_path / "run"),
+        max_steps=2,
+        learning_rate=1e-2,
+        report_to=[],
+        use_cpu=True,
     )
     loss = losses.MultipleNegativesRankingLoss(made)
     library.SentenceTransformerTrainer(made, arguments, pairs, loss=loss).train()
     after = embedder.encode(WORDS)  # the model inside is the embedder's
     assert np.abs(after - before).max() > 1e-3
 
-    evaluator = evaluation.EmbeddingSimilarityEvaluator(WORDS, WORDS[::-1], np.linspace(0, 1, len(WORDS)))
+    evaluator = evaluation.EmbeddingSimilarityEvaluator(
+        WORDS, WORDS[::-1], np.linspace(0, 1, len(WORDS))
+    )
     made.save_pretrained(str(tmp_path / "saved"))
     again = library.SentenceTransformer(str(tmp_path / "saved"))
     assert evaluator(made.eval()) == evaluator(again)
@@ -79,6 +96,8 @@ def test_training_evaluating_saving(folder: Path, tmp_path: Path) -> None:
 def test_an_optimised_model_is_not_trained(folder: Path) -> None:
     made = SentenceEmbedder.from_pretrained(folder).as_sentence_transformer()
     assert isinstance(made[0].model, BertModel)
-    with pytest.raises(ValueError, match="An optimised model cannot be trained: train the original"):
+    with pytest.raises(
+        ValueError, match="An optimised model cannot be trained: train the original"
+    ):
         made.train()
     assert torch.is_tensor(made.encode(WORDS, convert_to_tensor=True))

@@ -20,7 +20,13 @@ import numpy as np
 import pytest
 from tiny_folder import WORDS, classifier_folder, sentence_folder
 
-from minibert import BertForSequenceClassification, BertTokenizer, CrossEncoder, SentenceEmbedder, classify
+from minibert import (
+    BertForSequenceClassification,
+    BertTokenizer,
+    CrossEncoder,
+    SentenceEmbedder,
+    classify,
+)
 from minibert.checkpoints.source import Source
 from minibert.cli.serve import _listening
 from minibert.sentences.rows import Rows, Settings, Vectors
@@ -48,7 +54,9 @@ class Folders:
     def __init__(self, root: Path) -> None:
         prompts = {"prompts": {"query": "query: "}}
         steps = ("Pooling", {"pooling_mode": "mean"}), ("Normalize", {})
-        self.embedder = sentence_folder(root / "embedder", *steps, config_sentence_transformers=prompts)
+        self.embedder = sentence_folder(
+            root / "embedder", *steps, config_sentence_transformers=prompts
+        )
         self.reranker = classifier_folder(root / "reranker", 1)
         self.classifier = classifier_folder(root / "classifier", 3)
 
@@ -59,10 +67,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 
 
 @contextmanager
-def serving(models: list[Served], limits: Limits | None = None, key: str | None = None) -> Iterator[str]:
+def serving(
+    models: list[Served], limits: Limits | None = None, key: str | None = None
+) -> Iterator[str]:
     """The address of a server in a thread."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        config = uvicorn.Config(create_app(models, limits, key=key), log_config=None, access_log=False)
+        config = uvicorn.Config(
+            create_app(models, limits, key=key), log_config=None, access_log=False
+        )
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, args=([server],))
         thread.start()
@@ -85,7 +97,9 @@ def url(folders: Folders) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def client(url: str) -> Iterator[Any]:
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=30) as client:
+    with httpx.Client(
+        base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=30
+    ) as client:
         yield client
 
 
@@ -101,30 +115,45 @@ def same(received: Any, expected: Any) -> None:
 class TestOpenAI:
     @pytest.fixture
     def openai(self, url: str) -> Any:
-        return pytest.importorskip("openai").OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
+        return pytest.importorskip("openai").OpenAI(
+            base_url=f"{url}/v1", api_key=KEY, max_retries=0
+        )
 
     def test_embeddings(self, openai: Any, embedder: SentenceEmbedder) -> None:
-        found = openai.embeddings.create(model="embedder", input=TEXTS)  # as base64, which this client asks for
+        found = openai.embeddings.create(
+            model="embedder", input=TEXTS
+        )  # as base64, which this client asks for
         same([one.embedding for one in found.data], embedder.encode(TEXTS))
         assert [one.index for one in found.data] == list(range(len(TEXTS)))
         ids = embedder.tokenizer(TEXTS)["input_ids"]
         assert found.usage.prompt_tokens == found.usage.total_tokens == sum(map(len, ids))
-        floats = openai.embeddings.create(model="embedder", input=TEXTS[0], encoding_format="float", dimensions=8)
-        same(floats.data[0].embedding, embedder.encode(TEXTS[0], truncate_dim=8, normalize_embeddings=True))
+        floats = openai.embeddings.create(
+            model="embedder", input=TEXTS[0], encoding_format="float", dimensions=8
+        )
+        same(
+            floats.data[0].embedding,
+            embedder.encode(TEXTS[0], truncate_dim=8, normalize_embeddings=True),
+        )
         whole = openai.embeddings.create(model="embedder", input=ids[:2])
         inner = openai.embeddings.create(model="embedder", input=[row[1:-1] for row in ids[:2]])
         for rows in (whole, inner):
             same([one.embedding for one in rows.data], embedder.encode(TEXTS[:2]))
 
     def test_prompts_and_cut_texts(self, openai: Any, embedder: SentenceEmbedder) -> None:
-        query = openai.embeddings.create(model="embedder", input=TEXTS[0], extra_body={"prompt_name": "query"})
+        query = openai.embeddings.create(
+            model="embedder", input=TEXTS[0], extra_body={"prompt_name": "query"}
+        )
         same(query.data[0].embedding, embedder.encode_query(TEXTS[0]))
         assert openai.embeddings.create(model="embedder", input=[TEXTS[0], LONG]).truncated == [1]
         ids = openai.embeddings.create(model="embedder", input=[[7], [7] * 100])
         assert ids.truncated == [1] and ids.usage.prompt_tokens == 3 + 64
 
     def test_models(self, openai: Any) -> None:
-        assert [model.id for model in openai.models.list()] == ["embedder", "reranker", "classifier"]
+        assert [model.id for model in openai.models.list()] == [
+            "embedder",
+            "reranker",
+            "classifier",
+        ]
         assert openai.models.retrieve("embedder").dimension == 32
 
     def test_errors_are_its_own(self, openai: Any) -> None:
@@ -166,7 +195,8 @@ class TestHuggingFace:
         theirs = InferenceClient(model=url, token=KEY)
         same(theirs.feature_extraction(TEXTS[0])[0], embedder.encode(TEXTS[0]))
         same(
-            theirs.feature_extraction(TEXTS[0], prompt_name="query", normalize=True)[0], embedder.encode_query(TEXTS[0])
+            theirs.feature_extraction(TEXTS[0], prompt_name="query", normalize=True)[0],
+            embedder.encode_query(TEXTS[0]),
         )
         with pytest.raises(HfHubHTTPError, match="422"):
             theirs.feature_extraction(TEXTS[0], prompt_name="another")
@@ -176,7 +206,9 @@ class TestHuggingFace:
 
         model = BertForSequenceClassification.from_pretrained(folders.classifier)
         expected = classify(model, BertTokenizer.from_pretrained(folders.classifier), TEXTS[0])
-        with serving([load("classifier", Source(folders.classifier), precision=None, **QUEUE)]) as address:
+        with serving(
+            [load("classifier", Source(folders.classifier), precision=None, **QUEUE)]
+        ) as address:
             found = InferenceClient(model=address).text_classification(TEXTS[0])
         assert [one.label for one in found] == [one["label"] for one in expected]
         same([one.score for one in found], [one["score"] for one in expected])
@@ -187,17 +219,23 @@ class TestHuggingFace:
         with pytest.warns(UserWarning, match="1 of 2 texts"):
             same(answer.json(), embedder.encode([TEXTS[0], LONG]))
         refused = client.post("/embed", json={"inputs": LONG, "truncate": False})
-        assert refused.status_code == 422 and refused.json()["error_type"] == "invalid_request_error"
+        assert (
+            refused.status_code == 422 and refused.json()["error_type"] == "invalid_request_error"
+        )
 
     def test_truncation_direction(
         self, client: Any, embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(embedder.tokenizer, "truncation_side", "left")
         text = f"{LONG} {TEXTS[0]}"
-        (answer,) = client.post("/embed", json={"inputs": text, "truncation_direction": "Left"}).json()
+        (answer,) = client.post(
+            "/embed", json={"inputs": text, "truncation_direction": "Left"}
+        ).json()
         with pytest.warns(UserWarning, match="1 of 1 texts"):
             same(answer, embedder.encode(text))
-        (usual,) = client.post("/embed", json={"inputs": text, "truncation_direction": "Right"}).json()
+        (usual,) = client.post(
+            "/embed", json={"inputs": text, "truncation_direction": "Right"}
+        ).json()
         assert not np.allclose(answer, usual, atol=1e-3)
 
     def test_info(self, client: Any) -> None:
@@ -210,7 +248,9 @@ class TestRerankersAndClassifiers:
     DOCUMENTS = ["trees grow in korea", "hello world", LONG, "tall trees"]
 
     def test_rerank(self, client: Any, folders: Folders) -> None:
-        expected = CrossEncoder.from_pretrained(folders.reranker, precision=None).rank("tall trees", self.DOCUMENTS)
+        expected = CrossEncoder.from_pretrained(folders.reranker, precision=None).rank(
+            "tall trees", self.DOCUMENTS
+        )
         documents = [self.DOCUMENTS[0], {"text": self.DOCUMENTS[1]}, *self.DOCUMENTS[2:]]
         body = {"query": "tall trees", "documents": documents, "top_n": 3, "return_documents": True}
         answer = client.post("/v1/rerank", json=body).json()
@@ -223,7 +263,9 @@ class TestRerankersAndClassifiers:
             "/rerank", json={"query": "tall trees", "texts": self.DOCUMENTS, "raw_scores": True}
         ).json()
         assert [one["index"] for one in theirs] == [one["corpus_id"] for one in expected]
-        same([1 / (1 + np.exp(-one["score"])) for one in theirs], [one["score"] for one in expected])
+        same(
+            [1 / (1 + np.exp(-one["score"])) for one in theirs], [one["score"] for one in expected]
+        )
 
     def test_classify(self, client: Any, folders: Folders) -> None:
         model = BertForSequenceClassification.from_pretrained(folders.classifier)
@@ -251,21 +293,32 @@ class TestRerankersAndClassifiers:
             client = TestClient(host)
             assert client.get("/bert/health/ready").status_code == 200
             refused = client.post("/bert/v1/classify", json={"input": TEXTS[0]})
-            assert refused.status_code == 401 and refused.json()["error"]["type"] == "authentication_error"
+            assert (
+                refused.status_code == 401
+                and refused.json()["error"]["type"] == "authentication_error"
+            )
             client.headers["Authorization"] = f"Bearer {KEY}"
             nested = client.post("/bert/", json={"inputs": TEXTS[0]}).json()
             assert nested == [client.post("/bert/predict", json={"inputs": TEXTS[0]}).json()]
             invalid = client.post("/bert/v1/classify", json={"input": 3})
-            assert invalid.status_code == 422 and invalid.json()["error"]["type"] == "invalid_request_error"
+            assert (
+                invalid.status_code == 422
+                and invalid.json()["error"]["type"] == "invalid_request_error"
+            )
             assert 'path="/predict"' in client.get("/bert/metrics").text
         finally:
             model.batched.close()
 
 
 def test_alternatives_are_told_together(client: Any) -> None:
-    message = client.post("/v1/embeddings", json={"input": 3, "dimensions": 0}).json()["error"]["message"]
+    message = client.post("/v1/embeddings", json={"input": 3, "dimensions": 0}).json()["error"][
+        "message"
+    ]
     assert message.count("input: ") == message.count("dimensions: ") == 1
-    assert "input: Input should be a valid string or Input should be a valid list; dimensions: " in message
+    assert (
+        "input: Input should be a valid string or Input should be a valid list; dimensions: "
+        in message
+    )
 
 
 DEEP = "[" * 100_000
@@ -273,17 +326,50 @@ MALFORMED: list[tuple[str, Any]] = [
     # path and body: an object is sent as JSON, a string as it stands
     ("/v1/embeddings", body)
     for body in (
-        *("", "{", "nothing", '{"input": ', '"xyzzyq"', "[]", "null", "[1, 2]", '{"input": "xyzzyq"', DEEP),
+        *(
+            "",
+            "{",
+            "nothing",
+            '{"input": ',
+            '"xyzzyq"',
+            "[]",
+            "null",
+            "[1, 2]",
+            '{"input": "xyzzyq"',
+            DEEP,
+        ),
         *(
             '{"input": "xyzzyq\\ud800"}',
             '{"input": ["x", "\\udfff xyzzyq"]}',
             '{"input": NaN}',
             '{"input": [Infinity]}',
         ),
-        *('{"input": [1e999]}', '{"input": ' + "9" * 5000 + "}", "\x00\x01xyzzyq", '{"input": "\\x"}'),
-        *({}, {"input": None}, {"input": []}, {"input": [[]]}, {"input": {"xyzzyq": 1}}, {"input": 3}),
-        *({"input": [True]}, {"input": [-1]}, {"input": [10**30]}, {"input": [1.5]}, {"input": [[1], "xyzzyq"]}),
-        *({"input": ["x", None]}, {"input": "x", "dimensions": 0}, {"input": "x", "dimensions": "xyzzyq"}),
+        *(
+            '{"input": [1e999]}',
+            '{"input": ' + "9" * 5000 + "}",
+            "\x00\x01xyzzyq",
+            '{"input": "\\x"}',
+        ),
+        *(
+            {},
+            {"input": None},
+            {"input": []},
+            {"input": [[]]},
+            {"input": {"xyzzyq": 1}},
+            {"input": 3},
+        ),
+        *(
+            {"input": [True]},
+            {"input": [-1]},
+            {"input": [10**30]},
+            {"input": [1.5]},
+            {"input": [[1], "xyzzyq"]},
+        ),
+        *(
+            {"input": ["x", None]},
+            {"input": "x", "dimensions": 0},
+            {"input": "x", "dimensions": "xyzzyq"},
+        ),
         *({"input": "x", "encoding_format": "xyzzyq"}, {"input": "x", "prompt_name": "xyzzyq"}),
         *({"input": "x", "dimensions": 10**30}, {"input": "x", "model": ["xyzzyq"]}),
     )
@@ -316,7 +402,11 @@ def test_malformed_requests(path: str, body: Any, client: Any) -> None:
 
 class TestLimits:
     def test_the_key(self, client: Any) -> None:
-        for headers in ({"Authorization": ""}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {KEY}x"}):
+        for headers in (
+            {"Authorization": ""},
+            {"Authorization": "Bearer"},
+            {"Authorization": f"Bearer {KEY}x"},
+        ):
             for path in ("/v1/models", "/metrics", "/info", "/openapi.json", "/nothing"):
                 assert client.get(path, headers=headers).status_code == 401
             assert client.get("/health/live", headers=headers).json() == {"status": "live"}
@@ -336,7 +426,9 @@ class TestLimits:
     def test_methods_and_paths(self, client: Any) -> None:
         assert client.get("/v1/embeddings").status_code == 405
         assert client.post("/v1/nothing", json={}).json()["error"]["type"] == "not_found_error"
-        kinds = client.post("/v1/embeddings", content=b'{"input": "x"}', headers={"Content-Type": "text/plain"})
+        kinds = client.post(
+            "/v1/embeddings", content=b'{"input": "x"}', headers={"Content-Type": "text/plain"}
+        )
         assert kinds.status_code == 422 and "application/json" in kinds.text
 
 
@@ -349,7 +441,9 @@ class Stopped:
         settings = Settings("", "truncate", 512)
         about = {"dimension": 1, "pooling": "", "precision": None}
         encoder: Any = self
-        self.model = Served("stopped", "embedding", encoder, lambda name: settings, about, **{**QUEUE, **queue})
+        self.model = Served(
+            "stopped", "embedding", encoder, lambda name: settings, about, **{**QUEUE, **queue}
+        )
 
     def encode_rows(self, rows: Rows, settings: Settings) -> Vectors:
         self.began.set()
@@ -378,7 +472,10 @@ class TestBusy:
             assert refused.value.response.headers["retry-after"] == "1"
             start = time.perf_counter()
             assert httpx.get(f"{url}/health/live").status_code == 200
-            assert httpx.get(f"{url}/health/ready").json() == {"status": "ready", "waiting": {"stopped": 8}}
+            assert httpx.get(f"{url}/health/ready").json() == {
+                "status": "ready",
+                "waiting": {"stopped": 8},
+            }
             assert 'minibert_waiting_texts{model="stopped"} 8.0' in httpx.get(f"{url}/metrics").text
             assert time.perf_counter() - start < 5
             stopped.go.set()
@@ -417,7 +514,9 @@ def test_many_clients(url: str, client: Any, embedder: SentenceEmbedder) -> None
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
 
     def ask(text: str) -> list[float]:
-        answer: list[float] = client.post("/embed", json={"inputs": text}).raise_for_status().json()[0]
+        answer: list[float] = (
+            client.post("/embed", json={"inputs": text}).raise_for_status().json()[0]
+        )
         return answer
 
     before = count('minibert_texts_total{model="embedder"}')
@@ -426,7 +525,9 @@ def test_many_clients(url: str, client: Any, embedder: SentenceEmbedder) -> None
     same(vectors, embedder.encode(TEXTS * 4))
     assert count('minibert_texts_total{model="embedder"}') - before == 4 * len(TEXTS)
     assert count("process_resident_memory_bytes") > 1e6
-    assert count('minibert_batch_texts_count{model="embedder"}') < count('minibert_texts_total{model="embedder"}')
+    assert count('minibert_batch_texts_count{model="embedder"}') < count(
+        'minibert_texts_total{model="embedder"}'
+    )
 
 
 class TestCommand:
@@ -436,7 +537,11 @@ class TestCommand:
         command = [sys.executable, "-m", "minibert", "serve", *arguments, "--port", "0"]
         environment = {**os.environ, "MINIBERT_API_KEY": KEY}
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", env=environment
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            env=environment,
         ) as run:
             assert run.stdout is not None
             lines = []
@@ -452,7 +557,9 @@ class TestCommand:
 
     def test_sigterm_while_busy(self, folders: Folders, embedder: SentenceEmbedder) -> None:
         """What has been accepted is answered; the log has a line for it; the exit code says that all is well."""
-        with self.started(f"tiny={folders.embedder}", str(folders.classifier), "--json", "--precision", "exact") as (
+        with self.started(
+            f"tiny={folders.embedder}", str(folders.classifier), "--json", "--precision", "exact"
+        ) as (
             run,
             url,
         ):
@@ -460,12 +567,19 @@ class TestCommand:
             headers = {"Authorization": f"Bearer {KEY}"}
 
             def ask(number: int) -> Any:
-                return httpx.post(f"{url}/embed", json={"inputs": texts, "model": "tiny"}, headers=headers, timeout=60)
+                return httpx.post(
+                    f"{url}/embed",
+                    json={"inputs": texts, "model": "tiny"},
+                    headers=headers,
+                    timeout=60,
+                )
 
             with ThreadPoolExecutor(8) as threads:
                 answers = [threads.submit(ask, number) for number in range(8)]
                 while 'path="/embed"' not in httpx.get(f"{url}/metrics", headers=headers).text:
-                    time.sleep(0.01)  # until the first has been answered, and others are being read or computed
+                    time.sleep(
+                        0.01
+                    )  # until the first has been answered, and others are being read or computed
                 run.send_signal(signal.SIGTERM)
                 found = []
                 for answer in answers:
@@ -477,7 +591,9 @@ class TestCommand:
             lines = [json.loads(line) for line in run.stdout.read().splitlines()]  # type: ignore[union-attr]
         done = [line for line in lines if line["path"] == "/embed"]
         assert [answer.status_code for answer in found] == [200] * len(done) and len(found) >= 1
-        assert {line["status"] for line in done} == {200} and {line["texts"] for line in done} == {200}
+        assert {line["status"] for line in done} == {200} and {line["texts"] for line in done} == {
+            200
+        }
         same(found[-1].json(), embedder.encode(texts))
 
     def test_no_answer_waits_for_the_client(self) -> None:
@@ -495,12 +611,17 @@ class TestCommand:
         assert run.returncode == 1 and "in use" in run.stderr and run.stderr.count("\n") == 1
 
 
-def test_models_are_warm_when_they_are_loaded(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_are_warm_when_they_are_loaded(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     warmed: list[Any] = []
     monkeypatch.setattr("minibert.inference.batching.warm_up", warmed.append)
     for folder in (folders.embedder, folders.classifier):
         load("tiny", Source(folder), precision="fp32", **QUEUE).batched.close()
-    assert [type(model).__name__ for model in warmed] == ["BertModel", "BertForSequenceClassification"]
+    assert [type(model).__name__ for model in warmed] == [
+        "BertModel",
+        "BertForSequenceClassification",
+    ]
 
 
 @pytest.mark.slow
@@ -518,7 +639,10 @@ def test_memory_stays(folders: Folders) -> None:
         with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
             for until in (60, 60 + seconds):
                 while time.monotonic() < begin + until:
-                    texts = [" ".join(random.choice(WORDS, size=size)) for size in random.integers(1, 60, size=16)]
+                    texts = [
+                        " ".join(random.choice(WORDS, size=size))
+                        for size in random.integers(1, 60, size=16)
+                    ]
                     statuses.add(client.post("/embed", json={"inputs": texts}).status_code)
                 pages = Path(f"/proc/{run.pid}/statm").read_text(encoding="ascii").split()[1]
                 sizes.append(int(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6)

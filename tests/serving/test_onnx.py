@@ -33,23 +33,37 @@ TEXTS = ["tall trees grow in korea", "hello", "", "how do tall trees grow in kor
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A folder with two poolings and prompts that take no part in them, and its export."""
     root = tmp_path_factory.mktemp("models")
-    pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True, "include_prompt": False}
+    pooling = {
+        "pooling_mode_cls_token": True,
+        "pooling_mode_mean_tokens": True,
+        "include_prompt": False,
+    }
     prompts = {"prompts": {"query": "query: "}}
     folder = sentence_folder(
-        root / "folder", ("Pooling", pooling), ("Normalize", {}), config_sentence_transformers=prompts
+        root / "folder",
+        ("Pooling", pooling),
+        ("Normalize", {}),
+        config_sentence_transformers=prompts,
     )
     assert main(["export", str(folder), str(root / "exported")]) == 0
     return folder, root / "exported"
 
 
 def padded(tokenizer: BertTokenizer, texts: list[str], **options: Any) -> dict[str, np.ndarray]:
-    return dict(tokenizer(texts, padding=True, truncation=True, max_length=64, return_tensors="np", **options))
+    return dict(
+        tokenizer(
+            texts, padding=True, truncation=True, max_length=64, return_tensors="np", **options
+        )
+    )
 
 
 class TestEmbedder:
     def test_vectors_of_any_batch(self, embedder: tuple[Path, Path]) -> None:
         folder, exported = embedder
-        ours, session = SentenceEmbedder.from_pretrained(folder, precision=None), open_session(exported / "model.onnx")
+        ours, session = (
+            SentenceEmbedder.from_pretrained(folder, precision=None),
+            open_session(exported / "model.onnx"),
+        )
         for texts in (TEXTS, TEXTS[:1], TEXTS * 5):
             batch = padded(ours.tokenizer, texts)
             batch["pooling_mask"] = batch["attention_mask"]
@@ -68,7 +82,9 @@ class TestEmbedder:
         assert not list(exported.rglob("*.safetensors"))
         assert [path.name for path in exported.parent.iterdir() if path.name.startswith(".")] == []
 
-    def test_nothing_is_written_over(self, embedder: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    def test_nothing_is_written_over(
+        self, embedder: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    ) -> None:
         folder, exported = embedder
         assert main(["export", str(folder), str(exported)]) == 1
         assert "exists already" in capsys.readouterr().err
@@ -87,7 +103,10 @@ class TestEmbedder:
         with torch.no_grad():
             other.model.embeddings.word_embeddings.weight.neg_()
         other.save_pretrained(tmp_path / "other")
-        with pytest.raises(ValueError, match="nothing was written: in ONNX Runtime the results differ from torch's by"):
+        with pytest.raises(
+            ValueError,
+            match="nothing was written: in ONNX Runtime the results differ from torch's by",
+        ):
             exporting.export(Source(tmp_path / "other"), tmp_path / "out")
         assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
@@ -96,7 +115,9 @@ def test_int8(embedder: tuple[Path, Path], tmp_path: Path) -> None:
     folder, exported = embedder
     done = exporting.export(Source(folder), tmp_path / "int8", precision="int8")
     assert 0.99 < done.cosine < 0.999999  # not float32 by mistake
-    assert (tmp_path / "int8" / "model.onnx").stat().st_size < (exported / "model.onnx").stat().st_size
+    assert (tmp_path / "int8" / "model.onnx").stat().st_size < (
+        exported / "model.onnx"
+    ).stat().st_size
 
 
 def save_head(folder: Path, head: type[Any]) -> Path:
@@ -115,7 +136,11 @@ def save_head(folder: Path, head: type[Any]) -> Path:
     ],
 )
 def test_heads(head: Any, tmp_path: Path) -> None:
-    folder = classifier_folder(tmp_path / "head", 3) if head == "classification" else save_head(tmp_path / "head", head)
+    folder = (
+        classifier_folder(tmp_path / "head", 3)
+        if head == "classification"
+        else save_head(tmp_path / "head", head)
+    )
     done = exporting.export(Source(folder), tmp_path / "out")
     assert done.kind.startswith("BertFor") and done.difference < 1e-5
     model, tokenizer = load_with_heads(folder)
@@ -153,7 +178,9 @@ class TestBackend:
         ],
     )
     @pytest.mark.filterwarnings("ignore:.*were cut there")
-    def test_encode(self, both: tuple[SentenceEmbedder, SentenceEmbedder], options: dict[str, Any]) -> None:
+    def test_encode(
+        self, both: tuple[SentenceEmbedder, SentenceEmbedder], options: dict[str, Any]
+    ) -> None:
         ours, theirs = both
         long = " ".join(WORDS) * 20
         texts = [*TEXTS, long, *TEXTS[:2], "a", *(" ".join(WORDS[:n]) for n in range(9))]
@@ -166,15 +193,21 @@ class TestBackend:
         ours, theirs = both
         pairs = [("tall trees", "grow"), ("hello world", "in korea")]
         np.testing.assert_allclose(theirs.encode(pairs), ours.encode(pairs), rtol=0, atol=1e-5)
-        np.testing.assert_allclose(theirs.encode_query(TEXTS), ours.encode_query(TEXTS), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            theirs.encode_query(TEXTS), ours.encode_query(TEXTS), rtol=0, atol=1e-5
+        )
         states = theirs.encode(TEXTS[:3], output_value="token_embeddings")
-        for one, other in zip(states, ours.encode(TEXTS[:3], output_value="token_embeddings"), strict=True):
+        for one, other in zip(
+            states, ours.encode(TEXTS[:3], output_value="token_embeddings"), strict=True
+        ):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
         for one, other in zip(theirs.words(TEXTS[:3]), ours.words(TEXTS[:3]), strict=True):
             assert one.words == other.words
             np.testing.assert_allclose(one.vectors, other.vectors, rtol=0, atol=1e-5)
         with theirs.batched() as batched:
-            np.testing.assert_allclose(batched.encode("hello"), ours.encode("hello"), rtol=0, atol=1e-5)
+            np.testing.assert_allclose(
+                batched.encode("hello"), ours.encode("hello"), rtol=0, atol=1e-5
+            )
         again = pickle.loads(pickle.dumps(theirs))
         np.testing.assert_array_equal(again.encode(TEXTS[:2]), theirs.encode(TEXTS[:2]))
         assert isinstance(theirs, SentenceEmbedder) and not isinstance(theirs, torch.nn.Module)
@@ -182,15 +215,24 @@ class TestBackend:
 
     def test_what_the_graph_settles(self, embedder: tuple[Path, Path]) -> None:
         folder, exported = embedder
-        for option in ({"pooling": "max"}, {"normalize": True}, {"precision": "int8"}, {"layers": [1]}):
+        for option in (
+            {"pooling": "max"},
+            {"normalize": True},
+            {"precision": "int8"},
+            {"layers": [1]},
+        ):
             with pytest.raises(ValueError, match=f"leave {next(iter(option))} out with backend="):
                 SentenceEmbedder.from_pretrained(exported, backend="onnx", **option)  # type: ignore[arg-type]
         with pytest.raises(FileNotFoundError, match=r"holds no model\.onnx"):
             SentenceEmbedder.from_pretrained(folder, backend="onnx")
         with pytest.raises(ValueError, match="is not written again: copy its folder"):
-            SentenceEmbedder.from_pretrained(exported, backend="onnx").save_pretrained(exported.parent / "again")
+            SentenceEmbedder.from_pretrained(exported, backend="onnx").save_pretrained(
+                exported.parent / "again"
+            )
         with pytest.raises(ValueError, match="runs on the CPU, not on cuda"):
-            SentenceEmbedder.from_pretrained(exported, backend="onnx").encode("hello", device="cuda")
+            SentenceEmbedder.from_pretrained(exported, backend="onnx").encode(
+                "hello", device="cuda"
+            )
 
     def test_torch_is_never_imported(self, embedder: tuple[Path, Path], tmp_path: Path) -> None:
         """Neither by `encode`, nor by the commands, nor by what they write."""
@@ -217,6 +259,14 @@ class TestBackend:
             model.batched.encode("hello")
             assert "torch" not in sys.modules
         """
-        command = [sys.executable, "-W", "error", "-c", code, str(exported), str(tmp_path / "lines.txt")]
+        command = [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            code,
+            str(exported),
+            str(tmp_path / "lines.txt"),
+        ]
         run = subprocess.run(command, capture_output=True, encoding="utf-8")
         assert run.returncode == 0, run.stderr

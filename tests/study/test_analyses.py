@@ -63,7 +63,9 @@ def test_the_last_row_of_the_logit_lens_is_the_models_answer() -> None:
     assert torch.equal(ids[-1], best.indices) and torch.equal(values[-1], best.values)
     assert int(logit_lens(t, words=10)[1].max()) < 10
     bare = random_model("BertModel")
-    with pytest.raises(ValueError, match="logit_lens needs a model with an MLM head, and BertModel has none"):
+    with pytest.raises(
+        ValueError, match="logit_lens needs a model with an MLM head, and BertModel has none"
+    ):
         logit_lens(traced(bare, batch))
 
 
@@ -106,7 +108,9 @@ def test_patterns_are_found_on_synthetic_heads() -> None:
         "itself": lambda i: [i],
         "[CLS]": lambda i: [0],
         "[SEP]": lambda i: [6, 9],
-        "same": lambda i: [j for j, token in enumerate(TOKENS) if token == TOKENS[i] and j != i] or [i],
+        "same": lambda i: (
+            [j for j, token in enumerate(TOKENS) if token == TOKENS[i] and j != i] or [i]
+        ),
         "even": lambda i: range(10),
     }
     for trial in range(20):
@@ -132,11 +136,15 @@ def test_head_importance_is_the_gradient_of_a_factor_on_the_head() -> None:
                 t.set(f"layer.{i}.attention.probabilities", lambda p, factor=factor: p * factor)
             gradients = torch.autograd.grad(model(**one).loss, factors)
         expected += torch.stack(gradients).flatten(1).abs() / 3
-    torch.testing.assert_close(head_importance(model, [batch], normalize=False), expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        head_importance(model, [batch], normalize=False), expected, rtol=1e-4, atol=1e-6
+    )
     normalized = head_importance(model, [batch])
     torch.testing.assert_close(normalized.square().sum(-1), torch.ones(2))
     with pytest.raises(ValueError, match="each batch needs its labels"):
-        head_importance(model, [{name: values for name, values in batch.items() if name != "labels"}])
+        head_importance(
+            model, [{name: values for name, values in batch.items() if name != "labels"}]
+        )
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
@@ -154,7 +162,12 @@ def test_attention_has_gradients_under_every_implementation(attention: str) -> N
     values = []
     for sign in (1, -1):
         with torch.no_grad(), trace(model) as changed:
-            changed.set(name, lambda p, sign=sign: p.index_put(tuple(map(torch.tensor, at)), p[at] + sign * small))
+            changed.set(
+                name,
+                lambda p, sign=sign: p.index_put(
+                    tuple(map(torch.tensor, at)), p[at] + sign * small
+                ),
+            )
             values.append(model(**batch).loss.item())
     assert gradient[at].item() == pytest.approx((values[0] - values[1]) / (2 * small), rel=1e-5)
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -186,15 +199,22 @@ def test_integrated_gradients_are_complete_and_those_of_captum() -> None:
         baseline = torch.zeros_like(batch["input_ids"])
         baseline[0, [0, -1]] = batch["input_ids"][0, [0, -1]]
         with torch.no_grad():
-            values = [target(model(**{**batch, "input_ids": ids}))[0] for ids in (baseline, batch["input_ids"])]
+            values = [
+                target(model(**{**batch, "input_ids": ids}))[0]
+                for ids in (baseline, batch["input_ids"])
+            ]
         change = values[1] - values[0]
         assert abs(error[0]) < 0.01 * abs(change)
         assert attributions.sum().item() == pytest.approx(change.item(), rel=0.01)
 
         own = captum.IntegratedGradients(
-            lambda x, mask=batch["attention_mask"]: target(model(inputs_embeds=x, attention_mask=mask))
+            lambda x, mask=batch["attention_mask"]: target(
+                model(inputs_embeds=x, attention_mask=mask)
+            )
         )
-        theirs = own.attribute(table(batch["input_ids"]).detach(), table(baseline).detach(), n_steps=50).sum(-1)
+        theirs = own.attribute(
+            table(batch["input_ids"]).detach(), table(baseline).detach(), n_steps=50
+        ).sum(-1)
         torch.testing.assert_close(attributions, theirs.float(), atol=1e-4, rtol=0)
 
 
@@ -210,14 +230,21 @@ def test_a_sweep_of_patches_equals_one_patch_at_a_time() -> None:
     for layer, place in [(0, 0), (1, 2), (0, 5)]:
         with torch.no_grad(), trace(model) as t:
             name = f"layer.{layer}.output"
-            t.set(name, lambda x, n=name, p=place: torch.cat([x[:, :p], source[n][:, p : p + 1], x[:, p + 1 :]], 1))
+            t.set(
+                name,
+                lambda x, n=name, p=place: torch.cat(
+                    [x[:, :p], source[n][:, p : p + 1], x[:, p + 1 :]], 1
+                ),
+            )
             expected = measure(model(**corrupted))
         torch.testing.assert_close(swept[layer, place], expected[0])
     # after the last layer only the place that is read matters
     with torch.no_grad():
         torch.testing.assert_close(swept[1, 2], measure(model(**clean))[0])
         torch.testing.assert_close(swept[1, 3], measure(model(**corrupted))[0])
-    with pytest.raises(ValueError, match=r"two sequences of one length, \(1, seq\), not \(1, 6\) and \(1, 7\)"):
+    with pytest.raises(
+        ValueError, match=r"two sequences of one length, \(1, seq\), not \(1, 6\) and \(1, 7\)"
+    ):
         patching_sweep(model, clean, ragged_batch(model.config, (7,)), measure)
 
 

@@ -46,14 +46,18 @@ def test_the_packages_own_code_is_right(exercise: str) -> None:
 
 
 def test_an_unknown_exercise_is_refused() -> None:
-    with pytest.raises(ValueError, match="exercise should be one of attention, mask, .*, not 'pooler'"):
+    with pytest.raises(
+        ValueError, match="exercise should be one of attention, mask, .*, not 'pooler'"
+    ):
         check("pooler", torch.relu)
 
 
 def attention(
     scale: float = 0.5,
     axis: int = -1,
-    hide: Callable[[Tensor, Tensor], Tensor] = lambda scores, mask: scores.masked_fill(~mask, -3e38),
+    hide: Callable[[Tensor, Tensor], Tensor] = lambda scores, mask: scores.masked_fill(
+        ~mask, -3e38
+    ),
     after: Callable[[Tensor, Tensor | None], Tensor] = lambda probabilities, mask: probabilities,
     drop: bool = True,
     transpose: bool = True,
@@ -90,7 +94,11 @@ def gelu_of(share: Callable[[Tensor], Tensor]) -> Any:
 
 
 def wordpiece(
-    mark: bool = True, longest: bool = True, whole: bool = True, back: bool = False, limit: bool = True
+    mark: bool = True,
+    longest: bool = True,
+    whole: bool = True,
+    back: bool = False,
+    limit: bool = True,
 ) -> Any:
     """WordPiece with one thing wrong."""
 
@@ -139,7 +147,12 @@ def masking(**wrong: Any) -> Any:
 
 
 WRONG: dict[str, tuple[str, Any, str, str]] = {
-    "only one thing": ("attention", lambda q, k, v, layout, p: q, "Return the context and", "컨텍스트와 확률을 함께"),
+    "only one thing": (
+        "attention",
+        lambda q, k, v, layout, p: q,
+        "Return the context and",
+        "컨텍스트와 확률을 함께",
+    ),
     "not transposed": ("attention", attention(transpose=False), "axes exchanged", "두 축을 바꾸어"),
     "no transpose": (
         "attention",
@@ -154,17 +167,57 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "컨텍스트, 확률 순서로",
     ),
     "no blocks": ("attention", without_blocks, "layout.blocks gives q, k, v", "layout.blocks의"),
-    "not scaled": ("attention", attention(scale=1), "not divided by the square root", "나누지 않아"),
-    "scaled twice": ("attention", attention(scale=0.25), "divide them by its square root", "그 제곱근으로"),
-    "wrong axis": ("attention", attention(axis=-2), "over the keys, which are the last axis", "마지막 축인 키"),
+    "not scaled": (
+        "attention",
+        attention(scale=1),
+        "not divided by the square root",
+        "나누지 않아",
+    ),
+    "scaled twice": (
+        "attention",
+        attention(scale=0.25),
+        "divide them by its square root",
+        "그 제곱근으로",
+    ),
+    "wrong axis": (
+        "attention",
+        attention(axis=-2),
+        "over the keys, which are the last axis",
+        "마지막 축인 키",
+    ),
     "something else": ("attention", attention(scale=0.7), "not yet softmax(q k^T", "아직 softmax"),
-    "not joined": ("attention", attention(join=False), "layout.join puts the heads", "layout.join이"),
-    "no values": ("attention", attention(values=False), "the probabilities times v", "확률과 v의 곱"),
+    "not joined": (
+        "attention",
+        attention(join=False),
+        "layout.join puts the heads",
+        "layout.join이",
+    ),
+    "no values": (
+        "attention",
+        attention(values=False),
+        "the probabilities times v",
+        "확률과 v의 곱",
+    ),
     "no dropout": ("attention", attention(drop=False), "dropout does nothing", "dropout이 쓰이지"),
     "one block": ("attention", attention(first_only=True), "several blocks", "블록이 여러 개"),
-    "no mask": ("mask", attention(hide=lambda s, m: s), "The mask changes nothing yet", "마스크가 아직"),
-    "queries": ("mask", attention(hide=lambda s, m: s.masked_fill(~m.mT, -3e38)), "hides the queries", "쿼리를 숨기고"),
-    "inverted": ("mask", attention(hide=lambda s, m: s.masked_fill(m, -3e38)), "shows the padding", "패딩을 보여"),
+    "no mask": (
+        "mask",
+        attention(hide=lambda s, m: s),
+        "The mask changes nothing yet",
+        "마스크가 아직",
+    ),
+    "queries": (
+        "mask",
+        attention(hide=lambda s, m: s.masked_fill(~m.mT, -3e38)),
+        "hides the queries",
+        "쿼리를 숨기고",
+    ),
+    "inverted": (
+        "mask",
+        attention(hide=lambda s, m: s.masked_fill(m, -3e38)),
+        "shows the padding",
+        "패딩을 보여",
+    ),
     "times": ("mask", attention(hide=lambda s, m: s * m), "exp(0) is 1", "exp(0)은 1이므로"),
     "after": (
         "mask",
@@ -172,30 +225,75 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "before the softmax, not",
         "소프트맥스 앞의 점수",
     ),
-    "a little": ("mask", attention(hide=lambda s, m: s - 8.0 * ~m), "still comes through", "아직 조금"),
+    "a little": (
+        "mask",
+        attention(hide=lambda s, m: s - 8.0 * ~m),
+        "still comes through",
+        "아직 조금",
+    ),
     "too much": ("mask", attention(scale=1), "over the visible keys", "보이는 키에"),
-    "-inf": ("mask", attention(hide=lambda s, m: s.masked_fill(~m, -torch.inf)), "becomes NaN", "NaN이 됩니다"),
+    "-inf": (
+        "mask",
+        attention(hide=lambda s, m: s.masked_fill(~m, -torch.inf)),
+        "becomes NaN",
+        "NaN이 됩니다",
+    ),
     "relu": ("gelu", torch.relu, "That is ReLU", "ReLU입니다"),
     "share": ("gelu", torch.special.ndtr, "multiply it by x", "x를 곱하세요"),
-    "erf(x)": ("gelu", gelu_of(lambda x: (1 + x.erf()) / 2), "erf takes x / sqrt(2)", "x / sqrt(2)를"),
+    "erf(x)": (
+        "gelu",
+        gelu_of(lambda x: (1 + x.erf()) / 2),
+        "erf takes x / sqrt(2)",
+        "x / sqrt(2)를",
+    ),
     "tanh": ("gelu", ACTIVATIONS["gelu_new"], "approximation by tanh", "tanh로 근사"),
-    "sigmoid": ("gelu", gelu_of(lambda x: (1.702 * x).sigmoid()), "approximation by a sigmoid", "시그모이드로 근사"),
+    "sigmoid": (
+        "gelu",
+        gelu_of(lambda x: (1.702 * x).sigmoid()),
+        "approximation by a sigmoid",
+        "시그모이드로 근사",
+    ),
     "silu": ("gelu", F.silu, "That is SiLU", "SiLU입니다"),
     "identity": ("gelu", lambda x: x, "should be 0.8413, not 1.0000", "1.0000입니다"),
     "a number": ("gelu", lambda x: 1.0, "return a tensor like x", "x와 형태가 같은"),
-    "shortest": ("wordpiece", wordpiece(longest=False), "the longest piece comes first", "가장 긴 조각부터"),
+    "shortest": (
+        "wordpiece",
+        wordpiece(longest=False),
+        "the longest piece comes first",
+        "가장 긴 조각부터",
+    ),
     "no ##": ("wordpiece", wordpiece(mark=False), "pieces begin with ##", "##으로 시작"),
     "half unknown": ("wordpiece", wordpiece(whole=False), "unknown altogether", "통째로 [UNK]"),
     "back": ("wordpiece", wordpiece(back=True), "no way back", "되돌아가지"),
     "no limit": ("wordpiece", wordpiece(limit=False), "more than 100 characters", "100자가 넘는"),
     "in place": ("masking", masking(in_place=True), "work on a copy", "복사본"),
     "all labels": ("masking", masking(all=True), "the loss leaves out", "손실에서 빠지도록"),
-    "labels of seen": ("masking", masking(labels_of_seen=True), "before anything was hidden", "가리기 전에"),
+    "labels of seen": (
+        "masking",
+        masking(labels_of_seen=True),
+        "before anything was hidden",
+        "가리기 전에",
+    ),
     "special": ("masking", masking(special=True), "never chosen", "고르지 않습니다"),
-    "share of tokens": ("masking", masking(probability=0.3), "should be chosen, not 30%", "30%를 골랐습니다"),
+    "share of tokens": (
+        "masking",
+        masking(probability=0.3),
+        "should be chosen, not 30%",
+        "30%를 골랐습니다",
+    ),
     "others": ("masking", masking(disturbed=True), "seen as it is", "그대로 보여야"),
-    "always [MASK]": ("masking", masking(masked=2.0), "80% become [MASK], 10% another", "80%는 [MASK]"),
-    "special words": ("masking", masking(special_words=True), "never a special token", "특수 토큰이 아닌"),
+    "always [MASK]": (
+        "masking",
+        masking(masked=2.0),
+        "80% become [MASK], 10% another",
+        "80%는 [MASK]",
+    ),
+    "special words": (
+        "masking",
+        masking(special_words=True),
+        "never a special token",
+        "특수 토큰이 아닌",
+    ),
     "own rng": ("masking", masking(own_rng=True), "Draw everything from rng", "rng에서 뽑으세요"),
 }
 
@@ -211,5 +309,7 @@ def test_a_wrong_answer_gets_the_right_hint(mistake: str) -> None:
 @pytest.mark.parametrize("exercise", RIGHT)
 def test_the_right_answers_written_here_pass(exercise: str) -> None:
     """So that each wrong one above has one thing wrong."""
-    mine = {"gelu": F.gelu, "wordpiece": wordpiece(), "masking": masking()}.get(exercise, attention())
+    mine = {"gelu": F.gelu, "wordpiece": wordpiece(), "masking": masking()}.get(
+        exercise, attention()
+    )
     assert check(exercise, mine).startswith("Right.")

@@ -34,7 +34,9 @@ def unpack(packed: dict[str, Any]) -> dict[str, np.ndarray]:
     content, start, arrays = zlib.decompress(base64.b64decode(packed["data"])), 0, {}
     for name, shape, decimals, bits in packed["table"]:
         end = start + math.prod(shape) * bits // 8
-        whole = np.frombuffer(content[start:end], "<f4" if decimals is None else f"<i{bits // 8}").reshape(shape)
+        whole = np.frombuffer(
+            content[start:end], "<f4" if decimals is None else f"<i{bits // 8}"
+        ).reshape(shape)
         arrays[name], start = whole / 10 ** (decimals or 0), end
     assert start == len(content)
     return arrays
@@ -56,11 +58,18 @@ def test_packed_numbers_are_the_numbers_rounded_to_the_digits_shown(values: list
     packed = pack({"values": torch.tensor(values)})
     digits = packed["table"][0][2]
     for stored, value in zip(unpack(packed)["values"], values, strict=True):
-        assert f"{stored:.{digits}f}".replace("-0.", "0.") == f"{value:.{digits}f}".replace("-0.", "0.")
+        assert f"{stored:.{digits}f}".replace("-0.", "0.") == f"{value:.{digits}f}".replace(
+            "-0.", "0."
+        )
 
 
 def test_packing_keeps_four_digits_where_they_fit_and_floats_where_they_are_needed() -> None:
-    arrays = {"p": torch.tensor([1.0]), "s": torch.tensor([-30.0]), "big": torch.tensor([9e5]), "no": torch.empty(0, 3)}
+    arrays = {
+        "p": torch.tensor([1.0]),
+        "s": torch.tensor([-30.0]),
+        "big": torch.tensor([9e5]),
+        "no": torch.empty(0, 3),
+    }
     packed = pack(arrays, ["s"])
     assert [row[2:] for row in packed["table"]] == [[4, 16], [None, 32], [2, 32], [4, 16]]
     assert unpack(packed)["no"].shape == (0, 3) and unpack(packed)["s"] == [-30.0]
@@ -69,14 +78,18 @@ def test_packing_keeps_four_digits_where_they_fit_and_floats_where_they_are_need
 def test_data_are_what_the_model_returns(tokenizer: Any) -> None:
     model = random_model()
     data = page_data(model, tokenizer, "I love Korea", "unaffable [MASK]", pad_to=14)
-    batch = tokenizer("I love Korea", "unaffable [MASK]", padding="max_length", max_length=14, return_tensors="pt")
+    batch = tokenizer(
+        "I love Korea", "unaffable [MASK]", padding="max_length", max_length=14, return_tensors="pt"
+    )
     with torch.no_grad():
         out = model(**batch, output_hidden_states=True, output_attentions=True)
         pooled = model.bert(**batch).pooler_output
 
     shown = unpack(data["arrays"])
     for i in range(2):
-        np.testing.assert_array_equal(shown[f"layer.{i}.attention.probabilities"], out.attentions[i][0])
+        np.testing.assert_array_equal(
+            shown[f"layer.{i}.attention.probabilities"], out.attentions[i][0]
+        )
         np.testing.assert_array_equal(shown[f"layer.{i}.output"], out.hidden_states[i + 1][0])
     np.testing.assert_allclose(shown["pooler.output"], pooled[0], atol=5.001e-5)
     np.testing.assert_allclose(shown["nsp.logits"], out.seq_relationship_logits[0], atol=5.001e-5)
@@ -107,7 +120,9 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.links += [
-            f"{tag} {name}" for name, _ in attributes if name in ("src", "href", "action") or name[:2] == "on"
+            f"{tag} {name}"
+            for name, _ in attributes
+            if name in ("src", "href", "action") or name[:2] == "on"
         ]
         if tag in ("script", "style"):
             self.scripts.append((dict(attributes), ""))
@@ -130,13 +145,17 @@ EMPTY_DATA: dict[str, Any] = {"name": "m", "tokens": [], "arrays": {}, "lens": N
 @settings(max_examples=100, deadline=None)
 @given(st.text())
 def test_no_text_leaves_its_place_in_the_data(text: str) -> None:
-    plain, page = read(render({**EMPTY_DATA, "texts": ["plain"]})), read(render({**EMPTY_DATA, "texts": [text]}))
+    plain, page = (
+        read(render({**EMPTY_DATA, "texts": ["plain"]})),
+        read(render({**EMPTY_DATA, "texts": [text]})),
+    )
     assert page.tags == plain.tags and page.links == []
     assert json.loads(page.scripts[1][1])["texts"] == [text]
 
 
 @pytest.mark.parametrize(
-    "text", ["</script><script>alert(1)</script>", "<!--<script>", "{{script}}", "\u2028'\"\\", "\ud800"]
+    "text",
+    ["</script><script>alert(1)</script>", "<!--<script>", "{{script}}", "\u2028'\"\\", "\ud800"],
 )
 def test_nor_does_a_hostile_one(text: str) -> None:
     page = render({**EMPTY_DATA, "texts": [text]})
@@ -151,7 +170,10 @@ def test_only_the_pages_own_script_and_style_may_run_and_nothing_is_fetched() ->
     rules = dict(rule.split(" ", 1) for rule in policy[1].split("; "))
     (_, style), _, _, (_, script) = read(page).scripts
     for kind, content in (("style-src", style), ("script-src", script)):
-        assert rules[kind] == f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+        assert (
+            rules[kind]
+            == f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+        )
     assert rules["default-src"] == "'none'" and rules["worker-src"] == "blob:"
     assert not re.search(r"https?://", page)
 
@@ -169,7 +191,9 @@ def test_both_languages_have_every_word_that_the_page_uses() -> None:
     known = words["en"].keys() | {f"lesson.{key}" for key in lesson}
     html = (PARTS / "page.html").read_text(encoding="utf-8")
     script = "".join(path.read_text(encoding="utf-8") for path in PARTS.glob("*.js"))
-    used = set(re.findall(r'data-(?:t|label)="([^"]+)"', html)) | set(re.findall(r'\bt\("([^"]+)"', script))
+    used = set(re.findall(r'data-(?:t|label)="([^"]+)"', html)) | set(
+        re.findall(r'\bt\("([^"]+)"', script)
+    )
     assert used and used <= known
 
 
@@ -180,12 +204,38 @@ def test_the_article_refuses_a_model_that_cannot_compute_in_it(
     assert "too large for the article" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_the_command_writes_the_page(tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_page(
+    tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "page.html"
-    assert main(["view", "I love Korea", "--model", minilm, "--pad-to", "7", "--out", str(out)]) == 0
-    assert capsys.readouterr().out == f"{out} written (7 tokens): {out.resolve().as_uri()} (--open opens it)\n"
-    assert main(["view", "I love Korea", "--pair", "so do I", "--model", minilm, "--out", str(out), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"page": str(out), "tokens": 9, "bytes": out.stat().st_size}
+    assert (
+        main(["view", "I love Korea", "--model", minilm, "--pad-to", "7", "--out", str(out)]) == 0
+    )
+    assert (
+        capsys.readouterr().out
+        == f"{out} written (7 tokens): {out.resolve().as_uri()} (--open opens it)\n"
+    )
+    assert (
+        main(
+            [
+                "view",
+                "I love Korea",
+                "--pair",
+                "so do I",
+                "--model",
+                minilm,
+                "--out",
+                str(out),
+                "--json",
+            ]
+        )
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out) == {
+        "page": str(out),
+        "tokens": 9,
+        "bytes": out.stat().st_size,
+    }
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
@@ -196,16 +246,37 @@ def test_the_command_opens_the_page(works: bool, tmp_path: Path) -> None:
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/opened"\n', encoding="utf-8")
     browser.chmod(0o755)
     page = tmp_path / "나의 page.html"
-    command = [sys.executable, "-m", "minibert", "view", "hi", "--model", "minibert-tiny", "--open", "-o", str(page)]
-    environment = {**os.environ, "BROWSER": str(browser if works else tmp_path / "none"), "PATH": "", "DISPLAY": ""}
-    run = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "minibert",
+        "view",
+        "hi",
+        "--model",
+        "minibert-tiny",
+        "--open",
+        "-o",
+        str(page),
+    ]
+    environment = {
+        **os.environ,
+        "BROWSER": str(browser if works else tmp_path / "none"),
+        "PATH": "",
+        "DISPLAY": "",
+    }
+    run = subprocess.run(
+        command, env=environment, capture_output=True, encoding="utf-8", timeout=120
+    )
     assert page.exists()
     if works:
         assert run.returncode == 0, run.stderr
         assert (tmp_path / "opened").read_text(encoding="utf-8") == page.resolve().as_uri()
     else:
         assert run.returncode == 1
-        assert run.stderr == f"minibert view: no browser was found; open {page.resolve().as_uri()} in one.\n"
+        assert (
+            run.stderr
+            == f"minibert view: no browser was found; open {page.resolve().as_uri()} in one.\n"
+        )
 
 
 def test_errors_say_what_is_wrong(
@@ -214,9 +285,13 @@ def test_errors_say_what_is_wrong(
     page = tmp_path / "page.html"
     with pytest.raises(ValueError, match="the text has 202 tokens, and the page shows up to 128"):
         write_page(page, minilm, "word " * 200)
-    with pytest.raises(ValueError, match="the page shows up to 128 tokens, so it cannot be padded to 1000000000"):
+    with pytest.raises(
+        ValueError, match="the page shows up to 128 tokens, so it cannot be padded to 1000000000"
+    ):
         write_page(page, minilm, "word", pad_to=10**9)
-    with pytest.raises(ValueError, match="the text has 5 tokens, which is more than the 4 to pad to"):
+    with pytest.raises(
+        ValueError, match="the text has 5 tokens, which is more than the 4 to pad to"
+    ):
         write_page(page, minilm, "I love Korea", pad_to=4)
     with pytest.raises(ValueError, match="there is no text to show"):
         write_page(page, minilm, " ")
@@ -230,7 +305,9 @@ def test_errors_say_what_is_wrong(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_pooler_that_the_checkpoint_does_not_have_is_not_shown(tmp_path: Path, minilm: str) -> None:
+def test_a_pooler_that_the_checkpoint_does_not_have_is_not_shown(
+    tmp_path: Path, minilm: str
+) -> None:
     random_model("BertForQuestionAnswering").save_pretrained(tmp_path)
     (tmp_path / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
     pages = [tmp_path / "1.html", tmp_path / "2.html"]
@@ -259,7 +336,9 @@ def test_run_computes_what_the_page_shows(minilm: str) -> None:
     changed = run(minilm, "I love Korea", masked=[2], off=[(0, 1), (5,)], rounded=True)
     assert torch.count_nonzero(changed["layer.0.attention.probabilities"][0, 1]) == 0
     assert torch.equal(changed["layer.5.output"], changed["layer.4.output"])
-    with pytest.raises(ValueError, match="there is no token 9 to mask: the text has 5, counted from 0"):
+    with pytest.raises(
+        ValueError, match="there is no token 9 to mask: the text has 5, counted from 0"
+    ):
         run(minilm, "I love Korea", masked=[9])
 
 
@@ -268,11 +347,16 @@ def test_a_notebook_shows_the_page_in_a_frame(tokenizer: Any) -> None:
     assert repr(page).startswith("A page of 7 tokens, ")
     reader = read(page._repr_html_())
     assert reader.tags == ["iframe"]
-    assert "&lt;!doctype html&gt;" in page._repr_html_() and "allow-same-origin" not in page._repr_html_()
+    assert (
+        "&lt;!doctype html&gt;" in page._repr_html_()
+        and "allow-same-origin" not in page._repr_html_()
+    )
 
 
 @pytest.mark.parametrize("name", ["minibert-en", "minibert-ko"])
-def test_the_page_of_a_bundled_model_stays_below_20_mb(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_a_bundled_model_stays_below_20_mb(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the longest text whose numbers the page holds, and with the longest of all."""
     model, tokenizer = load(name)
     embedded = live.embed(model, tokenizer)
@@ -286,7 +370,14 @@ def test_the_page_of_a_bundled_model_stays_below_20_mb(name: str, monkeypatch: p
         return data
 
     names_and_shapes = [row[:2] for row in written(10)["arrays"]["table"]]
-    each = sum(math.prod(shape) for name, shape in names_and_shapes if study_page._DETAILS.fullmatch(name)) // 10
+    each = (
+        sum(
+            math.prod(shape)
+            for name, shape in names_and_shapes
+            if study_page._DETAILS.fullmatch(name)
+        )
+        // 10
+    )
     longest = study_page.MAX_LIVE_DETAILS // each
     assert written(longest)["complete"] and not written(longest + 1)["complete"]
     assert written(study_page.MAX_TOKENS)["arrays"]["table"] == []

@@ -38,10 +38,16 @@ def test_similarity_is_the_cosine_between_neighbouring_layers() -> None:
     axes = plot_similarity(TOKENS, states).axes[0]
     drawn = axes.images[0].get_array()
     assert drawn.shape == (3, 5)
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["layer 0", "layer 1", "layer 2"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "layer 0",
+        "layer 1",
+        "layer 2",
+    ]
     np.testing.assert_allclose(drawn[1], 1.0, atol=1e-6)
     a, b = states[0][3].numpy(), states[1][3].numpy()
-    np.testing.assert_allclose(drawn[0, 3], a @ b / np.linalg.norm(a) / np.linalg.norm(b), atol=1e-6)
+    np.testing.assert_allclose(
+        drawn[0, 3], a @ b / np.linalg.norm(a) / np.linalg.norm(b), atol=1e-6
+    )
 
 
 def test_grid_names_its_rows_and_columns_and_writes_words_that_can_be_read() -> None:
@@ -53,7 +59,11 @@ def test_grid_names_its_rows_and_columns_and_writes_words_that_can_be_read() -> 
     assert [label.get_text() for label in axes.get_xticklabels()] == TOKENS[:3]
     assert colours.get_ylabel() == "share"
     written = {text.get_text(): (text.get_position(), text.get_color()) for text in axes.texts}
-    assert written["c"] == ((2, 0), "white") and written["a"] == ((0, 0), "black") and written["다"][0] == (2, 1)
+    assert (
+        written["c"] == ((2, 0), "white")
+        and written["a"] == ((0, 0), "black")
+        and written["다"][0] == (2, 1)
+    )
 
 
 def test_grid_with_numbers_below_zero_has_its_middle_at_zero() -> None:
@@ -66,8 +76,12 @@ def test_pca_keeps_distances_of_points_on_a_plane() -> None:
     vectors = plane @ torch.linalg.qr(torch.randn(10, 2))[0].T + 5
     figure = plot_pca(list("abcdef"), vectors, groups=["x", "x", "y", "y", "z", "z"])
     axes = figure.axes[0]
-    points = torch.cat([torch.as_tensor(np.asarray(c.get_offsets())).float() for c in axes.collections])
-    torch.testing.assert_close(torch.cdist(points, points), torch.cdist(vectors, vectors), atol=1e-3, rtol=1e-3)
+    points = torch.cat(
+        [torch.as_tensor(np.asarray(c.get_offsets())).float() for c in axes.collections]
+    )
+    torch.testing.assert_close(
+        torch.cdist(points, points), torch.cdist(vectors, vectors), atol=1e-3, rtol=1e-3
+    )
     assert [text.get_text() for text in axes.texts] == list("abcdef")
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["x", "y", "z"]
 
@@ -84,14 +98,20 @@ def test_labels_stay_inside_the_frame() -> None:
 
 
 def test_errors_say_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"should be of shape \(5, 5\) or \(heads, 5, 5\), not \(1, 6, 5, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"should be of shape \(5, 5\) or \(heads, 5, 5\), not \(1, 6, 5, 5\)"
+    ):
         plot_attention(TOKENS, torch.zeros(1, 6, 5, 5))
-    with pytest.raises(ValueError, match=r"two or more of shape \(5, hidden\), not \[\(1, 5, 8\)\]"):
+    with pytest.raises(
+        ValueError, match=r"two or more of shape \(5, hidden\), not \[\(1, 5, 8\)\]"
+    ):
         plot_similarity(TOKENS, [torch.zeros(1, 5, 8)])
     with pytest.raises(ValueError, match=r"should be of shape \(2, 1\), not \(1, 2\)"):
         plot_grid(torch.zeros(1, 2), ["x", "y"], ["a"])
     with pytest.raises(ValueError, match=r"shape \(3, hidden\), not \(2, 4\)"):
         plot_pca(["a", "b"], torch.zeros(2, 4))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"matplotlib, which is not installed: pip install .*\[plot\]'"):
+    with pytest.raises(
+        ImportError, match=r"matplotlib, which is not installed: pip install .*\[plot\]'"
+    ):
         plot_attention(TOKENS, torch.eye(5))

@@ -101,7 +101,10 @@ def test_every_formula_holds_in_numpy() -> None:
 
     def norm(name: str, of: str) -> np.ndarray:
         centred = x[of] - x[of].mean(-1, keepdims=True)
-        return centred / np.sqrt(x[of].var(-1, keepdims=True) + 1e-12) * w[f"{name}.weight"] + w[f"{name}.bias"]
+        return (
+            centred / np.sqrt(x[of].var(-1, keepdims=True) + 1e-12) * w[f"{name}.weight"]
+            + w[f"{name}.bias"]
+        )
 
     def heads(y: np.ndarray) -> np.ndarray:
         return y.reshape(*y.shape[:2], 4, 8).transpose(0, 2, 1, 3)
@@ -110,9 +113,15 @@ def test_every_formula_holds_in_numpy() -> None:
     p, a, b = "encoder.layer.0", "layer.0.attention", "encoder.layer.0.attention"
     expected = {
         "embeddings.word": w["embeddings.word_embeddings.weight"][ids["input_ids"]],
-        "embeddings.token_type": w["embeddings.token_type_embeddings.weight"][ids["token_type_ids"]],
-        "embeddings.position": w["embeddings.position_embeddings.weight"][: ids["input_ids"].shape[1]],
-        "embeddings.sum": x["embeddings.word"] + x["embeddings.token_type"] + x["embeddings.position"],
+        "embeddings.token_type": w["embeddings.token_type_embeddings.weight"][
+            ids["token_type_ids"]
+        ],
+        "embeddings.position": w["embeddings.position_embeddings.weight"][
+            : ids["input_ids"].shape[1]
+        ],
+        "embeddings.sum": x["embeddings.word"]
+        + x["embeddings.token_type"]
+        + x["embeddings.position"],
         "embeddings.normalized": norm("embeddings.LayerNorm", "embeddings.sum"),
         "embeddings.output": x["embeddings.normalized"],
         f"{a}.query": heads(linear(f"{b}.self.query", "embeddings.output")),
@@ -122,8 +131,12 @@ def test_every_formula_holds_in_numpy() -> None:
         f"{a}.masked_scores": np.where(
             ids["attention_mask"][:, None, None] == 1, x[f"{a}.scores"], -3.4028234663852886e38
         ),
-        f"{a}.probabilities": np.exp(x[f"{a}.masked_scores"] - x[f"{a}.masked_scores"].max(-1, keepdims=True)),
-        f"{a}.context": (x[f"{a}.probabilities"] @ x[f"{a}.value"]).swapaxes(1, 2).reshape(3, 11, 32),
+        f"{a}.probabilities": np.exp(
+            x[f"{a}.masked_scores"] - x[f"{a}.masked_scores"].max(-1, keepdims=True)
+        ),
+        f"{a}.context": (x[f"{a}.probabilities"] @ x[f"{a}.value"])
+        .swapaxes(1, 2)
+        .reshape(3, 11, 32),
         f"{a}.projected": linear(f"{b}.output.dense", f"{a}.context"),
         f"{a}.sum": x[f"{a}.projected"] + x["embeddings.output"],
         f"{a}.output": norm(f"{b}.output.LayerNorm", f"{a}.sum"),
@@ -142,7 +155,9 @@ def test_every_formula_holds_in_numpy() -> None:
 
     assert set(expected) == {name for name in t if not name.startswith("layer.1")}
     for name, value in expected.items():
-        np.testing.assert_allclose(x[name], np.broadcast_to(value, x[name].shape), rtol=2e-5, atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(
+            x[name], np.broadcast_to(value, x[name].shape), rtol=2e-5, atol=2e-6, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -245,14 +260,18 @@ def test_errors_say_what_is_wrong() -> None:
     model = random_model()
     batch = ragged_batch(model.config)
     with pytest.raises(
-        KeyError, match="'layer.0.attention.score' is not a step of this model; close: layer.0.attention.sc"
+        KeyError,
+        match="'layer.0.attention.score' is not a step of this model; close: layer.0.attention.sc",
     ):
         trace(model).set("layer.0.attention.score", 0.0)
     with pytest.raises(KeyError, match="'layer.0.output' has not been computed"):
         trace(model)["layer.0.output"]
     with pytest.raises(ValueError, match="head should be 0 to 3, not 4"):
         trace(model).switch_off_head(0, 4)
-    with pytest.raises(ValueError, match=r"value set for layer.0.output should be of shape \(3, 11, 32\), not \(7,\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"value set for layer.0.output should be of shape \(3, 11, 32\), not \(7,\)",
+    ):
         with trace(model) as t:
             t.set("layer.0.output", torch.zeros(7))
             model(**batch)
@@ -272,10 +291,16 @@ def test_functions_may_give_numbers_and_nothing_else() -> None:
         assert torch.count_nonzero(model(**batch).pooler_output) == 0
         t.set("pooler.dense", np.full(32, 0.5))
         assert torch.equal(model(**batch).pooler_output, torch.full((3, 32), 0.5).tanh())
-        with pytest.raises(ValueError, match="what is set for pooler.dense should be a tensor or a number, not a str"):
+        with pytest.raises(
+            ValueError,
+            match="what is set for pooler.dense should be a tensor or a number, not a str",
+        ):
             t.set("pooler.dense", "0")
         t.set("pooler.dense", lambda _: None)
-        with pytest.raises(ValueError, match="what is set for pooler.dense should be a tensor or a number, not a Non"):
+        with pytest.raises(
+            ValueError,
+            match="what is set for pooler.dense should be a tensor or a number, not a Non",
+        ):
             model(**batch)
 
 
@@ -293,7 +318,9 @@ def analysed(model: minibert.PreTrainedModel, batch: dict[str, torch.Tensor]) ->
         torch.tensor([pattern.share for pattern in patterns]),
         head_importance(model, [{**batch, "labels": batch["input_ids"]}]),
         *integrated_gradients(model, batch, lambda output: output.logits[:, 2, 7], steps=3),
-        patching_sweep(model, {"input_ids": one}, {"input_ids": one - 1}, lambda output: output.logits[:, 2, 7]),
+        patching_sweep(
+            model, {"input_ids": one}, {"input_ids": one - 1}, lambda output: output.logits[:, 2, 7]
+        ),
         torch.tensor([cka(states, t["embeddings.output"].flatten(0, 1))]),
         torch.tensor([linear_probe(states, classes, states, classes)]),
     ]

@@ -24,7 +24,9 @@ def checkpoint(tmp_path: Path, minilm: str, request: pytest.FixtureRequest) -> P
     words = Path(minilm, "vocab.txt").read_text(encoding="utf-8").splitlines()[:4000]
     (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
     config = tiny_config(vocab_size=len(words), max_position_embeddings=128)
-    getattr(minibert, getattr(request, "param", "BertForPreTraining"))(config).save_pretrained(tmp_path)
+    getattr(minibert, getattr(request, "param", "BertForPreTraining"))(config).save_pretrained(
+        tmp_path
+    )
     return tmp_path
 
 
@@ -44,7 +46,9 @@ def change_the_reference(monkeypatch: pytest.MonkeyPatch, tensor: str) -> None:
 
 
 @pytest.mark.parametrize("checkpoint", ["BertModel", *HEADS], indirect=True)
-def test_every_kind_of_checkpoint_is_equal_bit_for_bit(checkpoint: Path, request: pytest.FixtureRequest) -> None:
+def test_every_kind_of_checkpoint_is_equal_bit_for_bit(
+    checkpoint: Path, request: pytest.FixtureRequest
+) -> None:
     result = verify(str(checkpoint), TEXTS[:4])
     parts = [c.part for c in result.comparisons]
     assert result.head == request.node.callspec.params["checkpoint"]
@@ -116,7 +120,9 @@ def test_without_transformers_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert main(["verify", str(checkpoint)]) == 1
     message = capsys.readouterr().err
-    assert "transformers, which is not installed: pip install " in message and "[parity]'" in message
+    assert (
+        "transformers, which is not installed: pip install " in message and "[parity]'" in message
+    )
 
 
 @pytest.mark.needs("names in bytes")

@@ -70,7 +70,9 @@ def one_piece_far_away(folder: Path) -> None:
 
 
 def tensor_beyond_the_file(folder: Path) -> None:
-    header = json.dumps({"a": {"dtype": "F32", "shape": [GIANT], "data_offsets": [0, 4 * GIANT]}}).encode()
+    header = json.dumps(
+        {"a": {"dtype": "F32", "shape": [GIANT], "data_offsets": [0, 4 * GIANT]}}
+    ).encode()
     (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
 
 
@@ -81,7 +83,8 @@ def header_beyond_the_file(folder: Path) -> None:
 def wide_dense(folder: Path) -> None:
     sentence_folder(folder, ("Pooling", {}), ("Dense", {"in_features": 32, "out_features": GIANT}))
     save_file(
-        {"linear.weight": torch.zeros(2, 32), "linear.bias": torch.zeros(2)}, folder / "2_Dense/model.safetensors"
+        {"linear.weight": torch.zeros(2, 32), "linear.bias": torch.zeros(2)},
+        folder / "2_Dense/model.safetensors",
     )
 
 
@@ -109,20 +112,46 @@ BOMBS: dict[str, Bomb] = {
     **{
         name: (fields("config.json", **{name: GIANT}), model, rf"config\.json.*{name}")
         for name in (
-            *("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size", "max_position_embeddings"),
+            *(
+                "vocab_size",
+                "hidden_size",
+                "num_hidden_layers",
+                "intermediate_size",
+                "max_position_embeddings",
+            ),
             "type_vocab_size",
         )
     },
-    "num_attention_heads": (fields("config.json", num_attention_heads=GIANT), model, "model.*num_attention_heads"),
-    "num_labels": (fields("config.json", num_labels=GIANT), classifier, r"config\.json.*num_labels"),
-    "id2label": (fields("config.json", id2label={str(GIANT): "x"}), classifier, r"config\.json.*id2label"),
-    "vocabulary with holes": (holes("vocab.txt"), tokenizer, r"vocab\.txt has 100,000,000,000 bytes"),
+    "num_attention_heads": (
+        fields("config.json", num_attention_heads=GIANT),
+        model,
+        "model.*num_attention_heads",
+    ),
+    "num_labels": (
+        fields("config.json", num_labels=GIANT),
+        classifier,
+        r"config\.json.*num_labels",
+    ),
+    "id2label": (
+        fields("config.json", id2label={str(GIANT): "x"}),
+        classifier,
+        r"config\.json.*id2label",
+    ),
+    "vocabulary with holes": (
+        holes("vocab.txt"),
+        tokenizer,
+        r"vocab\.txt has 100,000,000,000 bytes",
+    ),
     "vocabulary of empty lines": (
         text("vocab.txt", "[UNK]" + "\n" * 5_000_000),
         tokenizer,
         r"vocab\.txt has 5,000,000 lines",
     ),
-    "deep tokenizer": (text("tokenizer.json", "[" * 10**6), tokenizer, r"tokenizer\.json is not JSON"),
+    "deep tokenizer": (
+        text("tokenizer.json", "[" * 10**6),
+        tokenizer,
+        r"tokenizer\.json is not JSON",
+    ),
     "id of a piece": (one_piece_far_away, tokenizer, r"tokenizer\.json.*not 1000000000000000"),
     "id of an added token": (
         fields("tokenizer_config.json", added_tokens_decoder={"9" * 17: {"content": "x"}}),
@@ -130,7 +159,10 @@ BOMBS: dict[str, Bomb] = {
         r"tokenizer_config\.json: Ids should be",
     ),
     "many added tokens": (
-        fields("tokenizer_config.json", extra_special_tokens=[f"<{number}>" for number in range(200_000)]),
+        fields(
+            "tokenizer_config.json",
+            extra_special_tokens=[f"<{number}>" for number in range(200_000)],
+        ),
         tokenizer,
         "200,000 added tokens, more than 100,000",
     ),
@@ -142,7 +174,11 @@ BOMBS: dict[str, Bomb] = {
         lambda folder: read_state(folder / "state.pt"),
         r"state\.pt is damaged \(it is compressed",
     ),
-    "state with holes": (holes("state.pt"), lambda folder: read_state(folder / "state.pt"), r"state\.pt is damaged"),
+    "state with holes": (
+        holes("state.pt"),
+        lambda folder: read_state(folder / "state.pt"),
+        r"state\.pt is damaged",
+    ),
     "deep row": (
         text("rows.jsonl", "[" * 10**6),
         lambda folder: read_table(folder / "rows.jsonl"),
@@ -199,5 +235,8 @@ def test_bombs(bomb: str, whole: Path, tmp_path: Path) -> None:
     process.start()
     kind, said, megabytes = received.recv()
     process.join()
-    assert kind in ("ValueError", "FileNotFoundError") and re.search(message, said, re.DOTALL), (kind, said[:400])
+    assert kind in ("ValueError", "FileNotFoundError") and re.search(message, said, re.DOTALL), (
+        kind,
+        said[:400],
+    )
     assert megabytes < 300

@@ -48,10 +48,14 @@ class Full(io.StringIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_standard_output_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_standard_output_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdout", Full())
     assert main(["tokenize", "hello"]) == 1
-    assert capsys.readouterr().err.startswith("minibert tokenize: standard output could not be written (No space left")
+    assert capsys.readouterr().err.startswith(
+        "minibert tokenize: standard output could not be written (No space left"
+    )
 
 
 def test_help_states_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,8 +70,14 @@ def test_help_states_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["embed", "hello", "--layers", "1,2", "--layer-weights", "nan,1"], "layer_weights should be finite numbers"),
-        (["embed", "hello", "--max-length", "-3"], "max_length should be a whole number of 1 or more, not -3"),
+        (
+            ["embed", "hello", "--layers", "1,2", "--layer-weights", "nan,1"],
+            "layer_weights should be finite numbers",
+        ),
+        (
+            ["embed", "hello", "--max-length", "-3"],
+            "max_length should be a whole number of 1 or more, not -3",
+        ),
         (
             ["embed", "--file", __file__, "--out-dir", "DIR", "--shard-size", str(10**30)],
             "shard_size should be a whole",
@@ -85,10 +95,15 @@ def test_options_of_the_commands(
     assert message in capsys.readouterr().err
 
 
-def test_a_rank_that_is_none(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_is_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RANK", "x")
     assert main(["embed", "hello"]) == 2
-    assert "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them" in capsys.readouterr().err
+    assert (
+        "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("value", [0, -3, 2.5, True])
@@ -119,9 +134,15 @@ class TestHalfFilledCache:
             SentenceEmbedder.from_pretrained("some/one", **source)
         whole = [str(warning.message) for warning in told]
         assert not [m for m in whole if "modules.json" in m or "tokenizer_config.json" in m]
-        for name, default in (("modules.json", "mean pooling"), ("tokenizer_config.json", "lower case")):
+        for name, default in (
+            ("modules.json", "mean pooling"),
+            ("tokenizer_config.json", "lower case"),
+        ):
             (snapshot / name).unlink()
-            with pytest.warns(UserWarning, match=f"{name} of some/one is not in the cache, .* which means .*{default}"):
+            with pytest.warns(
+                UserWarning,
+                match=f"{name} of some/one is not in the cache, .* which means .*{default}",
+            ):
                 SentenceEmbedder.from_pretrained("some/one", **source)
         known = cache / "models--some--one" / ".no_exist" / "abc"
         known.mkdir(parents=True)
@@ -135,6 +156,8 @@ class TestHalfFilledCache:
         self, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (cache / "models--some--one" / "snapshots" / "abc" / "modules.json").unlink()
-        monkeypatch.setattr("minibert.cli.info.source_of", lambda _: Source("some/one", cache_dir=cache))
+        monkeypatch.setattr(
+            "minibert.cli.info.source_of", lambda _: Source("some/one", cache_dir=cache)
+        )
         assert main(["info", "some/one", "--offline"]) == 0
         assert "modules.json: a plain BERT, with mean pooling" in capsys.readouterr().out

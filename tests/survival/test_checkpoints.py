@@ -30,7 +30,9 @@ def folder(tmp_path: Path) -> Path:
 
 def as_bin(folder: Path, zipped: bool = True) -> Path:
     """The folder's weights as pytorch_model.bin."""
-    tensors = load((folder / "model.safetensors").read_bytes())  # not mapped: Windows would keep the file
+    tensors = load(
+        (folder / "model.safetensors").read_bytes()
+    )  # not mapped: Windows would keep the file
     (folder / "model.safetensors").unlink()
     torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
     return folder / "pytorch_model.bin"
@@ -70,7 +72,9 @@ def test_a_bin_of_2017(folder: Path) -> None:
     path.rename(folder / "pickle")
     with tarfile.open(path, "w") as tar:
         tar.add(folder / "pickle", "pickle")
-    with pytest.raises(ValueError, match=r"pytorch_model\.bin is a tar file, as torch wrote them until 2017"):
+    with pytest.raises(
+        ValueError, match=r"pytorch_model\.bin is a tar file, as torch wrote them until 2017"
+    ):
         BertModel.from_pretrained(folder)
 
 
@@ -79,7 +83,9 @@ def test_a_name_of_40000_letters_takes_no_time(folder: Path) -> None:
     path = as_bin(folder)
     path.write_bytes(pickle.PROTO + b"\x02c" + b"a" * 40_000 + b"\nb\n.")
     began = time.process_time()
-    with pytest.raises(ValueError, match=r"pytorch_model\.bin is (refused|not a complete PyTorch file)"):
+    with pytest.raises(
+        ValueError, match=r"pytorch_model\.bin is (refused|not a complete PyTorch file)"
+    ):
         BertModel.from_pretrained(folder)
     assert time.process_time() - began < 2
 
@@ -96,11 +102,19 @@ def test_a_compressed_bin_is_not_blown_up(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 440473133\n", "is a Git LFS pointer"),
-        (b"<!DOCTYPE html>\n<html><body>Sign in</body></html>", "is a web page, not the file itself"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 440473133\n",
+            "is a Git LFS pointer",
+        ),
+        (
+            b"<!DOCTYPE html>\n<html><body>Sign in</body></html>",
+            "is a web page, not the file itself",
+        ),
     ],
 )
-def test_something_in_the_place_of_a_file(folder: Path, name: str, content: bytes, message: str) -> None:
+def test_something_in_the_place_of_a_file(
+    folder: Path, name: str, content: bytes, message: str
+) -> None:
     if name == "pytorch_model.bin":
         as_bin(folder)
     (folder / name).write_bytes(content)
@@ -115,7 +129,10 @@ def test_a_folder_whose_name_is_not_utf_8(folder: Path, tmp_path: Path) -> None:
     model = BertModel.from_pretrained(os.fsdecode(odd))
     moved = Path(os.fsdecode(odd))
     model.save_pretrained(moved / "again")
-    assert sorted(path.name for path in (moved / "again").iterdir()) == ["config.json", "model.safetensors"]
+    assert sorted(path.name for path in (moved / "again").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+    ]
     moved.rename(folder)
     assert not moved.exists()
     for saved in (folder, folder / "again"):

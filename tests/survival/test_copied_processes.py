@@ -50,7 +50,9 @@ assert status == 0 and difference < (0.02 if precision in ("bf16", "int8") else 
 """
 
 
-@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "before, with threads", "after"])
+@pytest.mark.parametrize(
+    "when", [pytest.param("before", marks=pytest.mark.slow), "before, with threads", "after"]
+)
 @pytest.mark.parametrize(
     ("threads", "precision", "model"),
     [
@@ -64,7 +66,9 @@ assert status == 0 and difference < (0.02 if precision in ("bf16", "int8") else 
     ],
 )
 @pytest.mark.needs("fork")
-def test_a_forked_process_encodes(minilm: str, model: str, precision: str, threads: int, when: str) -> None:
+def test_a_forked_process_encodes(
+    minilm: str, model: str, precision: str, threads: int, when: str
+) -> None:
     """Loaded in a server that forks its workers, before or after its first vectors.
 
     With torch's threads in the parent, an operator that waits for them hangs in the child. So loading starts none, and
@@ -90,7 +94,9 @@ atexit.register(lambda: print(embedder.encode(texts).shape))
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_encoding_while_python_ends(when: str) -> None:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", AT_EXIT, when], capture_output=True, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", AT_EXIT, when], capture_output=True, encoding="utf-8"
+    )
     assert (done.stdout, done.stderr) == ("(200, 128)\n", "")
 
 
@@ -121,7 +127,9 @@ PRECISIONS = ["fp32", *(pytest.param(p, marks=pytest.mark.slow) for p in (None, 
 
 @pytest.mark.filterwarnings("ignore:This processor has no:UserWarning")
 @pytest.mark.parametrize("precision", [None, "fp32", "bf16", "int8"])
-@pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copied", "pickled"])
+@pytest.mark.parametrize(
+    "again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copied", "pickled"]
+)
 def test_copied_and_pickled(again: Any, precision: str | None) -> None:
     model = BertModel.from_pretrained("minibert-tiny")
     model = optimize(model, precision=precision) if precision else model
@@ -134,12 +142,18 @@ def test_copied_and_pickled(again: Any, precision: str | None) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
     "method",
-    ["spawn", pytest.param("fork", marks=pytest.mark.slow), pytest.param("forkserver", marks=pytest.mark.slow)],
+    [
+        "spawn",
+        pytest.param("fork", marks=pytest.mark.slow),
+        pytest.param("forkserver", marks=pytest.mark.slow),
+    ],
 )
 def test_workers_of_a_data_loader(method: str, precision: str | None) -> None:
     embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=precision)
     expected = encode(embedder)
-    loader = DataLoader(Vectors(embedder), batch_size=4, num_workers=2, multiprocessing_context=method, timeout=100)
+    loader = DataLoader(
+        Vectors(embedder), batch_size=4, num_workers=2, multiprocessing_context=method, timeout=100
+    )
     vectors = torch.cat(list(loader)).numpy()
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=TOLERANCE[precision])
 

@@ -118,8 +118,12 @@ def zip_changed(data: bytes, draw: random.Random) -> bytes:
         return bytes_changed(data, draw)
     output = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old:
-        victim = draw.choice([name for name in old.namelist() if draw.random() < 0.2 or "data.pkl" in name])
-        with zipfile.ZipFile(output, "w", draw.choice([zipfile.ZIP_STORED] * 4 + [zipfile.ZIP_DEFLATED])) as new:
+        victim = draw.choice(
+            [name for name in old.namelist() if draw.random() < 0.2 or "data.pkl" in name]
+        )
+        with zipfile.ZipFile(
+            output, "w", draw.choice([zipfile.ZIP_STORED] * 4 + [zipfile.ZIP_DEFLATED])
+        ) as new:
             for name in old.namelist():
                 part = old.read(name)
                 if name == victim:
@@ -135,7 +139,11 @@ def lines_changed(data: bytes, draw: random.Random) -> bytes:
     if draw.random() < 0.4:
         return bytes_changed(data, draw)
     line = draw.randrange(len(lines))
-    lines[line] = json_changed(lines[line], draw) if lines[line].startswith(b"{") else bytes_changed(lines[line], draw)
+    lines[line] = (
+        json_changed(lines[line], draw)
+        if lines[line].startswith(b"{")
+        else bytes_changed(lines[line], draw)
+    )
     return b"\n".join(lines)
 
 
@@ -150,7 +158,9 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(folder / "tar.bin", "w") as tar:
         tar.add(folder / "legacy.bin", "pickle")
     BertTokenizer.from_pretrained(folder / "model").save_pretrained(folder / "tokenizer")
-    SentenceEmbedder.from_pretrained(folder / "model", precision=None).save_pretrained(folder / "sentences")
+    SentenceEmbedder.from_pretrained(folder / "model", precision=None).save_pretrained(
+        folder / "sentences"
+    )
     trainer(folder / "run", steps=3).run()
     return folder
 
@@ -185,17 +195,39 @@ def load_run(folder: Path) -> None:
 Change = Callable[[bytes, random.Random], bytes]
 CASES: dict[str, tuple[str, str, Change, Callable[[Path], None], int]] = {
     "config": ("model/config.json", "config.json", json_changed, load_model, 3000),
-    "safetensors": ("model/model.safetensors", "model.safetensors", safetensors_changed, load_model, 4000),
+    "safetensors": (
+        "model/model.safetensors",
+        "model.safetensors",
+        safetensors_changed,
+        load_model,
+        4000,
+    ),
     "bin, zip": ("zip.bin", "pytorch_model.bin", zip_changed, load_model, 3000),
     "bin, legacy": ("legacy.bin", "pytorch_model.bin", bytes_changed, load_model, 2000),
     "bin, tar": ("tar.bin", "pytorch_model.bin", bytes_changed, load_model, 1000),
     **{
         f"sentences, {name}": (f"sentences/{name}", name, json_changed, load_sentences, 1000)
-        for name in ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json")
+        for name in (
+            "modules.json",
+            "config_sentence_transformers.json",
+            "sentence_bert_config.json",
+        )
     },
-    "pooling": ("sentences/1_Pooling/config.json", "1_Pooling/config.json", json_changed, load_sentences, 1000),
+    "pooling": (
+        "sentences/1_Pooling/config.json",
+        "1_Pooling/config.json",
+        json_changed,
+        load_sentences,
+        1000,
+    ),
     "vocab": ("model/vocab.txt", "vocab.txt", lines_changed, load_tokenizer, 1000),
-    "tokenizer_config": ("model/tokenizer_config.json", "tokenizer_config.json", json_changed, load_tokenizer, 2000),
+    "tokenizer_config": (
+        "model/tokenizer_config.json",
+        "tokenizer_config.json",
+        json_changed,
+        load_tokenizer,
+        2000,
+    ),
     "tokenizer": ("tokenizer/tokenizer.json", "tokenizer.json", json_changed, load_tokenizer, 1000),
     "state": ("run/state-000000003.pt", "state.pt", zip_changed, load_state, 2000),
     "log": ("run/log.jsonl", "log.jsonl", lines_changed, load_run, 1000),
@@ -209,7 +241,9 @@ def test_damaged_files(seeds: Path, tmp_path: Path, case: str, share: int) -> No
     """24,000 loads in all."""
     seed, name, change, load, count = CASES[case]
     folder = tmp_path / "folder"
-    shutil.copytree(seeds / {"run": "run", "sentences": "sentences"}.get(seed.split("/")[0], "model"), folder)
+    shutil.copytree(
+        seeds / {"run": "run", "sentences": "sentences"}.get(seed.split("/")[0], "model"), folder
+    )
     if name.endswith(".bin"):
         (folder / "model.safetensors").unlink()
     data, unclear, slow = (seeds / seed).read_bytes(), [], []
@@ -223,7 +257,10 @@ def test_damaged_files(seeds: Path, tmp_path: Path, case: str, share: int) -> No
                 warnings.simplefilter("ignore")
                 load(folder)
         except CLEAR as error:
-            if not any(known in str(error) for known in (name, str(folder))) or len(str(error)) > 1000:
+            if (
+                not any(known in str(error) for known in (name, str(folder)))
+                or len(str(error)) > 1000
+            ):
                 unclear.append((number, repr(error)[:300]))
         except Exception as error:
             unclear.append((number, repr(error)[:300]))

@@ -48,7 +48,9 @@ class TestOpenFiles:
         with pytest.raises(KeyError, match="mine"), replacing(tmp_path / "a.json") as temporary:
             temporary.write_text("half", encoding="utf-8")
             raise KeyError("mine")
-        assert read_json(tmp_path / "a.json") == {"number": 2} and os.listdir(tmp_path) == ["a.json"]
+        assert read_json(tmp_path / "a.json") == {"number": 2} and os.listdir(tmp_path) == [
+            "a.json"
+        ]
 
     def test_what_a_killed_writer_left_goes_after_a_day(self, tmp_path: Path) -> None:
         """Without locks nobody can tell whether a writer lives; a younger file may still be his."""
@@ -61,11 +63,16 @@ class TestOpenFiles:
 
     def test_a_file_that_is_open_is_named(self, tmp_path: Path) -> None:
         write_json(tmp_path / "a.json", {})
-        with (tmp_path / "a.json").open("rb"), pytest.raises(OSError, match=r"a\.json could not be written \(The proc"):
+        with (
+            (tmp_path / "a.json").open("rb"),
+            pytest.raises(OSError, match=r"a\.json could not be written \(The proc"),
+        ):
             write_json(tmp_path / "a.json", {"number": 1})
         assert read_json(tmp_path / "a.json") == {}
 
-    def test_a_model_saved_over_itself(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_model_saved_over_itself(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A small one is in memory; of a large one, which is mapped, the file that cannot be written is named."""
         folder = tiny_folder(tmp_path / "model")
         for _ in range(2):
@@ -74,18 +81,28 @@ class TestOpenFiles:
         states = model(torch.tensor([[2, 5, 3]])).last_hidden_state
         monkeypatch.setattr(tensors, "MIN_MAPPED_BYTES", 0)
         mapped = BertModel.from_pretrained(folder)
-        with pytest.raises(OSError, match=r"model\.safetensors could not be written \(The process cannot access"):
+        with pytest.raises(
+            OSError, match=r"model\.safetensors could not be written \(The process cannot access"
+        ):
             mapped.save_pretrained(folder)
-        assert torch.equal(BertModel.from_pretrained(folder)(torch.tensor([[2, 5, 3]])).last_hidden_state, states)
+        assert torch.equal(
+            BertModel.from_pretrained(folder)(torch.tensor([[2, 5, 3]])).last_hidden_state, states
+        )
 
     def test_training_and_going_on(self, tmp_path: Path) -> None:
-        examples: list[dict[str, Any]] = [{"input_ids": np.arange(n, 12), "labels": n % 2} for n in range(8)]
+        examples: list[dict[str, Any]] = [
+            {"input_ids": np.arange(n, 12), "labels": n % 2} for n in range(8)
+        ]
 
         def train(steps: int, **options: Any) -> dict[str, torch.Tensor]:
             torch.manual_seed(0)
             model = BertForSequenceClassification(tiny_config())
-            how = TrainingOptions(steps=steps, batch_size=4, learning_rate=1e-4, warmup=0, decay_steps=0, save_every=1)
-            trainer = Trainer(model, lambda _: examples, SequenceTask().losses, **options, options=how)
+            how = TrainingOptions(
+                steps=steps, batch_size=4, learning_rate=1e-4, warmup=0, decay_steps=0, save_every=1
+            )
+            trainer = Trainer(
+                model, lambda _: examples, SequenceTask().losses, **options, options=how
+            )
             trainer.run()
             trainer.save_model(options["folder"])
             return model.state_dict()
@@ -100,12 +117,20 @@ class TestOpenFiles:
         texts = [f"text {number}" for number in range(9)]
         embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=None)
         encode_corpus(embedder, texts, tmp_path / "out", shard_size=4)
-        assert not [name for name in os.listdir(tmp_path / "out") if name.endswith(".tmp") or name.startswith(".lock")]
+        assert not [
+            name
+            for name in os.listdir(tmp_path / "out")
+            if name.endswith(".tmp") or name.startswith(".lock")
+        ]
 
 
 def test_commands_without_fcntl_and_fork(tmp_path: Path) -> None:
     """On a system whose pipes are cp949: what is written and read is UTF-8 all the same."""
-    environment = {**python_path(CHECKOUT / "tests" / "laptop"), "PYTHONUTF8": "0", "PYTHONIOENCODING": "cp949"}
+    environment = {
+        **python_path(CHECKOUT / "tests" / "laptop"),
+        "PYTHONUTF8": "0",
+        "PYTHONIOENCODING": "cp949",
+    }
     text = "나는 café 👩 한국을 사랑한다"
     (tmp_path / "texts.txt").write_text(f"{text}\nhello\n", encoding="utf-8")
 
@@ -115,7 +140,9 @@ def test_commands_without_fcntl_and_fork(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr.decode("cp949", "replace")
         return done.stdout.decode("utf-8")
 
-    assert "é" in run("tokenize", "--file", str(tmp_path / "texts.txt"), "--model", "minibert-ko", "--json")
+    assert "é" in run(
+        "tokenize", "--file", str(tmp_path / "texts.txt"), "--model", "minibert-ko", "--json"
+    )
     lines = run("embed", "--file", str(tmp_path / "texts.txt"), "--model", "minibert-tiny")
     assert [len(line.split()) for line in lines.splitlines()] == [128, 128]
 

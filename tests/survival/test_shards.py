@@ -46,7 +46,9 @@ def test_a_damaged_shard_is_made_again(
     before = contents(tmp_path)
     DAMAGES[damage](tmp_path / f"shard-000001.{file_format}")
     assert contents(tmp_path) != before
-    with pytest.warns(UserWarning, match=f"shard-000001.{file_format} has been damaged since it was written"):
+    with pytest.warns(
+        UserWarning, match=f"shard-000001.{file_format} has been damaged since it was written"
+    ):
         report = encode_corpus(embedder, LINES, tmp_path, shard_size=10, file_format=file_format)
     assert (report.shards, report.skipped) == (1, 4)
     assert contents(tmp_path) == before
@@ -69,7 +71,9 @@ def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path) -
     (tmp_path / "shard-000003.npy").unlink()
     (tmp_path / "manifest.json").unlink()
     other = SentenceEmbedder.from_pretrained(tiny_model, precision=None, pooling="max")
-    with pytest.raises(ValueError, match="shard-000000.npy was made by another model or with other settings"):
+    with pytest.raises(
+        ValueError, match="shard-000000.npy was made by another model or with other settings"
+    ):
         encode_corpus(other, LINES, tmp_path, shard_size=10)
     (tmp_path / "manifest.json").unlink()
     encode_corpus(embedder, LINES, tmp_path, shard_size=10)
@@ -77,13 +81,28 @@ def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "manifest", [b"", b"{}", b"[]", b"null", b'{"pooling": ["me', b'{"pooling": ["mean"]}', b"\0" * 500, b"\xff\xfe{}"]
+    "manifest",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"pooling": ["me',
+        b'{"pooling": ["mean"]}',
+        b"\0" * 500,
+        b"\xff\xfe{}",
+    ],
 )
-def test_a_damaged_manifest_is_refused(embedder: SentenceEmbedder, tmp_path: Path, manifest: bytes) -> None:
+def test_a_damaged_manifest_is_refused(
+    embedder: SentenceEmbedder, tmp_path: Path, manifest: bytes
+) -> None:
     encode_corpus(embedder, LINES, tmp_path, shard_size=10)
     before = contents(tmp_path)
     (tmp_path / "manifest.json").write_bytes(manifest)
-    with pytest.raises(ValueError, match=r"manifest\.json .* is damaged: give another folder; or delete it to go on"):
+    with pytest.raises(
+        ValueError,
+        match=r"manifest\.json .* is damaged: give another folder; or delete it to go on",
+    ):
         encode_corpus(embedder, LINES, tmp_path, shard_size=10)
     (tmp_path / "manifest.json").unlink()
     encode_corpus(embedder, LINES, tmp_path, shard_size=10)
@@ -94,9 +113,13 @@ def test_an_input_that_was_shortened(embedder: SentenceEmbedder, tmp_path: Path)
     """By a line of the last shard, which another process made; by shards that this one has not come to."""
     for rank in (0, 1):
         encode_corpus(embedder, LINES, tmp_path / "two", shard_size=10, rank=rank, world_size=2)
-    with pytest.raises(ValueError, match="holds 47 lines, but the input has 46: the input has changed"):
+    with pytest.raises(
+        ValueError, match="holds 47 lines, but the input has 46: the input has changed"
+    ):
         encode_corpus(embedder, LINES[:46], tmp_path / "two", shard_size=10, rank=1, world_size=2)
-    encode_corpus(embedder, LINES, tmp_path / "one", shard_size=10, rank=1, world_size=2)  # shards 1 and 3
+    encode_corpus(
+        embedder, LINES, tmp_path / "one", shard_size=10, rank=1, world_size=2
+    )  # shards 1 and 3
     with pytest.raises(ValueError, match="holds more than the 2 shards of this input"):
         encode_corpus(embedder, LINES[:20], tmp_path / "one", shard_size=10, rank=1, world_size=2)
 
@@ -114,20 +137,39 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(tiny_model: Path, corpus: Path, out: Path) -> list[str]:
-    own = ["--file", str(corpus), "--out-dir", str(out), "--shard-size", "100", "--precision", "exact"]
+    own = [
+        "--file",
+        str(corpus),
+        "--out-dir",
+        str(out),
+        "--shard-size",
+        "100",
+        "--precision",
+        "exact",
+    ]
     return [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model), *own]
 
 
 @pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.needs("locks")
-def test_two_processes_in_one_folder(tiny_model: Path, corpus: Path, tmp_path: Path, tries: int) -> None:
+def test_two_processes_in_one_folder(
+    tiny_model: Path, corpus: Path, tmp_path: Path, tries: int
+) -> None:
     """One works to the end, the other stops in a sentence that names the folder and the first."""
-    assert subprocess.run(command(tiny_model, corpus, tmp_path / "whole"), capture_output=True).returncode == 0
+    assert (
+        subprocess.run(
+            command(tiny_model, corpus, tmp_path / "whole"), capture_output=True
+        ).returncode
+        == 0
+    )
     for number in range(tries):
         out, pipe = tmp_path / str(number), tmp_path / f"pipe-{number}"
         os.mkfifo(pipe)  # whichever comes first waits for its texts until the other has stopped
         pair = [
-            subprocess.Popen(command(tiny_model, pipe, out), stderr=subprocess.PIPE, encoding="utf-8") for _ in range(2)
+            subprocess.Popen(
+                command(tiny_model, pipe, out), stderr=subprocess.PIPE, encoding="utf-8"
+            )
+            for _ in range(2)
         ]
         patience = time.monotonic() + 120
         while all(process.poll() is None for process in pair) and time.monotonic() < patience:
@@ -136,7 +178,9 @@ def test_two_processes_in_one_folder(tiny_model: Path, corpus: Path, tmp_path: P
         if stopped.poll() is None or working.poll() is not None:
             for process in pair:
                 process.kill()
-            pytest.fail(f"not one of two runs stopped: {[process.communicate()[1] for process in pair]}")
+            pytest.fail(
+                f"not one of two runs stopped: {[process.communicate()[1] for process in pair]}"
+            )
         pipe.write_bytes(corpus.read_bytes())
         _, sentence = stopped.communicate()
         assert stopped.returncode == 1 and sentence.count("\n") == 1

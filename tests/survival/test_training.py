@@ -38,12 +38,29 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     model = tiny_folder(folder / "model")
     sentences = [" ".join(draw.choices(WORDS, k=draw.randrange(3, 12))) for _ in range(120)]
     corpus, rows = folder / "corpus.txt", folder / "rows.tsv"
-    corpus.write_text("\n".join(s if n % 6 else "" for n, s in enumerate(sentences)), encoding="utf-8")
-    rows.write_text("text\tlabel\n" + "".join(f"{s}\t{n % 2}\n" for n, s in enumerate(sentences)), encoding="utf-8")
+    corpus.write_text(
+        "\n".join(s if n % 6 else "" for n, s in enumerate(sentences)), encoding="utf-8"
+    )
+    rows.write_text(
+        "text\tlabel\n" + "".join(f"{s}\t{n % 2}\n" for n, s in enumerate(sentences)),
+        encoding="utf-8",
+    )
     every = ["--batch-size", "4", "--steps", "40", "--save-every", "3", "--keep-states", "1"]
     pretrain = ["pretrain", "--model", str(model), "--corpus", str(corpus), "--max-length", "32"]
-    finetune = ["finetune", "classification", "--model", str(model), "--train", str(rows), "--dev", str(rows)]
-    return {"pretrain": pretrain + every, "finetune": [*finetune, "--text", "text", "--label", "label", *every]}
+    finetune = [
+        "finetune",
+        "classification",
+        "--model",
+        str(model),
+        "--train",
+        str(rows),
+        "--dev",
+        str(rows),
+    ]
+    return {
+        "pretrain": pretrain + every,
+        "finetune": [*finetune, "--text", "text", "--label", "label", *every],
+    }
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -52,9 +69,14 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def losses(folder: Path) -> list[Any]:
-    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    entries = [
+        json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     of_the_machine = ("tokens_per_second", "seconds_left", "memory_mb")
-    return [{name: value for name, value in entry.items() if name not in of_the_machine} for entry in entries]
+    return [
+        {name: value for name, value in entry.items() if name not in of_the_machine}
+        for entry in entries
+    ]
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
@@ -87,7 +109,9 @@ def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
 @pytest.mark.needs("fork")
-def test_a_signal_before_the_first_save(commands: dict[str, list[str]], kind: str, number: int, tmp_path: Path) -> None:
+def test_a_signal_before_the_first_save(
+    commands: dict[str, list[str]], kind: str, number: int, tmp_path: Path
+) -> None:
     """The step at hand is finished and saved, and going on ends with the weights of a run that was left alone."""
     arguments = [*commands[kind], "--save-every", "1000"]
     whole = start([*arguments, "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
@@ -101,23 +125,46 @@ def test_a_signal_before_the_first_save(commands: dict[str, list[str]], kind: st
     run.join()
     assert run.exitcode == 130
     step = read_state(saved_states(out)[-1])["position"]["step"]
-    assert 0 < step < 40 and f"stopped after step {step}, which is saved. Start again with --resume" in log.read_text(
-        encoding="utf-8"
+    assert (
+        0 < step < 40
+        and f"stopped after step {step}, which is saved. Start again with --resume"
+        in log.read_text(encoding="utf-8")
     )
     resumed = start([*arguments, "--output", str(out), "--resume"], log)
     resumed.join()
     assert losses(out) == losses(tmp_path / "whole")
-    assert all(torch.equal(weights(out)[name], weight) for name, weight in weights(tmp_path / "whole").items())
+    assert all(
+        torch.equal(weights(out)[name], weight)
+        for name, weight in weights(tmp_path / "whole").items()
+    )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_to_torchrun_before_the_first_save(
     commands: dict[str, list[str]], number: int, tmp_path: Path
 ) -> None:
     """All processes stop after the same step, which is saved."""
     out, log = tmp_path / "out", tmp_path / "out" / "log.jsonl"
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "minibert"]
-    arguments = [*commands["pretrain"], "--steps", "100000", "--save-every", "100000", "--output", str(out)]
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        "-m",
+        "minibert",
+    ]
+    arguments = [
+        *commands["pretrain"],
+        "--steps",
+        "100000",
+        "--save-every",
+        "100000",
+        "--output",
+        str(out),
+    ]
     run = subprocess.Popen([*torchrun, *arguments], stderr=subprocess.PIPE, encoding="utf-8")
     while run.poll() is None and not (log.exists() and log.read_bytes().count(b"\n") > 2):
         time.sleep(0.01)
@@ -125,10 +172,14 @@ def test_a_signal_to_torchrun_before_the_first_save(
     _, messages = run.communicate(timeout=120)
     step = read_state(saved_states(out)[-1])["position"]["step"]
     assert 2 < step == len(losses(out))
-    assert messages.count(f"stopped after step {step}, which is saved. Start again with --resume") == 2, messages
+    assert (
+        messages.count(f"stopped after step {step}, which is saved. Start again with --resume") == 2
+    ), messages
 
 
-def test_a_signal_while_the_last_step_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_while_the_last_step_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     training, save = trainer(tmp_path, save_every=1000), torch.save
 
     def interrupted(state: Any, path: Path) -> None:
@@ -143,7 +194,9 @@ def test_a_signal_while_the_last_step_is_saved(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.needs("locks")
-def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: Path, tries: int) -> None:
+def test_two_processes_in_one_folder(
+    commands: dict[str, list[str]], tmp_path: Path, tries: int
+) -> None:
     """One works, the other stops in a sentence."""
     for number in range(tries):
         out, logs = tmp_path / str(number), [tmp_path / f"{number}-{own}.txt" for own in (0, 1)]
@@ -152,7 +205,9 @@ def test_two_processes_in_one_folder(commands: dict[str, list[str]], tmp_path: P
             process.join()
         codes = [process.exitcode for process in pair]
         assert sorted(codes, key=str) == [0, 1]  # type: ignore[arg-type]
-        lines = re.findall("minibert pretrain: .*", logs[codes.index(1)].read_text(encoding="utf-8"))
+        lines = re.findall(
+            "minibert pretrain: .*", logs[codes.index(1)].read_text(encoding="utf-8")
+        )
         assert len(lines) == 1
         working = f"{out} is in use by process {pair[codes.index(0)].pid} on "
         assert working in lines[0] or "already holds a run" in lines[0]
@@ -190,10 +245,19 @@ def test_a_text_that_has_vanished(
     text.write_bytes(content)
     os.utime(text, ns=(changed, changed))
     assert main(["pretrain", "--resume", "--steps", "6", "--output", str(tmp_path)]) == 0
-    assert [entry["step"] for entry in losses(tmp_path) if "learning_rate" in entry] == [1, 2, 3, 4, 5, 6]
+    assert [entry["step"] for entry in losses(tmp_path) if "learning_rate" in entry] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+    ]
 
 
-EXAMPLES: list[dict[str, Any]] = [{"input_ids": torch.arange(n, 12).numpy(), "labels": n % 2} for n in range(8)]
+EXAMPLES: list[dict[str, Any]] = [
+    {"input_ids": torch.arange(n, 12).numpy(), "labels": n % 2} for n in range(8)
+]
 
 
 def trainer(
@@ -215,7 +279,10 @@ def trainer(
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ({"examples": [{**row, "labels": 1 - row["labels"]} for row in EXAMPLES]}, "other examples or labels"),
+        (
+            {"examples": [{**row, "labels": 1 - row["labels"]} for row in EXAMPLES]},
+            "other examples or labels",
+        ),
         ({"examples": EXAMPLES[::-1]}, "other examples or labels"),
         ({"examples": EXAMPLES[:-1]}, "other examples or labels"),
         ({"config": {"num_hidden_layers": 1}}, "num_hidden_layers 2, not 1"),
@@ -226,9 +293,13 @@ def trainer(
         ({"seed": 1}, "seed 0, not 1"),
     ],
 )
-def test_a_run_with_other_data_another_model_or_options(tmp_path: Path, others: dict[str, Any], message: str) -> None:
+def test_a_run_with_other_data_another_model_or_options(
+    tmp_path: Path, others: dict[str, Any], message: str
+) -> None:
     trainer(tmp_path).run()
-    with pytest.raises(ValueError, match=rf"state-000000004\.pt is of a run with {message}.*: resume with the same"):
+    with pytest.raises(
+        ValueError, match=rf"state-000000004\.pt is of a run with {message}.*: resume with the same"
+    ):
         trainer(tmp_path, resume=True, steps=6, **others).run()
 
 
@@ -247,7 +318,9 @@ def test_a_damaged_state_is_named(tmp_path: Path) -> None:
         try:
             state = read_state(path)["model"]  # a bit between two parts, which nobody reads
         except ValueError as error:
-            assert str(error).startswith(f"{path} is damaged (") and "delete it, and --resume" in str(error)
+            assert str(error).startswith(
+                f"{path} is damaged ("
+            ) and "delete it, and --resume" in str(error)
         else:
             assert all(torch.equal(state[name], weight) for name, weight in before.items())
 
@@ -264,22 +337,31 @@ def test_an_edited_state_is_named(tmp_path: Path, part: str) -> None:
         if value is None:
             del owner[part]
         torch.save(state, path)
-        with pytest.raises(ValueError, match=r"\d\.pt (is damaged|does not fit this model|is of a run with)"):
+        with pytest.raises(
+            ValueError, match=r"\d\.pt (is damaged|does not fit this model|is of a run with)"
+        ):
             trainer(tmp_path, resume=True, steps=6).run()
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("line", [b'{"step": 2, "lo', b"\xff\xfe", b"[]", b"", b'{"step": "2"}', b"1" * 5000])
+@pytest.mark.parametrize(
+    "line", [b'{"step": 2, "lo', b"\xff\xfe", b"[]", b"", b'{"step": "2"}', b"1" * 5000]
+)
 def test_a_damaged_log_is_named(tmp_path: Path, line: bytes) -> None:
     trainer(tmp_path).run()
     lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
     lines[1] = line
     (tmp_path / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(ValueError, match=r"log\.jsonl, line 2 is damaged: repair or delete it, then start with --res"):
+    with pytest.raises(
+        ValueError,
+        match=r"log\.jsonl, line 2 is damaged: repair or delete it, then start with --res",
+    ):
         trainer(tmp_path, resume=True, steps=6).run()
 
 
-def test_the_state_before_is_kept_until_the_new_one_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_before_is_kept_until_the_new_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer(tmp_path).run()
     before = saved_states(tmp_path)[-1].read_bytes()
     save = torch.save
@@ -292,7 +374,9 @@ def test_the_state_before_is_kept_until_the_new_one_is_whole(tmp_path: Path, mon
         path.write_bytes(data)
 
     monkeypatch.setattr(torch, "save", damaged)
-    with pytest.raises(OSError, match=r"6\.pt cannot be written; is the disk full\? The state before is whole"):
+    with pytest.raises(
+        OSError, match=r"6\.pt cannot be written; is the disk full\? The state before is whole"
+    ):
         trainer(tmp_path, resume=True, steps=6).run()
     assert saved_states(tmp_path)[-1].read_bytes() == before
 
@@ -303,7 +387,9 @@ def test_a_step_back(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
     path = saved_states(tmp_path / "damaged")[-1]
     path.write_bytes(path.read_bytes()[:-1000])
-    with pytest.raises(ValueError, match=r"state-000000004\.pt is damaged .*: delete it, and --resume goes on"):
+    with pytest.raises(
+        ValueError, match=r"state-000000004\.pt is damaged .*: delete it, and --resume goes on"
+    ):
         trainer(tmp_path / "damaged", resume=True).run()
     path.unlink()
     assert read_state(saved_states(tmp_path / "damaged")[-1])["position"]["step"] == 3

@@ -73,7 +73,9 @@ class TestReplacing:
         write_json(tmp_path / "out.json", {"all": 1})
         assert read_json(tmp_path / "out.json") == {"all": 1}
         assert slow.wait() == 0
-        assert (tmp_path / "out.json").read_text(encoding="utf-8") == "half" and os.listdir(tmp_path) == ["out.json"]
+        assert (tmp_path / "out.json").read_text(encoding="utf-8") == "half" and os.listdir(
+            tmp_path
+        ) == ["out.json"]
 
     def test_the_next_writer_may_take_the_name_as_soon_as_it_is_free(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -88,7 +90,10 @@ class TestReplacing:
         monkeypatch.setattr(os, "replace", rename_and_take)
         with replacing(tmp_path / "out.json") as temporary:
             temporary.write_text("{}", encoding="utf-8")
-        assert read_json(tmp_path / "out.json") == {} and temporary.read_text(encoding="utf-8") == "of the next writer"
+        assert (
+            read_json(tmp_path / "out.json") == {}
+            and temporary.read_text(encoding="utf-8") == "of the next writer"
+        )
 
     @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
     def test_a_file_keeps_its_permissions(self, tmp_path: Path, mode: int) -> None:
@@ -101,7 +106,9 @@ class TestReplacing:
         assert path.stat().st_mode & 0o777 == mode
 
     @pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
-    def test_whatever_we_write_has_the_permissions_that_the_umask_says(self, tmp_path: Path, umask: int) -> None:
+    def test_whatever_we_write_has_the_permissions_that_the_umask_says(
+        self, tmp_path: Path, umask: int
+    ) -> None:
         before = os.umask(umask)
         try:
             folder = tiny_folder(tmp_path / "model")
@@ -113,7 +120,12 @@ class TestReplacing:
             model = BertForSequenceClassification(tiny_config())
             options = TrainingOptions(steps=2, save_every=1)
             Trainer(model, lambda _: rows, SequenceTask().losses, tmp_path / "run", options).run()
-            assert main(["view", "hello", "--model", str(folder), "--out", str(tmp_path / "page.html")]) == 0
+            assert (
+                main(
+                    ["view", "hello", "--model", str(folder), "--out", str(tmp_path / "page.html")]
+                )
+                == 0
+            )
         finally:
             os.umask(before)
         written = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -153,7 +165,9 @@ class TestReplacing:
 class TestOnlyRun:
     def test_a_second_run_is_told_of_the_first(self, tmp_path: Path) -> None:
         with only_run_in(tmp_path), only_run_in(tmp_path, 1):
-            with pytest.raises(OSError, match=f"is in use by process {os.getpid()} on .*: wait for it to end, or"):
+            with pytest.raises(
+                OSError, match=f"is in use by process {os.getpid()} on .*: wait for it to end, or"
+            ):
                 with only_run_in(tmp_path):
                     raise AssertionError
         assert os.listdir(tmp_path) == []
@@ -167,17 +181,28 @@ class TestOnlyRun:
             assert lock(first.fileno())  # and has not said yet who it is
             # while the second one waits, the first one does
             monkeypatch.setattr(
-                time, "sleep", lambda seconds: file.write_text("process 2 on this machine, no other", encoding="utf-8")
+                time,
+                "sleep",
+                lambda seconds: file.write_text(
+                    "process 2 on this machine, no other", encoding="utf-8"
+                ),
             )
             with pytest.raises(OSError, match="in use by process 2 on"), only_run_in(tmp_path):
                 raise AssertionError
 
     def test_the_lock_dies_with_its_process(self, tmp_path: Path) -> None:
-        code = "import sys, time\nfrom pathlib import Path\nfrom minibert.files import only_run_in\n"
+        code = (
+            "import sys, time\nfrom pathlib import Path\nfrom minibert.files import only_run_in\n"
+        )
         code += "with only_run_in(Path(sys.argv[1])):\n    print('locked', flush=True)\n    time.sleep(60)\n"
-        holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+        holder = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE
+        )
         assert holder.stdout is not None and holder.stdout.readline() == b"locked\n"
-        with pytest.raises(OSError, match=f"in use by process {holder.pid} "), only_run_in(tmp_path):
+        with (
+            pytest.raises(OSError, match=f"in use by process {holder.pid} "),
+            only_run_in(tmp_path),
+        ):
             raise AssertionError
         kill(holder)
         holder.stdout.close()

@@ -42,7 +42,9 @@ def test_refused_in_a_sentence(folder: Path, name: str) -> None:
     ):
         with pytest.raises(ValueError) as caught:
             call()
-        assert re.fullmatch(rf"{name}(=(True|False))? is not supported: {re.escape(instead)}", str(caught.value))
+        assert re.fullmatch(
+            rf"{name}(=(True|False))? is not supported: {re.escape(instead)}", str(caught.value)
+        )
 
 
 def test_where_files_lie(folder: Path) -> None:
@@ -50,18 +52,30 @@ def test_where_files_lie(folder: Path) -> None:
     (folder / "inner" / "vocab.txt").rename(folder / "words.txt")
     assert len(BertTokenizer.from_pretrained(pretrained_model_name_or_path=folder)) == 8
     assert len(BertTokenizer.from_pretrained(folder, subfolder="inner")) == 9
-    assert len(BertTokenizer.from_pretrained(folder, tokenizer_file=folder / "inner" / "tokenizer.json")) == 9
+    assert (
+        len(
+            BertTokenizer.from_pretrained(
+                folder, tokenizer_file=folder / "inner" / "tokenizer.json"
+            )
+        )
+        == 9
+    )
     assert len(BertTokenizer.from_pretrained(folder / "words.txt", subfolder=None)) == 9
 
 
 def test_a_method_is_no_argument() -> None:
-    with pytest.raises(AttributeError, match="add_special_tokens is a method of BertTokenizer, not an argument"):
+    with pytest.raises(
+        AttributeError, match="add_special_tokens is a method of BertTokenizer, not an argument"
+    ):
         BertTokenizer(WORDS, add_special_tokens=True)
 
 
 def test_split_special_tokens_is_refused() -> None:
     assert BertTokenizer(WORDS)("[MASK]", split_special_tokens=False)["input_ids"] == [2, 4, 3]
-    with pytest.raises(ValueError, match="split_special_tokens=True is not supported: special tokens in a text stand"):
+    with pytest.raises(
+        ValueError,
+        match="split_special_tokens=True is not supported: special tokens in a text stand",
+    ):
         BertTokenizer(WORDS)("[MASK]", split_special_tokens=True)
 
 
@@ -97,7 +111,10 @@ def test_optional_special_tokens_are_saved(tmp_path: Path) -> None:
     tokenizer.save_pretrained(tmp_path)
     again = BertTokenizer.from_pretrained(tmp_path)
     assert again.special_tokens_map == tokenizer.special_tokens_map and again.eos_token_id == 8
-    assert "bos_token" not in BertTokenizer(WORDS).special_tokens_map and BertTokenizer(WORDS).bos_token_id is None
+    assert (
+        "bos_token" not in BertTokenizer(WORDS).special_tokens_map
+        and BertTokenizer(WORDS).bos_token_id is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,12 +142,17 @@ def test_keywords_of_a_call() -> None:
 
 
 def test_init_kwargs_make_it_again() -> None:
-    tokenizer = BertTokenizer(WORDS, bos_token="i", add_bos_token=True, model_input_names=["input_ids"])
+    tokenizer = BertTokenizer(
+        WORDS, bos_token="i", add_bos_token=True, model_input_names=["input_ids"]
+    )
     tokenizer.add_tokens(["<name>"])
     tokenizer.add_special_tokens({"extra_special_tokens": ["<x>"]})
     again = BertTokenizer(tokenizer.base_vocab, **tokenizer.init_kwargs)
     text = "I love <name> <x>"
-    assert again(text) == tokenizer(text) == {"input_ids": [2, 5, 6, 8, 9, 3]} and again.bos_token == "i"
+    assert (
+        again(text) == tokenizer(text) == {"input_ids": [2, 5, 6, 8, 9, 3]}
+        and again.bos_token == "i"
+    )
     assert again.extra_special_tokens_ids == [9] and again.init_kwargs == tokenizer.init_kwargs
     again.extra_special_tokens_ids = [8]
     assert again.extra_special_tokens == ["<name>"]

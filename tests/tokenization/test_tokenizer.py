@@ -71,19 +71,32 @@ def write_vocabulary(folder: Path, words: list[str] = WORDS, **files: Any) -> Pa
 def test_golden_english(minilm: str) -> None:
     """The bert-base-uncased vocabulary: "I love Korea" padded to 7."""
     tokenizer = BertTokenizer.from_pretrained(minilm)
-    for case in json.loads(shared_data("golden", "bert-base-uncased.json").read_text(encoding="utf-8"))["tokenizer"]:
+    for case in json.loads(
+        shared_data("golden", "bert-base-uncased.json").read_text(encoding="utf-8")
+    )["tokenizer"]:
         batch = tokenizer(case["text"], padding="max_length", max_length=case["padded_to"])
         assert tokenizer.tokenize(case["text"]) == case["tokens"]
-        assert batch["input_ids"] == case["input_ids"] and batch["attention_mask"] == case["attention_mask"]
+        assert (
+            batch["input_ids"] == case["input_ids"]
+            and batch["attention_mask"] == case["attention_mask"]
+        )
 
 
 def test_golden_korean() -> None:
     tokenizer = BertTokenizer.from_pretrained(shared_data("data", "kcbert-base"))
-    for case in json.loads(shared_data("golden", "kcbert-base.json").read_text(encoding="utf-8"))["tokenizer"]:
+    for case in json.loads(shared_data("golden", "kcbert-base.json").read_text(encoding="utf-8"))[
+        "tokenizer"
+    ]:
         batch = tokenizer(
-            case["texts"], padding=case["padding"], max_length=case["max_length"], truncation=case["truncation"]
+            case["texts"],
+            padding=case["padding"],
+            max_length=case["max_length"],
+            truncation=case["truncation"],
         )
-        assert batch["input_ids"] == case["input_ids"] and batch["attention_mask"] == case["attention_mask"]
+        assert (
+            batch["input_ids"] == case["input_ids"]
+            and batch["attention_mask"] == case["attention_mask"]
+        )
 
 
 # --- the steps
@@ -103,7 +116,9 @@ def test_every_step_has_an_example(name: str) -> None:
 def test_normalised_text_knows_where_it_came_from(text: str) -> None:
     normalised, positions = BasicTokenizer().normalise(text)
     assert len(normalised) == len(positions)
-    assert list(positions) == sorted(positions) and all(0 <= position < len(text) for position in positions)
+    assert list(positions) == sorted(positions) and all(
+        0 <= position < len(text) for position in positions
+    )
     assert not any(unicodedata.category(char) == "Cc" for char in normalised)
     ends = [0, *(place for span in split_words(normalised) for place in span), len(normalised)]
     assert ends == sorted(ends)  # words do not overlap
@@ -133,25 +148,43 @@ def test_plain_text_is_split_as_any_text(text: str, lower: bool, accents: bool |
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), count=st.integers(0, 12), pair=st.booleans())
-def test_the_beginning_of_a_long_text_is_enough(data: st.DataObject, count: int, pair: bool) -> None:
+def test_the_beginning_of_a_long_text_is_enough(
+    data: st.DataObject, count: int, pair: bool
+) -> None:
     """With truncation a long text gives the row that all of it gives, wherever its beginning ends."""
-    parts = st.sampled_from(["painting", "s", " ", "!", "[MASK]", "<both>", "<one>", "e", "é", "\u0301", "\x00", "漢"])
+    parts = st.sampled_from(
+        ["painting", "s", " ", "!", "[MASK]", "<both>", "<one>", "e", "é", "\u0301", "\x00", "漢"]
+    )
     texts = ["".join(data.draw(st.lists(parts, max_size=40))) for _ in range(2 if pair else 1)]
-    tokenizer = BertTokenizer(WORDS, extra_special_tokens=[AddedToken("<both>", lstrip=True, rstrip=True)])
+    tokenizer = BertTokenizer(
+        WORDS, extra_special_tokens=[AddedToken("<both>", lstrip=True, rstrip=True)]
+    )
     tokenizer.add_tokens([AddedToken("<one>", single_word=True, normalized=False)])
-    options: dict[str, Any] = {"truncation": True, "max_length": count + 3, "return_offsets_mapping": True}
+    options: dict[str, Any] = {
+        "truncation": True,
+        "max_length": count + 3,
+        "return_offsets_mapping": True,
+    }
     expected = tokenizer(*texts, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Pipeline, "LONG", data.draw(st.integers(1, 9)))
         assert tokenizer(*texts, **options) == expected
 
 
-@pytest.mark.parametrize("text", ["word " * 20_000_000, "a!" * 50_000_000, "[MASK]" * 17_000_000], ids=len)
-def test_truncation_stops_when_there_is_enough(tokenizer: BertTokenizer, text: str, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    "text", ["word " * 20_000_000, "a!" * 50_000_000, "[MASK]" * 17_000_000], ids=len
+)
+def test_truncation_stops_when_there_is_enough(
+    tokenizer: BertTokenizer, text: str, monkeypatch: Any
+) -> None:
     """100 MB for 16 tokens: only the beginning is ever looked at."""
     seen: list[int] = []
     normalise = BasicTokenizer.normalise
-    monkeypatch.setattr(BasicTokenizer, "normalise", lambda self, part: seen.append(len(part)) or normalise(self, part))
+    monkeypatch.setattr(
+        BasicTokenizer,
+        "normalise",
+        lambda self, part: seen.append(len(part)) or normalise(self, part),
+    )
     assert len(tokenizer(text, truncation=True, max_length=16)["input_ids"]) == 16
     assert sum(seen) < 100_000
 
@@ -180,9 +213,14 @@ def test_pieces_are_the_longest_and_spell_the_word(word: str, tokens: set[str]) 
     if [piece for piece, _, _ in places] != ["[UNK]"]:
         assert "".join(piece.removeprefix("##") for piece, _, _ in places) == word
         for piece, start, end in places:
-            assert word[start:end] == piece.removeprefix("##") and piece.startswith("##") == (start > 0)
+            assert word[start:end] == piece.removeprefix("##") and piece.startswith("##") == (
+                start > 0
+            )
             inside = "##" if start else ""
-            assert not any(inside + word[start:longer] in vocabulary for longer in range(end + 1, len(word) + 1))
+            assert not any(
+                inside + word[start:longer] in vocabulary
+                for longer in range(end + 1, len(word) + 1)
+            )
 
 
 @given(st.text("paintges!, 漢é\u0301[]MASK\t\x0b\x85\u2028"))
@@ -197,7 +235,10 @@ def test_places_and_ids_agree(text: str) -> None:
 
 
 def test_long_words_are_unknown(tokenizer: BertTokenizer) -> None:
-    assert tokenizer.encode("e" * 100, add_special_tokens=False) == [WORDS.index("e")] + [WORDS.index("##e")] * 99
+    assert (
+        tokenizer.encode("e" * 100, add_special_tokens=False)
+        == [WORDS.index("e")] + [WORDS.index("##e")] * 99
+    )
     assert tokenizer.encode("e" * 101, add_special_tokens=False) == [UNK]
 
 
@@ -213,11 +254,19 @@ def test_batch_is_a_dict_with_attributes(tokenizer: BertTokenizer) -> None:
     batch = tokenizer(["I love Korea", "paintings"], padding=True, return_tensors="pt")
     assert list(batch) == ["input_ids", "token_type_ids", "attention_mask"]
     assert (lambda **inputs: inputs)(**batch).keys() == batch.keys()
-    assert batch.input_ids is batch["input_ids"] and batch.input_ids.tolist()[1] == [CLS, PAINT, ING, S, SEP]
+    assert batch.input_ids is batch["input_ids"] and batch.input_ids.tolist()[1] == [
+        CLS,
+        PAINT,
+        ING,
+        S,
+        SEP,
+    ]
     assert batch.attention_mask.dtype == torch.int64
     assert batch.to("meta") is batch and batch.input_ids.device.type == "meta"
     assert batch[1].tokens == ["[CLS]", "paint", "##ing", "##s", "[SEP]"]
-    with pytest.raises(AttributeError, match="no 'labels', only input_ids, token_type_ids, attention_mask"):
+    with pytest.raises(
+        AttributeError, match="no 'labels', only input_ids, token_type_ids, attention_mask"
+    ):
         _ = batch.labels
 
 
@@ -247,9 +296,17 @@ def test_empty_input(tokenizer: BertTokenizer) -> None:
         assert batch.input_ids.dtype == torch.int64
     assert tokenizer("")["input_ids"] == [CLS, SEP]
     assert tokenizer(["", "i"], ["", ""])["input_ids"] == [[CLS, SEP, SEP], [CLS, I, SEP, SEP]]
-    assert tokenizer("i", "")["input_ids"] == [CLS, I, SEP, SEP]  # an empty second text keeps its [SEP]
+    assert tokenizer("i", "")["input_ids"] == [
+        CLS,
+        I,
+        SEP,
+        SEP,
+    ]  # an empty second text keeps its [SEP]
     assert tokenizer("", add_special_tokens=False, return_tensors="np")["input_ids"].shape == (1, 0)
-    assert tokenizer([], is_split_into_words=True)["input_ids"] == [CLS, SEP]  # one text of no words
+    assert tokenizer([], is_split_into_words=True)["input_ids"] == [
+        CLS,
+        SEP,
+    ]  # one text of no words
 
 
 def test_pairs_come_in_three_ways(tokenizer: BertTokenizer) -> None:
@@ -258,7 +315,12 @@ def test_pairs_come_in_three_ways(tokenizer: BertTokenizer) -> None:
         "token_type_ids": [[0, 0, 0, 1, 1]],
         "attention_mask": [[1] * 5],
     }
-    assert tokenizer(["i"], ["love"]) == tokenizer([("i", "love")]) == tokenizer([["i", "love"]]) == expected
+    assert (
+        tokenizer(["i"], ["love"])
+        == tokenizer([("i", "love")])
+        == tokenizer([["i", "love"]])
+        == expected
+    )
     assert tokenizer("i", "love") == {name: rows[0] for name, rows in expected.items()}
     assert tokenizer([(["i"], ["love"])], is_split_into_words=True) == expected
     assert tokenizer.build_inputs_with_special_tokens([I], [LOVE]) == expected["input_ids"][0]
@@ -277,7 +339,9 @@ def test_names_from_before_transformers_5(tokenizer: BertTokenizer) -> None:
     stride=st.integers(0, 5),
     side=st.sampled_from(["left", "right"]),
 )
-def test_overflow_covers_both_texts(lengths: list[tuple[int, int]], room: int, stride: int, side: str) -> None:
+def test_overflow_covers_both_texts(
+    lengths: list[tuple[int, int]], room: int, stride: int, side: str
+) -> None:
     columns = [list(column) for column in zip(*lengths, strict=True)]
     try:
         rows = plan_rows(columns, room, "longest_first", stride, side, overflow=True)
@@ -286,7 +350,12 @@ def test_overflow_covers_both_texts(lengths: list[tuple[int, int]], room: int, s
         return
     for sample, pair in enumerate(lengths):
         for which, length in enumerate(pair):
-            seen = {place for number, held in rows if number == sample for place in range(length)[held[which]]}
+            seen = {
+                place
+                for number, held in rows
+                if number == sample
+                for place in range(length)[held[which]]
+            }
             assert seen == set(range(length))
 
 
@@ -323,7 +392,9 @@ def test_words_have_to_be_lists(tokenizer: BertTokenizer) -> None:
 @pytest.mark.parametrize("text", ["a \ud800 b", "\udfff", "[MASK]\ud83d", "i" * 200 + "\udc00"])
 def test_lone_surrogates(tokenizer: BertTokenizer, text: str) -> None:
     """Half of a character is an error (as in the reference), not a silent [UNK]: the text was decoded wrongly."""
-    with pytest.raises(ValueError, match=r"lone surrogate.*repair it with text.encode\('utf-16', 'surrogatepass'\)"):
+    with pytest.raises(
+        ValueError, match=r"lone surrogate.*repair it with text.encode\('utf-16', 'surrogatepass'\)"
+    ):
         tokenizer(["fine", text])
     repaired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     assert tokenizer(repaired)["input_ids"][0] == CLS
@@ -332,32 +403,48 @@ def test_lone_surrogates(tokenizer: BertTokenizer, text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"padding": "longst"}, "padding is 'longst'; it can be False, 'do_not_pad', True, 'longest', 'max_length'"),
+        (
+            {"padding": "longst"},
+            "padding is 'longst'; it can be False, 'do_not_pad', True, 'longest', 'max_length'",
+        ),
         ({"truncation": "first"}, "truncation is 'first'; it can be None, False, .*'only_second'"),
         ({"padding_side": "top"}, "padding_side is 'top'; it can be 'right', 'left'"),
         ({"return_tensors": "tf"}, r"return_tensors is 'tf'; it can be 'pt' \(PyTorch\), 'np'"),
         ({"max_length": -1}, "max_length should be a whole number of 0 or more, not -1"),
         ({"max_length": 1}, "max_length is 1, but the special tokens take 2"),
-        ({"max_length": 5, "stride": 3}, "stride is 3, but has to be from 0 to less than the 3 tokens"),
-        ({"max_length": 5, "truncation": "only_second"}, "text 0 is too long and has no second text"),
+        (
+            {"max_length": 5, "stride": 3},
+            "stride is 3, but has to be from 0 to less than the 3 tokens",
+        ),
+        (
+            {"max_length": 5, "truncation": "only_second"},
+            "text 0 is too long and has no second text",
+        ),
         (
             {"max_length": 6, "truncation": True, "padding": True, "pad_to_multiple_of": 4},
             "max_length=6 is not a multiple of",
         ),
     ],
 )
-def test_impossible_options(tokenizer: BertTokenizer, options: dict[str, Any], message: str) -> None:
+def test_impossible_options(
+    tokenizer: BertTokenizer, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         tokenizer(["i love korea paintings"], **options)
 
 
 def test_texts_that_cannot_be_cut_that_far(tokenizer: BertTokenizer) -> None:
-    with pytest.raises(ValueError, match="'only_first' has to take 2 tokens from text 1, which has 1"):
+    with pytest.raises(
+        ValueError, match="'only_first' has to take 2 tokens from text 1, which has 1"
+    ):
         tokenizer(["i", "i"], ["i", "i love korea"], truncation="only_first", max_length=5)
 
 
 def test_ragged_rows_make_no_tensor(tokenizer: BertTokenizer) -> None:
-    with pytest.raises(ValueError, match="rows of input_ids have 3 to 5 tokens and make no tensor; pass padding=True"):
+    with pytest.raises(
+        ValueError,
+        match="rows of input_ids have 3 to 5 tokens and make no tensor; pass padding=True",
+    ):
         tokenizer(["i", "i love korea"], return_tensors="pt")
     with pytest.raises(ValueError, match="labels holds 'x', which makes no tensor"):
         tokenizer.pad([{"input_ids": [1], "labels": "x"}], return_tensors="pt")
@@ -368,8 +455,15 @@ def test_ragged_rows_make_no_tensor(tokenizer: BertTokenizer) -> None:
 def test_ids_outside_the_vocabulary(tokenizer: BertTokenizer) -> None:
     for call in (tokenizer.decode, tokenizer.convert_ids_to_tokens):
         for ids in ([CLS, 15], [-100], 15, torch.tensor([15]), [[CLS], [15]]):
-            if call == tokenizer.decode or not isinstance(ids, list) or not isinstance(ids[0], list):
-                with pytest.raises(ValueError, match="is not an id of this vocabulary: its 15 tokens have ids 0 to 14"):
+            if (
+                call == tokenizer.decode
+                or not isinstance(ids, list)
+                or not isinstance(ids[0], list)
+            ):
+                with pytest.raises(
+                    ValueError,
+                    match="is not an id of this vocabulary: its 15 tokens have ids 0 to 14",
+                ):
                     call(ids)
 
 
@@ -377,14 +471,18 @@ def test_decode_takes_lists_arrays_and_tensors(tokenizer: BertTokenizer) -> None
     ids = [CLS, PAINT, ING, S, WORDS.index("!"), SEP, PAD]
     for form in (list, tuple, np.array, torch.tensor):
         assert tokenizer.decode(form(ids), skip_special_tokens=True) == "paintings!"
-        assert tokenizer.batch_decode(form([ids, ids]), skip_special_tokens=True) == ["paintings!"] * 2
+        assert (
+            tokenizer.batch_decode(form([ids, ids]), skip_special_tokens=True) == ["paintings!"] * 2
+        )
     assert tokenizer.decode(PAINT) == "paint" and tokenizer.decode([]) == ""
     assert tokenizer.batch_decode([]) == [] or tokenizer.batch_decode([]) == [""]
 
 
 def test_too_long_for_the_model_warns_once() -> None:
     tokenizer = BertTokenizer(WORDS, model_max_length=4)
-    with pytest.warns(UserWarning, match="A text has 5 tokens, but the model takes 4: pass truncation=True"):
+    with pytest.warns(
+        UserWarning, match="A text has 5 tokens, but the model takes 4: pass truncation=True"
+    ):
         tokenizer("i love korea")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -398,7 +496,8 @@ def test_too_long_for_the_model_warns_once() -> None:
 def test_cased_vocabulary_with_lower_casing_warns(tmp_path: Path) -> None:
     kcbert = shared_data("data", "kcbert-base", "vocab.txt")
     with pytest.warns(
-        UserWarning, match=r"9\d% of the words .*such as '[가-힣]+', can never be found.*do_lower_case=False"
+        UserWarning,
+        match=r"9\d% of the words .*such as '[가-힣]+', can never be found.*do_lower_case=False",
     ):
         lost = BertTokenizer.from_pretrained(kcbert)
     assert set(lost("안녕하세요 세계")["input_ids"][1:-1]) == {lost.unk_token_id}
@@ -406,8 +505,12 @@ def test_cased_vocabulary_with_lower_casing_warns(tmp_path: Path) -> None:
         BertTokenizer([*WORDS, *(chr(code) for code in range(ord("A"), ord("Z") + 1))])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert BertTokenizer.from_pretrained(kcbert, do_lower_case=False).tokenize("안녕하세요") == ["안녕", "##하세요"]
-        assert BertTokenizer.from_pretrained(kcbert, strip_accents=False).tokenize("안녕하세요") == ["안녕", "##하세요"]
+        assert BertTokenizer.from_pretrained(kcbert, do_lower_case=False).tokenize(
+            "안녕하세요"
+        ) == ["안녕", "##하세요"]
+        assert BertTokenizer.from_pretrained(kcbert, strip_accents=False).tokenize(
+            "안녕하세요"
+        ) == ["안녕", "##하세요"]
 
 
 def test_uncased_vocabulary_does_not_warn(minilm: str) -> None:
@@ -417,7 +520,10 @@ def test_uncased_vocabulary_does_not_warn(minilm: str) -> None:
 
 
 def test_vocabularies_with_something_missing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"The vocabulary given has no '\[UNK\]' for unknown words; pass unk_token="):
+    with pytest.raises(
+        ValueError,
+        match=r"The vocabulary given has no '\[UNK\]' for unknown words; pass unk_token=",
+    ):
         BertTokenizer(["a", "b"])
     with pytest.warns(UserWarning, match=r"lacks \[MASK\]; appended with ids from 4"):
         tokenizer = BertTokenizer(WORDS[:4])
@@ -428,20 +534,44 @@ def test_vocabularies_with_something_missing(tmp_path: Path) -> None:
             BertTokenizer(empty)
     with pytest.raises(ValueError, match="BertTokenizer has no argument do_lowercase"):
         BertTokenizer(WORDS, do_lowercase=False)
-    with pytest.raises(ValueError, match="A token is a string or an object with 'content', but got 3"):
+    with pytest.raises(
+        ValueError, match="A token is a string or an object with 'content', but got 3"
+    ):
         BertTokenizer(WORDS, mask_token=3)
 
 
 def test_lines_of_a_vocabulary_file(tmp_path: Path) -> None:
     """White space at a line's end is no part of a token, and only \\n ends a line; a byte order mark is skipped."""
-    lines = ["\ufeff[PAD]", "[UNK]\r", "[CLS] ", "[SEP]", "[MASK]", "a\x85b", "c\u2028d", "\u3000", "e\u00a0"]
+    lines = [
+        "\ufeff[PAD]",
+        "[UNK]\r",
+        "[CLS] ",
+        "[SEP]",
+        "[MASK]",
+        "a\x85b",
+        "c\u2028d",
+        "\u3000",
+        "e\u00a0",
+    ]
     tmp_path.joinpath("vocab.txt").write_bytes("\n".join(lines).encode())
     vocabulary = BertTokenizer(tmp_path / "vocab.txt").get_vocab()
-    assert list(vocabulary) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a\x85b", "c\u2028d", "", "e"]
+    assert list(vocabulary) == [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "a\x85b",
+        "c\u2028d",
+        "",
+        "e",
+    ]
 
 
 def test_duplicate_lines_warn_and_the_last_counts(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="holds 1 tokens more than once, such as 'love' as number 6"):
+    with pytest.warns(
+        UserWarning, match="holds 1 tokens more than once, such as 'love' as number 6"
+    ):
         tokenizer = BertTokenizer.from_pretrained(write_vocabulary(tmp_path, [*WORDS, "love"]))
     assert tokenizer.encode("love", add_special_tokens=False) == [15]
     tokenizer.add_tokens("new")
@@ -462,13 +592,20 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
     assert len(tokenizer) == 16 and tokenizer.vocab_size == 15
     assert tokenizer.tokenize("I love SEOULpaintings") == ["i", "love", "seoul", "paint", "[UNK]"]
     assert tokenizer.add_tokens("Seoul") == 0
-    assert tokenizer.add_special_tokens({"additional_special_tokens": ["<name>"], "mask_token": "<mask>"}) == 2
+    assert (
+        tokenizer.add_special_tokens(
+            {"additional_special_tokens": ["<name>"], "mask_token": "<mask>"}
+        )
+        == 2
+    )
     assert tokenizer.mask_token == "<mask>" and tokenizer.mask_token_id == 17
     assert tokenizer.all_special_tokens[-1] == "<name>" and tokenizer.all_special_ids[-1] == 16
     row = tokenizer("i <name> <NAME>", add_special_tokens=False)["input_ids"]
     assert row[:2] == [I, 16] and row[2:] == [UNK] * 3  # as written only
     assert tokenizer.decode(row, skip_special_tokens=True) == "i"
-    with pytest.raises(ValueError, match="'masc_token' is not a special token; they are bos_token, .* and extra"):
+    with pytest.raises(
+        ValueError, match="'masc_token' is not a special token; they are bos_token, .* and extra"
+    ):
         tokenizer.add_special_tokens({"masc_token": "x"})
     assert tokenizer.added_tokens_decoder[15] == AddedToken("Seoul")
 
@@ -487,13 +624,17 @@ def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> Non
             assert tokenizer.decode([I, UNK], skip_special_tokens=True) == "i"
             batch = tokenizer("i love w1x1 w0x29", return_offsets_mapping=True)
             assert tokenizer.convert_tokens_to_ids(batch.tokens()) == batch["input_ids"]
-            assert tokenizer.mask_token_id != UNK and len({*(vocab := tokenizer.get_vocab()).values()}) == len(vocab)
+            assert tokenizer.mask_token_id != UNK and len(
+                {*(vocab := tokenizer.get_vocab()).values()}
+            ) == len(vocab)
 
     def add(own: list[str]) -> None:
         for word in own[::3]:
             tokenizer.add_tokens(word)
         for word in own[1::3]:
-            tokenizer.add_special_tokens({"extra_special_tokens": [word]}, replace_extra_special_tokens=False)
+            tokenizer.add_special_tokens(
+                {"extra_special_tokens": [word]}, replace_extra_special_tokens=False
+            )
         for word in own[2::3]:
             tokenizer.add_special_tokens({"mask_token": word})
 
@@ -515,7 +656,11 @@ def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> Non
 def test_origins_are_of_the_vocabulary_that_gave_the_ids(tokenizer: BertTokenizer) -> None:
     batch = tokenizer("paintings")
     tokenizer.add_tokens("ting")
-    assert tokenizer.convert_tokens_to_ids(batch.tokens()) == batch["input_ids"] != tokenizer("paintings").input_ids
+    assert (
+        tokenizer.convert_tokens_to_ids(batch.tokens())
+        == batch["input_ids"]
+        != tokenizer("paintings").input_ids
+    )
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -533,7 +678,10 @@ def test_threads_share_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"paint{n}ings é{n % 7} i love{'e' * (n % 60)}" for n in range(400)]
     expected = BertTokenizer(WORDS)(texts)
     tokenizer, results = BertTokenizer(WORDS), []
-    threads = [threading.Thread(target=lambda: results.append(tokenizer(texts) == expected)) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: results.append(tokenizer(texts) == expected))
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -564,16 +712,30 @@ def test_collector_runs_on_after_an_error(tokenizer: BertTokenizer) -> None:
 
 
 def test_overrides_go_before_files(tmp_path: Path) -> None:
-    write_vocabulary(tmp_path, tokenizer_config={"do_lower_case": False, "model_max_length": 9, "unknown": 1})
+    write_vocabulary(
+        tmp_path, tokenizer_config={"do_lower_case": False, "model_max_length": 9, "unknown": 1}
+    )
     tokenizer = BertTokenizer.from_pretrained(tmp_path)
-    assert not tokenizer.do_lower_case and tokenizer.model_max_length == 9 and tokenizer.encode("I")[1] == UNK
-    tokenizer = BertTokenizer.from_pretrained(tmp_path, do_lower_case=True, model_max_length=5, mask_token="e")
-    assert tokenizer.encode("I")[1] == I and tokenizer.model_max_length == 5 and tokenizer.mask_token == "e"
+    assert (
+        not tokenizer.do_lower_case
+        and tokenizer.model_max_length == 9
+        and tokenizer.encode("I")[1] == UNK
+    )
+    tokenizer = BertTokenizer.from_pretrained(
+        tmp_path, do_lower_case=True, model_max_length=5, mask_token="e"
+    )
+    assert (
+        tokenizer.encode("I")[1] == I
+        and tokenizer.model_max_length == 5
+        and tokenizer.mask_token == "e"
+    )
     assert BertTokenizer.from_pretrained(tmp_path / "vocab.txt").model_max_length == int(1e30)
 
 
 def test_save_and_load(tmp_path: Path) -> None:
-    tokenizer = BertTokenizer(WORDS, model_max_length=12, padding_side="left", extra_special_tokens=["<a>"])
+    tokenizer = BertTokenizer(
+        WORDS, model_max_length=12, padding_side="left", extra_special_tokens=["<a>"]
+    )
     tokenizer.add_tokens([AddedToken("<b>", lstrip=True), "Seoul"])
     paths = tokenizer.save_pretrained(tmp_path / "new" / "folder")
     assert [Path(path).name for path in paths] == [
@@ -581,7 +743,9 @@ def test_save_and_load(tmp_path: Path) -> None:
     ]  # fmt: skip
     again = BertTokenizer.from_pretrained(tmp_path / "new" / "folder")
     same = {
-        name: value for name, value in vars(tokenizer).items() if not name.startswith("_") and name != "name_or_path"
+        name: value
+        for name, value in vars(tokenizer).items()
+        if not name.startswith("_") and name != "name_or_path"
     }
     assert same == {name: vars(again)[name] for name in same}
     assert again.added_tokens_decoder == tokenizer.added_tokens_decoder
@@ -595,14 +759,24 @@ def test_save_and_load(tmp_path: Path) -> None:
     ("files", "error", "message"),
     [
         ({"tokenizer_config.json": "{"}, ValueError, "tokenizer_config.json is not JSON"),
-        ({"tokenizer_config.json": '{"tokenizer_class": "T5Tokenizer"}'}, ValueError, "for the tokenizer T5Tokenizer"),
+        (
+            {"tokenizer_config.json": '{"tokenizer_class": "T5Tokenizer"}'},
+            ValueError,
+            "for the tokenizer T5Tokenizer",
+        ),
         ({"tokenizer.json": "[]"}, ValueError, "tokenizer.json should hold a JSON object"),
-        ({"tokenizer.json": '{"model": {"type": "BPE"}}'}, ValueError, "is not BERT's tokenizer.json: it has .'BPE'"),
+        (
+            {"tokenizer.json": '{"model": {"type": "BPE"}}'},
+            ValueError,
+            "is not BERT's tokenizer.json: it has .'BPE'",
+        ),
         ({"vocab.txt": "[UNK]\n\udcff"}, ValueError, "vocab.txt is not UTF-8"),
         ({"vocab.txt": None}, FileNotFoundError, "holds no tokenizer.json or vocab.txt"),
     ],
 )
-def test_broken_files(tmp_path: Path, files: dict[str, str | None], error: type[Exception], message: str) -> None:
+def test_broken_files(
+    tmp_path: Path, files: dict[str, str | None], error: type[Exception], message: str
+) -> None:
     write_vocabulary(tmp_path)
     for name, content in files.items():
         if content is None:
@@ -626,12 +800,16 @@ def test_the_reference_is_not_imported() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5), max_size=5))
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5), max_size=5)
+)
 def test_any_added_token_is_found(contents: list[str]) -> None:
     tokenizer = BertTokenizer(WORDS)
     tokenizer.add_tokens([AddedToken(content, special=True) for content in contents])
     for content in contents:
-        assert tokenizer.encode(content, add_special_tokens=False) == [tokenizer.convert_tokens_to_ids(content)]
+        assert tokenizer.encode(content, add_special_tokens=False) == [
+            tokenizer.convert_tokens_to_ids(content)
+        ]
 
 
 def test_letters_are_not_taken_for_tokens(tokenizer: BertTokenizer) -> None:
@@ -639,11 +817,15 @@ def test_letters_are_not_taken_for_tokens(tokenizer: BertTokenizer) -> None:
         lambda: BertTokenizer(WORDS, extra_special_tokens="<x>"),
         lambda: BertTokenizer(WORDS).add_special_tokens({"additional_special_tokens": "<x>"}),
     ):
-        with pytest.raises(ValueError, match="(extra|additional)_special_tokens should be a list, not '<x>'"):
+        with pytest.raises(
+            ValueError, match="(extra|additional)_special_tokens should be a list, not '<x>'"
+        ):
             call()
 
 
-@pytest.mark.parametrize("tokens", [["<a>"], iter(["<a>"]), {"name": "<a>"}], ids=["list", "iterator", "by name"])
+@pytest.mark.parametrize(
+    "tokens", [["<a>"], iter(["<a>"]), {"name": "<a>"}], ids=["list", "iterator", "by name"]
+)
 def test_extra_special_tokens_come_in_three_ways(tokens: Any) -> None:
     tokenizer = BertTokenizer(WORDS)
     assert tokenizer.add_special_tokens({"extra_special_tokens": tokens}) == 1
@@ -653,7 +835,10 @@ def test_extra_special_tokens_come_in_three_ways(tokens: Any) -> None:
 def test_small_conveniences(tokenizer: BertTokenizer) -> None:
     batch = tokenizer(["hello", "world"])
     assert batch[:1] == [batch[0]]
-    assert tokenizer.convert_ids_to_tokens(tokenizer.cls_token_id, skip_special_tokens=True) == tokenizer.cls_token
+    assert (
+        tokenizer.convert_ids_to_tokens(tokenizer.cls_token_id, skip_special_tokens=True)
+        == tokenizer.cls_token
+    )
     special = [tokenizer.cls_token_id, tokenizer.sep_token_id]
     assert tokenizer.batch_decode([special, special], True) == ["", ""]
     with pytest.raises(ValueError, match="text is a ndarray; pass a str"):
@@ -661,12 +846,29 @@ def test_small_conveniences(tokenizer: BertTokenizer) -> None:
 
 
 FILES = ("tokenizer_config.json", "tokenizer.json", "special_tokens_map.json", "added_tokens.json")
-JUNK: list[Any] = [None, True, 0, -1, 1.5, float("inf"), float("nan"), "", "x", "[CLS]", [], ["x"], {}, {"a": 1}]
+JUNK: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "",
+    "x",
+    "[CLS]",
+    [],
+    ["x"],
+    {},
+    {"a": 1},
+]
 JUNK += [[[1]], {"content": "q"}, [{"content": "q"}], "false"]
 
 
 @pytest.mark.filterwarnings("ignore")  # odd values are warned of, too
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_any_files_are_a_tokenizer_or_a_clear_error(data: st.DataObject, tmp_path: Path) -> None:
     """One value, however deep, of one of the files is something else; others may be missing."""
@@ -679,7 +881,9 @@ def test_any_files_are_a_tokenizer_or_a_clear_error(data: st.DataObject, tmp_pat
     key: Any = "whole"
     while isinstance(place[key], dict | list) and place[key] and data.draw(st.integers(0, 4)):
         place = place[key]
-        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        key = data.draw(
+            st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place)))
+        )
     place[key] = data.draw(st.sampled_from(JUNK))
     (tmp_path / name).write_text(json.dumps(content["whole"]), encoding="utf-8")
     try:
@@ -701,10 +905,14 @@ def test_files_too_large_are_not_read(tmp_path: Path, name: str) -> None:
         file.truncate(100_000_000)
     if name == "vocab.txt":
         (tmp_path / "tokenizer.json").unlink()
-    with pytest.raises(ValueError, match=f"{name} has 100,000,000 bytes, too many for .* at most 1,000,000"):
+    with pytest.raises(
+        ValueError, match=f"{name} has 100,000,000 bytes, too many for .* at most 1,000,000"
+    ):
         BertTokenizer.from_pretrained(tmp_path)
     (tmp_path / "many.txt").write_text("[UNK]\n" * 1_000_001, encoding="utf-8")
-    with pytest.raises(ValueError, match="many.txt has 1,000,001 lines, but a vocabulary has at most 1,000,000 tok"):
+    with pytest.raises(
+        ValueError, match="many.txt has 1,000,001 lines, but a vocabulary has at most 1,000,000 tok"
+    ):
         BertTokenizer.from_pretrained(tmp_path / "many.txt")
 
 
@@ -736,8 +944,16 @@ def test_files_too_large_are_not_read(tmp_path: Path, name: str) -> None:
             '{"added_tokens_decoder": {"99999999999": "a"}}',
             "Ids should be whole numbers from 0",
         ),
-        ("special_tokens_map.json", '{"cls_token": [1]}', "special_tokens_map.json: A token is a string"),
-        ("added_tokens.json", '{"a": -1}', "added_tokens.json: Ids should be whole numbers from 0 to 999999, not -1"),
+        (
+            "special_tokens_map.json",
+            '{"cls_token": [1]}',
+            "special_tokens_map.json: A token is a string",
+        ),
+        (
+            "added_tokens.json",
+            '{"a": -1}',
+            "added_tokens.json: Ids should be whole numbers from 0 to 999999, not -1",
+        ),
     ],
 )
 def test_errors_name_the_file(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -756,10 +972,15 @@ def test_an_added_token_without_letters_is_none(tmp_path: Path) -> None:
 def test_two_tokens_never_share_an_id(tmp_path: Path) -> None:
     """[CLS] was taken out of vocab.txt and still stands in the config, with the id that is [SEP]'s now."""
     words = [*WORDS[:2], *WORDS[3:], *(f"w{n}" for n in range(52))]
-    decoder = {str(number): {"content": token, "special": True} for number, token in enumerate(WORDS[:5])}
+    decoder = {
+        str(number): {"content": token, "special": True} for number, token in enumerate(WORDS[:5])
+    }
     write_vocabulary(tmp_path, words, tokenizer_config={"added_tokens_decoder": decoder})
     with pytest.warns(
-        UserWarning, match=r"'\[CLS\]' should have the id 2, which is that of '\[SEP\]' .* has 66 instead"
+        UserWarning,
+        match=r"'\[CLS\]' should have the id 2, which is that of '\[SEP\]' .* has 66 instead",
     ):
         tokenizer = BertTokenizer.from_pretrained(tmp_path)
-    assert tokenizer("i")["input_ids"] == [66, 4, 2] and tokenizer.convert_ids_to_tokens([2, 66]) == ["[SEP]", "[CLS]"]
+    assert tokenizer("i")["input_ids"] == [66, 4, 2] and tokenizer.convert_ids_to_tokens(
+        [2, 66]
+    ) == ["[SEP]", "[CLS]"]

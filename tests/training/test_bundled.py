@@ -47,7 +47,9 @@ def test_files_are_in_the_official_format_and_fit_the_wheel(name: str) -> None:
 
 
 def test_everyday_prompts_are_answered_as_often_as_the_card_says() -> None:
-    fitting = measures.fitting_words(*load("minibert-en"), measures.read_prompts(table.PROMPTS["en"]))
+    fitting = measures.fitting_words(
+        *load("minibert-en"), measures.read_prompts(table.PROMPTS["en"])
+    )
     assert sum(fitting) >= 88
     score = card_score("minibert-en", "everyday prompts, a fitting word among the first five")
     assert sum(fitting) == pytest.approx(score, abs=1)
@@ -66,7 +68,9 @@ def test_sentence_vectors_are_as_good_as_the_card_says(name: str, file: str, sco
     embedder = SentenceEmbedder.from_pretrained(name)
     first, second = (np.asarray(embedder.encode([row[n] for row in rows])) for n in (5, 6))
     np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, atol=1e-5)
-    spearman = float(measures.spearmanr((first * second).sum(-1), [float(row[4]) for row in rows]).statistic)
+    spearman = float(
+        measures.spearmanr((first * second).sum(-1), [float(row[4]) for row in rows]).statistic
+    )
     assert spearman == pytest.approx(card_score(name, score), abs=0.001)
 
 
@@ -88,9 +92,19 @@ def test_masked_words_are_predicted_as_the_cards_say() -> None:
     reviews = texts.lines_as_documents(data / "korean" / "nsmc-reviews.txt.xz")
     for name, label, documents in (
         ("minibert-en", "WikiText-2 test", wikitext),
-        ("minibert-ko", "held-back reviews", [review for review in reviews if texts.is_held_back(review)]),
+        (
+            "minibert-ko",
+            "held-back reviews",
+            [review for review in reviews if texts.is_held_back(review)],
+        ),
     ):
         model, tokenizer = load(name)
-        found = measures.masked_words(model, tokenizer, list(encode_documents(documents, tokenizer)))
-        assert found["accuracy"] == pytest.approx(card_score(name, f"{label}, masked words"), abs=0.002)
-        assert found["most_frequent"] == pytest.approx(card_score(name, f"{label}, the most frequent piece"), abs=0.002)
+        found = measures.masked_words(
+            model, tokenizer, list(encode_documents(documents, tokenizer))
+        )
+        assert found["accuracy"] == pytest.approx(
+            card_score(name, f"{label}, masked words"), abs=0.002
+        )
+        assert found["most_frequent"] == pytest.approx(
+            card_score(name, f"{label}, the most frequent piece"), abs=0.002
+        )

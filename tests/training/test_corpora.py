@@ -23,7 +23,13 @@ from minibert.training.data import pack
 from minibert.training.pretraining import PretrainingData
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "dog", "ran", "##s"]
-DOCUMENTS = [["The cat sat.", "The dog ran."], ["Dogs."], ["", " "], ["Cats sat", "", "the dogs ran"], ["ran ran ran"]]
+DOCUMENTS = [
+    ["The cat sat.", "The dog ran."],
+    ["Dogs."],
+    ["", " "],
+    ["Cats sat", "", "the dogs ran"],
+    ["ran ran ran"],
+]
 
 
 @pytest.fixture
@@ -94,10 +100,16 @@ def test_parts_hold_every_document_once(
     total = corpus.tokens
     turns = [corpus.portion(turn * total, (turn + 1) * total) for turn in range(2)]
     if os.path.isdir("/proc/self/fd"):
-        files = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+        files = [
+            os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")
+        ]
         assert 0 < sum(str(tmp_path / "tokens") in file for file in files) <= 3 * 2
-    assert total == 40 * 6 and all(sum(map(len, map(np.concatenate, turn))) == total for turn in turns)
-    assert as_lists(corpus.portion(17, 99)) == as_lists(corpus_of(path, tokenizer, cut=False).portion(17, 99))
+    assert total == 40 * 6 and all(
+        sum(map(len, map(np.concatenate, turn))) == total for turn in turns
+    )
+    assert as_lists(corpus.portion(17, 99)) == as_lists(
+        corpus_of(path, tokenizer, cut=False).portion(17, 99)
+    )
 
 
 @pytest.mark.needs("mapped files that can be replaced")
@@ -110,7 +122,9 @@ def test_an_edited_corpus_is_cut_anew(tokenizer: BertTokenizer, tmp_path: Path) 
 def test_every_document_is_read_before_any_again(tokenizer: BertTokenizer, tmp_path: Path) -> None:
     write_corpus(tmp_path / "corpus.txt")
     corpus = corpus_of(tmp_path / "corpus.txt", tokenizer)
-    read = [d for begin in range(0, 2 * corpus.tokens, 50) for d in corpus.portion(begin, begin + 50)]
+    read = [
+        d for begin in range(0, 2 * corpus.tokens, 50) for d in corpus.portion(begin, begin + 50)
+    ]
     first, second = (as_lists(read[start : start + 40]) for start in (0, 40))
     assert sorted(first) == sorted(second) and first != second
     assert as_lists(corpus.portion(100, 150)) == as_lists(
@@ -124,10 +138,14 @@ def test_held_out_documents_are_never_read(tokenizer: BertTokenizer, tmp_path: P
     held_out = as_lists(corpus.held_out(10_000))
     assert 1 < len(held_out) < 9 and len(corpus.held_out(8)) == 1
     read = as_lists(corpus.portion(0, 3 * corpus.tokens))
-    assert len(read) == 3 * (40 - len(held_out)) and not [document for document in held_out if document in read]
+    assert len(read) == 3 * (40 - len(held_out)) and not [
+        document for document in held_out if document in read
+    ]
 
 
-@pytest.mark.parametrize("kind", [".jsonl", ".jsonl.gz", ".txt.xz", ".txt.zst", ".parquet", "folder", "s3"])
+@pytest.mark.parametrize(
+    "kind", [".jsonl", ".jsonl.gz", ".txt.xz", ".txt.zst", ".parquet", "folder", "s3"]
+)
 def test_a_corpus_of_any_kind(
     kind: str, tokenizer: BertTokenizer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -145,7 +163,9 @@ def test_a_corpus_of_any_kind(
     elif kind == ".txt.xz":
         path.write_bytes(lzma.compress((tmp_path / "corpus.txt").read_bytes()))
     elif kind == ".txt.zst":
-        path.write_bytes(pytest.importorskip("pyarrow").compress((tmp_path / "corpus.txt").read_bytes(), "zstd"))
+        path.write_bytes(
+            pytest.importorskip("pyarrow").compress((tmp_path / "corpus.txt").read_bytes(), "zstd")
+        )
     else:
         path.write_bytes(gzip.compress(rows) if kind.endswith("gz") else rows)
     name = str(path)
@@ -163,7 +183,9 @@ def test_a_share_of_each_corpus(tokenizer: BertTokenizer, tmp_path: Path) -> Non
     write_corpus(tmp_path / "b.txt", 10)
     a, b = (Corpus([str(tmp_path / f"{x}.txt")], tokenizer, tmp_path / x) for x in "ab")
     (_, of_a), (_, of_b) = mix([(a, 1.0), (b, 3.0)])
-    assert of_a + of_b == pytest.approx(a.tokens + b.tokens, abs=1) and of_b == pytest.approx(3 * of_a, abs=3)
+    assert of_a + of_b == pytest.approx(a.tokens + b.tokens, abs=1) and of_b == pytest.approx(
+        3 * of_a, abs=3
+    )
 
 
 def test_a_corpus_that_cannot_be_read(
@@ -173,14 +195,20 @@ def test_a_corpus_that_cannot_be_read(
     with pytest.raises(ValueError, match="The corpus holds no text: one sentence a line"):
         corpus_of(tmp_path / "empty.txt", tokenizer).portion(0, 5)
     (tmp_path / "latin.txt").write_bytes(b"cat\n" * 100 + b"caf\xe9\n")
-    with pytest.raises(ValueError, match=r"latin\.txt, line 101: the line is not UTF-8; convert the file"):
+    with pytest.raises(
+        ValueError, match=r"latin\.txt, line 101: the line is not UTF-8; convert the file"
+    ):
         corpus_of(tmp_path / "latin.txt", tokenizer)
     with pytest.raises(FileNotFoundError, match=r"there is no file .*gone\.txt"):
         corpus_of(tmp_path / "gone.txt", tokenizer)
     monkeypatch.setattr("minibert.training.corpora.PART_BYTES", 100)  # in processes of their own
     with pytest.raises(ValueError, match=r"latin\.txt, byte 400: the line is not UTF-8"):
         corpus_of(tmp_path / "latin.txt", tokenizer).portion(0, 10**6)
-    compressed = gzip.compress(b"cat\n" * 100), lzma.compress(b"cat\n" * 100), bz2.compress(b"cat\n" * 100)
+    compressed = (
+        gzip.compress(b"cat\n" * 100),
+        lzma.compress(b"cat\n" * 100),
+        bz2.compress(b"cat\n" * 100),
+    )
     for name, whole in zip(("gz", "xz", "bz2"), compressed, strict=True):
         (tmp_path / f"half.txt.{name}").write_bytes(whole[: len(whole) // 2] + b"?" * 9)
         with pytest.raises(ValueError, match=rf"half\.txt\.{name} is damaged"):
@@ -188,7 +216,10 @@ def test_a_corpus_that_cannot_be_read(
     write_corpus(tmp_path / "vanishing.txt")
     corpus = corpus_of(tmp_path / "vanishing.txt", tokenizer)
     (tmp_path / "vanishing.txt").unlink()  # before the processes have started
-    with pytest.raises(ValueError, match=r"vanishing\.txt is no longer there: put it back, and start again to go on"):
+    with pytest.raises(
+        ValueError,
+        match=r"vanishing\.txt is no longer there: put it back, and start again to go on",
+    ):
         corpus.portion(0, 10**6)
 
 
@@ -198,9 +229,16 @@ def test_a_damaged_cache_is_refused(name: str, tokenizer: BertTokenizer, tmp_pat
     TokenCache.write(DOCUMENTS, tokenizer, tmp_path / "cache")
     path = tmp_path / "cache" / name
     whole = path.read_bytes()
-    for damaged in (b"{}", whole[:-8], whole[:-8] + bytes(8), whole.replace(b"uint16", b"uint32") + whole[-2:]):
+    for damaged in (
+        b"{}",
+        whole[:-8],
+        whole[:-8] + bytes(8),
+        whole.replace(b"uint16", b"uint32") + whole[-2:],
+    ):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="cache.* (is damaged: delete it, and its text is cut|is not JSON)"):
+        with pytest.raises(
+            ValueError, match="cache.* (is damaged: delete it, and its text is cut|is not JSON)"
+        ):
             TokenCache(tmp_path / "cache")
 
 
@@ -223,7 +261,9 @@ def test_a_portion_may_be_more_than_the_corpus() -> None:
 
 
 def test_an_epoch_of_pretraining_reads_its_portion(tokenizer: BertTokenizer) -> None:
-    documents = list(encode_documents([["cat " * 8] * 2, ["dog " * 8] * 2, ["ran " * 8] * 2], tokenizer))
+    documents = list(
+        encode_documents([["cat " * 8] * 2, ["dog " * 8] * 2, ["ran " * 8] * 2], tokenizer)
+    )
     lengths = np.array([16, 16, 16])
     data = PretrainingData(
         partial(documents_of, documents, Portions(lengths, 16), False),
@@ -239,19 +279,31 @@ def test_an_epoch_of_pretraining_reads_its_portion(tokenizer: BertTokenizer) -> 
 
 
 def test_an_epoch_within_one_long_document_still_makes_pairs(tokenizer: BertTokenizer) -> None:
-    documents = list(encode_documents([["cat cat"] * 40, ["dog dog"] * 2, ["ran ran"] * 2], tokenizer))
+    documents = list(
+        encode_documents([["cat cat"] * 40, ["dog dog"] * 2, ["ran ran"] * 2], tokenizer)
+    )
     portions = Portions(np.array([80, 4, 4]), 8)
     few = [number for number in range(11) if len(portions(number)) < 2]
     assert len(few) > 5
-    data = PretrainingData(partial(documents_of, documents, portions, True), tokenizer, max_length=16)
+    data = PretrainingData(
+        partial(documents_of, documents, portions, True), tokenizer, max_length=16
+    )
     labels = [{example["next_sentence_label"] for example in data.epoch(number)} for number in few]
     assert {0, 1} <= set.union(*labels)
 
 
 def test_a_mixture_asks_each_example_what_its_corpus_asks() -> None:
     words = {"input_ids": np.array([2, 6, 3]), "labels": np.array([IGNORED, 6, IGNORED])}
-    pairs = {"input_ids": np.array([2, 3]), "token_type_ids": np.array([0, 1]), "next_sentence_label": 1}
-    mixture = Mixture([lambda _: [words], lambda _: [pairs, pairs]], ["labels"], ["next_sentence_label", "sentence"])
+    pairs = {
+        "input_ids": np.array([2, 3]),
+        "token_type_ids": np.array([0, 1]),
+        "next_sentence_label": 1,
+    }
+    mixture = Mixture(
+        [lambda _: [words], lambda _: [pairs, pairs]],
+        ["labels"],
+        ["next_sentence_label", "sentence"],
+    )
     batch = pack(list(mixture.epoch(0)))
     assert batch["labels"].tolist() == [IGNORED, 6, *[IGNORED] * 5]
     assert batch["token_type_ids"].tolist() == [0, 0, 0, 0, 1, 0, 1]

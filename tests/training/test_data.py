@@ -41,7 +41,9 @@ def test_padded_batch() -> None:
     st.sampled_from([1, 3, 50]),
     st.integers(0, 3),
 )
-def test_every_example_comes_once_an_epoch(lengths: list[int], batch_size: int, pool: int, epoch: int) -> None:
+def test_every_example_comes_once_an_epoch(
+    lengths: list[int], batch_size: int, pool: int, epoch: int
+) -> None:
     batches = epoch_order(lengths, batch_size, 0, epoch, pool)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     assert all(1 <= len(batch) <= batch_size for batch in batches)
@@ -60,7 +62,9 @@ def test_batches_hold_examples_of_like_length_in_another_order_each_epoch() -> N
 def test_parts_keep_within_the_budget(lengths: list[int], most: int) -> None:
     examples = [{"input_ids": np.full(n, i)} for i, n in enumerate(lengths)]
     parts = split_by_tokens(examples, most)
-    assert sorted(int(e["input_ids"][0]) for part in parts for e in part) == list(range(len(lengths)))
+    assert sorted(int(e["input_ids"][0]) for part in parts for e in part) == list(
+        range(len(lengths))
+    )
     assert all(len(part) == 1 or sum(len(e["input_ids"]) for e in part) <= most for part in parts)
     assert [e for part in split_by_tokens(examples, None) for e in part] == sorted(
         examples, key=lambda e: len(e["input_ids"])
@@ -72,31 +76,56 @@ def test_tables(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('text,label\n"a, b",1\n', encoding="utf-8")
     (tmp_path / "a.jsonl").write_text('{"text": "a", "label": 1}\n\n', encoding="utf-8")
     (tmp_path / "bare.tsv").write_text("good\t1\n", encoding="utf-8")
-    assert read_table(tmp_path / "a.tsv") == [{"text": 'say "no', "label": "1"}, {"text": "yes", "label": "0"}]
+    assert read_table(tmp_path / "a.tsv") == [
+        {"text": 'say "no', "label": "1"},
+        {"text": "yes", "label": "0"},
+    ]
     assert read_table(tmp_path / "a.csv") == [{"text": "a, b", "label": "1"}]
     assert read_table(tmp_path / "a.jsonl") == [{"text": "a", "label": 1}]
     assert read_table(tmp_path / "bare.tsv", ["text", "label"]) == [{"text": "good", "label": "1"}]
     long = "good " * 50_000
-    (tmp_path / "excel.csv").write_text(f"text,label\n{long},1\n", encoding="utf-8-sig")  # with a byte order mark
+    (tmp_path / "excel.csv").write_text(
+        f"text,label\n{long},1\n", encoding="utf-8-sig"
+    )  # with a byte order mark
     assert read_table(tmp_path / "excel.csv") == [{"text": long, "label": "1"}]
     (tmp_path / "wide.csv").write_text("text,label\ngood,1\n", encoding="utf-16")
-    with pytest.raises(ValueError, match=r"wide\.csv, line 1: the line is not UTF-8; convert the file"):
+    with pytest.raises(
+        ValueError, match=r"wide\.csv, line 1: the line is not UTF-8; convert the file"
+    ):
         read_table(tmp_path / "wide.csv")
     with pytest.raises(ValueError, match="delimiter should be one character, not ';;'"):
         read_table(tmp_path / "a.csv", delimiter=";;")
-    assert read_table(tmp_path / "bare.tsv", ["text"]) == [{"text": "good"}]  # further columns are nobody's business
+    assert read_table(tmp_path / "bare.tsv", ["text"]) == [
+        {"text": "good"}
+    ]  # further columns are nobody's business
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.tsv", "text\tlabel\nonly one\n", r"a\.tsv, line 2: there are 1 columns, not 2 \(text, label\)"),
-        ("a.tsv", "text\tlabel\none\ttwo\tthree\n", r"a\.tsv, line 2: there are 3 columns, not 2 \(text, label\)"),
+        (
+            "a.tsv",
+            "text\tlabel\nonly one\n",
+            r"a\.tsv, line 2: there are 1 columns, not 2 \(text, label\)",
+        ),
+        (
+            "a.tsv",
+            "text\tlabel\none\ttwo\tthree\n",
+            r"a\.tsv, line 2: there are 3 columns, not 2 \(text, label\)",
+        ),
         ("a.jsonl", '{"text": 1}\n{oops\n', r"a\.jsonl, line 2: the line is not JSON"),
         ("a.jsonl", "[1]\n", r"a\.jsonl, line 1: the line should hold a JSON object"),
         ("a.jsonl", '{"text": "\\ud83d"}\n', r"a\.jsonl, line 1: the line has half a character"),
-        ("a.tsv", "text\tlabel\ttext\none\ttwo\tthree\n", r"a\.tsv has the column 'text' twice: rename one"),
-        ("a.csv", 'text,label\n"good,1\nbad,0\n', r"a\.csv, line 3: .*; look for a quotation mark too many"),
+        (
+            "a.tsv",
+            "text\tlabel\ttext\none\ttwo\tthree\n",
+            r"a\.tsv has the column 'text' twice: rename one",
+        ),
+        (
+            "a.csv",
+            'text,label\n"good,1\nbad,0\n',
+            r"a\.csv, line 3: .*; look for a quotation mark too many",
+        ),
         ("a.csv", "", r"a\.csv holds no rows"),
         ("a.tsv", "text\tlabel\n", r"a\.tsv holds no rows"),
     ],
@@ -110,7 +139,8 @@ def test_broken_tables_are_refused(name: str, content: str, message: str, tmp_pa
 def test_conll(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
     path.write_text(
-        "-DOCSTART- -X- O O\n\nSeoul NNP B-NP B-LOC\nis VBZ B-VP O\n\n\nParis NNP B-NP B-LOC\n", encoding="utf-8"
+        "-DOCSTART- -X- O O\n\nSeoul NNP B-NP B-LOC\nis VBZ B-VP O\n\n\nParis NNP B-NP B-LOC\n",
+        encoding="utf-8",
     )
     assert read_conll(path) == [(["Seoul", "is"], ["B-LOC", "O"]), (["Paris"], ["B-LOC"])]
     path.write_text("New York\tB-LOC\n", encoding="utf-8")
@@ -123,12 +153,20 @@ def test_conll(tmp_path: Path) -> None:
 def test_squad(tmp_path: Path) -> None:
     path = tmp_path / "squad.json"
     entry = {"id": "1", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}]}
-    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Ann sat.", "qas": [entry]}]}]}), encoding="utf-8")
-    assert read_squad(path) == [{"question": "Who?", "context": "Ann sat.", "answers": ["Ann"], "starts": [0]}]
     path.write_text(
-        json.dumps({"data": [{"paragraphs": [{"context": "Ann \ud83d", "qas": [entry]}]}]}), encoding="utf-8"
+        json.dumps({"data": [{"paragraphs": [{"context": "Ann sat.", "qas": [entry]}]}]}),
+        encoding="utf-8",
     )
-    with pytest.raises(ValueError, match=r"squad\.json: question 1 has half a character, a surrogate"):
+    assert read_squad(path) == [
+        {"question": "Who?", "context": "Ann sat.", "answers": ["Ann"], "starts": [0]}
+    ]
+    path.write_text(
+        json.dumps({"data": [{"paragraphs": [{"context": "Ann \ud83d", "qas": [entry]}]}]}),
+        encoding="utf-8",
+    )
+    with pytest.raises(
+        ValueError, match=r"squad\.json: question 1 has half a character, a surrogate"
+    ):
         read_squad(path)
     path.write_text('{"data": [{"paragraphs": [{}]}]}', encoding="utf-8")
     with pytest.raises(ValueError, match=r"squad\.json is not a SQuAD file: 'qas' is missing"):

@@ -10,7 +10,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import tiny_config
-from recipe.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher, sentence_loss
+from recipe.distillation import (
+    SENTENCE,
+    TaughtPretraining,
+    TaughtSentences,
+    TokenTeacher,
+    sentence_loss,
+)
 from recipe.mixtures import Mixture
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer
@@ -45,7 +51,9 @@ def test_the_sentence_loss_is_its_formula() -> None:
         for j in range(4):
             ours = float(F.cosine_similarity(vectors[i], vectors[j], dim=0))
             summed += 5 * (ours - float(wanted[i] @ wanted[j])) ** 2 / 4
-    assert float(sentence_loss(vectors, wanted, similarity_weight=5)) == pytest.approx(summed, rel=1e-5)
+    assert float(sentence_loss(vectors, wanted, similarity_weight=5)) == pytest.approx(
+        summed, rel=1e-5
+    )
     assert float(sentence_loss(7 * wanted, wanted)) == pytest.approx(0, abs=1e-5)
 
 
@@ -54,7 +62,9 @@ def test_without_teachers_the_losses_are_those_of_pretraining() -> None:
     model = BertForPreTraining(tiny_config()).eval()
     batch = pack(list(Mixture([lambda _: PAIRS], **LABELS).epoch(0)))
     found = TaughtPretraining(np.zeros((1, 1)), pair_weight=3.0)(model, batch)
-    plain = pretraining_losses(model, {name: value for name, value in batch.items() if name != SENTENCE})
+    plain = pretraining_losses(
+        model, {name: value for name, value in batch.items() if name != SENTENCE}
+    )
     torch.testing.assert_close(found["labels"], plain["labels"])
     torch.testing.assert_close(found["next_sentence_label"], 3 * plain["next_sentence_label"])
     assert found[SENTENCE] == 0
@@ -67,28 +77,38 @@ def test_a_sentence_is_the_mean_of_its_states_and_words_learn_from_their_teacher
     batch = pack(list(Mixture([lambda _: PAIRS, lambda _: SENTENCES], **LABELS).epoch(0)))
     found = TaughtPretraining(vectors, teacher, soft_share=0.25)(model, batch)
 
-    states = [model.bert(input_ids=torch.from_numpy(e["input_ids"])[None]).last_hidden_state.mean(1) for e in SENTENCES]
+    states = [
+        model.bert(input_ids=torch.from_numpy(e["input_ids"])[None]).last_hidden_state.mean(1)
+        for e in SENTENCES
+    ]
     wanted = F.normalize(torch.from_numpy(vectors).float(), dim=-1)
-    torch.testing.assert_close(found[SENTENCE], sentence_loss(torch.cat(states), wanted), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        found[SENTENCE], sentence_loss(torch.cat(states), wanted), rtol=1e-4, atol=1e-4
+    )
 
     asked = batch["labels"] != IGNORED
     inputs = {name: batch[name] for name in ("input_ids", "token_type_ids", "layout")}
     ours = model(**inputs, positions=asked).prediction_logits.log_softmax(-1)
     theirs = teacher(**inputs, positions=asked).logits.softmax(-1)
     hard = -ours[torch.arange(len(ours)), batch["labels"][asked]].sum()
-    torch.testing.assert_close(found["labels"], 0.75 * hard - 0.25 * (theirs * ours).sum(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        found["labels"], 0.75 * hard - 0.25 * (theirs * ours).sum(), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_the_states_of_a_sentence_learn_from_the_teachers_states() -> None:
     torch.manual_seed(0)
-    model, teacher = BertForPreTraining(tiny_config()).eval(), BertModel(tiny_config(hidden_size=48)).eval()
+    model, teacher = (
+        BertForPreTraining(tiny_config()).eval(),
+        BertModel(tiny_config(hidden_size=48)).eval(),
+    )
     weight, bias = torch.randn(32, 48), torch.randn(32)
     vectors = RNG.normal(size=(6, 32)).astype(np.float32)
     batch = pack(list(Mixture([lambda _: PAIRS, lambda _: SENTENCES], **LABELS).epoch(0)))
     without = TaughtPretraining(vectors)(model, batch)
-    found = TaughtPretraining(vectors, token_teacher=TokenTeacher(teacher, weight, bias), token_weight=3.0)(
-        model, batch
-    )
+    found = TaughtPretraining(
+        vectors, token_teacher=TokenTeacher(teacher, weight, bias), token_weight=3.0
+    )(model, batch)
     apart = 0.0
     for example in SENTENCES:
         ids = torch.from_numpy(example["input_ids"])[None]
@@ -112,15 +132,21 @@ def test_a_student_comes_to_give_the_teachers_vectors(tmp_path: Path) -> None:
     assert [e[SENTENCE] for e in sentences.epoch(1)] == [*range(16, 20), *range(12)]
     assert sentences.epoch(0)[3]["input_ids"].tolist() == tokenizer(texts[3])["input_ids"][0]
 
-    model = BertForPreTraining(tiny_config().replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+    model = BertForPreTraining(
+        tiny_config().replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    )
     options = TrainingOptions(steps=200, batch_size=16, learning_rate=1e-2, pool=1)
     data = Mixture([sentences.epoch, lambda _: PAIRS], **LABELS)
     Trainer(model, data.epoch, TaughtPretraining(vectors), tmp_path / "run", options).run()
     losses = [
-        json.loads(line)["loss"] for line in (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line)["loss"]
+        for line in (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
-    pooled = [model.eval().bert(input_ids=torch.tensor(tokenizer(t)["input_ids"])).last_hidden_state for t in texts]
+    pooled = [
+        model.eval().bert(input_ids=torch.tensor(tokenizer(t)["input_ids"])).last_hidden_state
+        for t in texts
+    ]
     found = torch.cat([states.mean(1) for states in pooled])
     with torch.no_grad():
         assert float(F.cosine_similarity(found, torch.from_numpy(vectors)).mean()) > 0.8

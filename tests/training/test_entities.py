@@ -19,20 +19,42 @@ from minibert.training.options import TrainingOptions
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-TEXT, TAGS = "김 모은 서울에 갔다", ["B-PS", "I-PS", "I-PS", "O", "O", "B-LC", "I-LC", "O", "O", "O", "O"]
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "김", "모", "##은", "서울", "##에", "갔", "##다"]
+TEXT, TAGS = (
+    "김 모은 서울에 갔다",
+    ["B-PS", "I-PS", "I-PS", "O", "O", "B-LC", "I-LC", "O", "O", "O", "O"],
+)
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "김",
+    "모",
+    "##은",
+    "서울",
+    "##에",
+    "갔",
+    "##다",
+]
 
 
 def write_klue(path: Path, sentences: int) -> Path:
     """The same sentence again and again, in KLUE's format."""
-    lines = ["## 문장 구분자 : \\n\\n", *(f"{letter}\t{tag}" for letter, tag in zip(TEXT, TAGS, strict=True)), ""]
+    lines = [
+        "## 문장 구분자 : \\n\\n",
+        *(f"{letter}\t{tag}" for letter, tag in zip(TEXT, TAGS, strict=True)),
+        "",
+    ]
     path.write_text("\n".join(lines * sentences), encoding="utf-8")
     return path
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    config = tiny_config(vocab_size=len(WORDS), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config = tiny_config(
+        vocab_size=len(WORDS), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
     BertModel(config).save_pretrained(tmp_path / "checkpoint")
     tokenizer = BertTokenizer(WORDS, do_lower_case=False)
     tokenizer.save_pretrained(tmp_path / "checkpoint")
@@ -45,9 +67,12 @@ def test_a_space_is_a_character_and_comments_are_none(tmp_path: Path) -> None:
 
 
 def test_sentiment_is_no_file_of_tags(tmp_path: Path) -> None:
-    (tmp_path / "reviews.tsv").write_text("text\tlabel\nso good a film\t1\nnot my cup of tea\t0\n", encoding="utf-8")
+    (tmp_path / "reviews.tsv").write_text(
+        "text\tlabel\nso good a film\t1\nnot my cup of tea\t0\n", encoding="utf-8"
+    )
     with pytest.raises(
-        ValueError, match=r"reviews\.tsv holds texts where words should be, such as .?so good a film.*another task"
+        ValueError,
+        match=r"reviews\.tsv holds texts where words should be, such as .?so good a film.*another task",
     ):
         read_conll(tmp_path / "reviews.tsv")
 
@@ -81,7 +106,12 @@ def test_spans_of_a_long_text_are_exact() -> None:
     tags = ["O", "B-PS", "I-PS", "B-LC"]
     pieces = {"김": "B-PS", "모": "I-PS", "서울": "B-LC"}
     size = len(WORDS)
-    sizes = {"vocab_size": size, "hidden_size": size, "num_attention_heads": 1, "num_hidden_layers": 0}
+    sizes = {
+        "vocab_size": size,
+        "hidden_size": size,
+        "num_attention_heads": 1,
+        "num_hidden_layers": 0,
+    }
     config = tiny_config(**sizes, max_position_embeddings=16, id2label=dict(enumerate(tags)))
     model = BertForTokenClassification(config).eval()
     with torch.no_grad():
@@ -97,12 +127,16 @@ def test_spans_of_a_long_text_are_exact() -> None:
     for stride in (None, 0, 5):
         found = find_entities(model, tokenizer, " ".join([TEXT] * times), stride, by_piece=True)
         assert [(e["start"], e["end"], e["text"]) for e in found] == [
-            (n * step + start, n * step + end, TEXT[start:end]) for n in range(times) for start, end in ((0, 3), (5, 7))
+            (n * step + start, n * step + end, TEXT[start:end])
+            for n in range(times)
+            for start, end in ((0, 3), (5, 7))
         ]
 
 
 @pytest.mark.parametrize("known", [0, 1])
-def test_a_sentence_of_rare_names_says_nothing_of_a_vocabulary(checkpoint: Path, tmp_path: Path, known: int) -> None:
+def test_a_sentence_of_rare_names_says_nothing_of_a_vocabulary(
+    checkpoint: Path, tmp_path: Path, known: int
+) -> None:
     """The first sentences are looked at together."""
     rare = "\n".join(f"{letter}\tO" for letter in "강릉만종")
     file = write_klue(tmp_path / "klue.tsv", 8 * known)
@@ -110,7 +144,9 @@ def test_a_sentence_of_rare_names_says_nothing_of_a_vocabulary(checkpoint: Path,
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         finetune(TokenTask(), checkpoint, file, file, tmp_path / "out", TrainingOptions(steps=1))
-    assert any("vocabulary does not know" in str(warning.message) for warning in told) == (not known)
+    assert any("vocabulary does not know" in str(warning.message) for warning in told) == (
+        not known
+    )
 
 
 def test_every_label_of_klue_is_scored(tmp_path: Path) -> None:
@@ -120,10 +156,21 @@ def test_every_label_of_klue_is_scored(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text("\n".join(lines[:20_000]), encoding="utf-8")
     rows, task = read_conll(tmp_path / "dev.tsv"), TokenTask()
     tokenizer = BertTokenizer.from_pretrained("minibert-ko")
-    config = BertForTokenClassification.config_class.from_pretrained("minibert-ko").replace(**task.config(rows))
+    config = BertForTokenClassification.config_class.from_pretrained("minibert-ko").replace(
+        **task.config(rows)
+    )
     examples = task.examples(rows, tokenizer, config, 128)
-    whole = [np.concatenate([e["words"] for e in examples if e["row"] == n]) for n in range(len(rows))]
+    whole = [
+        np.concatenate([e["words"] for e in examples if e["row"] == n]) for n in range(len(rows))
+    ]
     reached = [{0, *places.tolist()} for places in whole]
-    begins = [(n, place) for n, (_, tags) in enumerate(rows) for place, tag in enumerate(tags) if tag[0] == "B"]
+    begins = [
+        (n, place)
+        for n, (_, tags) in enumerate(rows)
+        for place, tag in enumerate(tags)
+        if tag[0] == "B"
+    ]
     assert len(begins) > 500
-    assert np.mean([place in reached[n] for n, place in begins]) > 0.93  # others begin within a piece
+    assert (
+        np.mean([place in reached[n] for n, place in begins]) > 0.93
+    )  # others begin within a piece

@@ -27,7 +27,22 @@ from minibert.training.entities import TokenTask
 from minibert.training.finetuning import AnswerTask, SequenceTask, Task, finetune
 from minibert.training.options import TrainingOptions
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "sat", "?", ".", "##s", "good", "bad", "seoul", "paris"]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "who",
+    "sat",
+    "?",
+    ".",
+    "##s",
+    "good",
+    "bad",
+    "seoul",
+    "paris",
+]
 WORDS += [f"w{i}" for i in range(80)]
 OPTIONS = TrainingOptions(epochs=8, batch_size=16, learning_rate=3e-3)
 
@@ -38,7 +53,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     folder = tmp_path / "checkpoint"
-    config = tiny_config(vocab_size=len(WORDS), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config = tiny_config(
+        vocab_size=len(WORDS), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
     BertModel(config).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
     return str(folder)
@@ -61,7 +78,9 @@ def write_reviews(path: Path, count: int, seed: int) -> Path:
     return path
 
 
-def run(task: Task, checkpoint: str, files: list[Path], folder: Path, **options: Any) -> dict[str, float]:
+def run(
+    task: Task, checkpoint: str, files: list[Path], folder: Path, **options: Any
+) -> dict[str, float]:
     return finetune(task, checkpoint, files[0], files[1], folder, OPTIONS, **options)
 
 
@@ -76,7 +95,10 @@ def test_classification_from_a_table(checkpoint: str, tmp_path: Path) -> None:
     tokenizer = BertTokenizer.from_pretrained(tmp_path / "out" / "best")
     logits = best(**tokenizer(["w1 good w2", "w1 bad"], padding=True, return_tensors="pt")).logits
     assert [best.config.id2label[i] for i in logits.argmax(-1).tolist()] == ["good!", "bad!"]
-    logged = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    logged = [
+        json.loads(line)
+        for line in (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert max(entry["accuracy"] for entry in logged if "accuracy" in entry) == scores["accuracy"]
 
 
@@ -88,7 +110,9 @@ def test_regression_from_pairs(checkpoint: str, tmp_path: Path) -> None:
         for _ in range(200):
             goods = int(rng.integers(0, 5))
             first = ["good"] * goods + some_words(rng, 3)
-            rows.append({"a": " ".join(first), "b": " ".join(some_words(rng, 4)), "score": goods / 4})
+            rows.append(
+                {"a": " ".join(first), "b": " ".join(some_words(rng, 4)), "score": goods / 4}
+            )
         files.append(tmp_path / f"{seed}.jsonl")
         files[-1].write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
 
@@ -123,7 +147,13 @@ def test_only_first_pieces_have_a_tag(checkpoint: str) -> None:
     tokenizer = BertTokenizer.from_pretrained(checkpoint)
     task, rows = TokenTask(), [(["seouls", "sat"], ["B-LOC", "O"])]
     (example,) = task.examples(rows, tokenizer, tiny_config(**task.config(rows)), 16)
-    assert tokenizer.convert_ids_to_tokens(example["input_ids"].tolist()) == ["[CLS]", "seoul", "##s", "sat", "[SEP]"]
+    assert tokenizer.convert_ids_to_tokens(example["input_ids"].tolist()) == [
+        "[CLS]",
+        "seoul",
+        "##s",
+        "sat",
+        "[SEP]",
+    ]
     assert example["labels"].tolist() == [IGNORED, 0, IGNORED, 1, IGNORED]
 
 
@@ -136,7 +166,9 @@ def write_squad(path: Path, count: int, seed: int) -> Path:
         words[int(rng.integers(40))] = city
         context = " ".join(words)
         answer = {"text": city, "answer_start": context.index(city)}
-        paragraphs.append({"context": context, "qas": [{"question": "who sat?", "answers": [answer]}]})
+        paragraphs.append(
+            {"context": context, "qas": [{"question": "who sat?", "answers": [answer]}]}
+        )
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
     return path
 
@@ -166,7 +198,10 @@ def test_answers_to_questions(checkpoint: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (SequenceTask(text="text", label="verdict"), r"has no column 'text' in row 1; its columns are review, verdict"),
+        (
+            SequenceTask(text="text", label="verdict"),
+            r"has no column 'text' in row 1; its columns are review, verdict",
+        ),
         (
             SequenceTask(text="review", label="verdict", regression=True),
             r"Column 'verdict' should hold numbers, not '\w+!'",
@@ -183,8 +218,15 @@ def test_label_that_training_has_not_is_named(checkpoint: str, tmp_path: Path) -
     file = write_reviews(tmp_path / "a.tsv", 20, 0)
     other = tmp_path / "b.tsv"
     other.write_text("review\tverdict\nw1\tgreat!\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"Label 'great!' is not among those of the training data \(bad!, good!\)"):
-        run(SequenceTask(text="review", label="verdict"), checkpoint, [file, other], tmp_path / "out")
+    with pytest.raises(
+        ValueError, match=r"Label 'great!' is not among those of the training data \(bad!, good!\)"
+    ):
+        run(
+            SequenceTask(text="review", label="verdict"),
+            checkpoint,
+            [file, other],
+            tmp_path / "out",
+        )
 
 
 @pytest.mark.slow
@@ -203,9 +245,16 @@ STS_COLUMNS = ["genre", "file", "year", "id", "score", "sentence1", "sentence2"]
 @pytest.mark.slow
 def test_sts_benchmark(minilm: str, tmp_path: Path) -> None:
     """MiniLM with a regression head reaches a Spearman of 0.85 on the STS benchmark's dev set."""
-    train, dev = shared_data("data", "stsb", "stsb-train.csv"), shared_data("data", "stsb", "stsb-dev.csv")
-    task = SequenceTask("sentence1", "score", "sentence2", regression=True, columns=STS_COLUMNS, delimiter="\t")
-    scores = finetune(task, minilm, train, dev, tmp_path, TrainingOptions(epochs=4, learning_rate=1e-4))
+    train, dev = (
+        shared_data("data", "stsb", "stsb-train.csv"),
+        shared_data("data", "stsb", "stsb-dev.csv"),
+    )
+    task = SequenceTask(
+        "sentence1", "score", "sentence2", regression=True, columns=STS_COLUMNS, delimiter="\t"
+    )
+    scores = finetune(
+        task, minilm, train, dev, tmp_path, TrainingOptions(epochs=4, learning_rate=1e-4)
+    )
     assert scores["spearman"] >= 0.85
 
 
@@ -214,7 +263,9 @@ def test_korean_pairs_with_the_official_vocabulary(tmp_path: Path) -> None:
     """KorSTS goes through end to end with kcbert's vocabulary and a small new model, and something is learnt."""
     vocabulary = shared_data("data", "kcbert-base")
     tokenizer = BertTokenizer.from_pretrained(vocabulary)
-    BertModel(tiny_config(vocab_size=len(tokenizer), max_position_embeddings=300)).save_pretrained(tmp_path / "model")
+    BertModel(tiny_config(vocab_size=len(tokenizer), max_position_embeddings=300)).save_pretrained(
+        tmp_path / "model"
+    )
     tokenizer.save_pretrained(tmp_path / "model")
     task = SequenceTask("sentence1", "score", "sentence2", regression=True)
     files = [shared_data("data", "korsts", f"sts-{part}.tsv") for part in ("train", "dev")]
@@ -225,12 +276,15 @@ def test_korean_pairs_with_the_official_vocabulary(tmp_path: Path) -> None:
 
 def test_the_loss_of_answers_does_not_depend_on_padding(checkpoint: str, tmp_path: Path) -> None:
     tokenizer, task = BertTokenizer.from_pretrained(checkpoint), AnswerTask(stride=6)
-    examples = task.examples(task.read(write_squad(tmp_path / "a.json", 3, 0)), tokenizer, tiny_config(), 24)
+    examples = task.examples(
+        task.read(write_squad(tmp_path / "a.json", 3, 0)), tokenizer, tiny_config(), 24
+    )
     short, long = sorted(examples, key=length)[0], sorted(examples, key=length)[-1]
     assert length(short) < length(long)
     model = BertForQuestionAnswering.from_pretrained(checkpoint)
     together, short_alone, long_alone = (
-        task.losses(model, pad(batch, 0))["start_positions"] for batch in ([short, long], [short], [long])
+        task.losses(model, pad(batch, 0))["start_positions"]
+        for batch in ([short, long], [short], [long])
     )
     torch.testing.assert_close(together, short_alone + long_alone, rtol=0, atol=1e-5)
 
@@ -238,14 +292,26 @@ def test_the_loss_of_answers_does_not_depend_on_padding(checkpoint: str, tmp_pat
 def test_a_question_that_leaves_no_room(checkpoint: str, tmp_path: Path) -> None:
     rows = AnswerTask().read(write_squad(tmp_path / "a.json", 3, 0))
     tokenizer = BertTokenizer.from_pretrained(checkpoint)
-    with pytest.raises(ValueError, match=r"max_length=6 leaves no room for a context beside the question 'who sat\?'"):
+    with pytest.raises(
+        ValueError,
+        match=r"max_length=6 leaves no room for a context beside the question 'who sat\?'",
+    ):
         AnswerTask().examples(rows, tokenizer, tiny_config(), 6)
-    assert max(map(length, AnswerTask().examples(rows, tokenizer, tiny_config(), 7))) == 7  # the stride gives way
+    assert (
+        max(map(length, AnswerTask().examples(rows, tokenizer, tiny_config(), 7))) == 7
+    )  # the stride gives way
 
 
 def test_some_questions_have_no_answer(checkpoint: str) -> None:
     """Of two windows the best span counts, against the lower score of [CLS]; as in `answer_question`."""
-    rows = [{"question": "who sat?", "context": "w1 seoul w2 w3 paris w4", "answers": ["seoul"], "starts": [3]}]
+    rows = [
+        {
+            "question": "who sat?",
+            "context": "w1 seoul w2 w3 paris w4",
+            "answers": ["seoul"],
+            "starts": [3],
+        }
+    ]
     tokenizer, task = BertTokenizer.from_pretrained(checkpoint), AnswerTask(stride=0)
     model = BertForQuestionAnswering.from_pretrained(checkpoint)
     tokenizer.model_max_length = 8
@@ -276,7 +342,12 @@ def test_every_word_of_a_long_sentence_has_its_tag(checkpoint: str) -> None:
     task = TokenTask()
     config = tiny_config(**task.config(rows))
     examples = task.examples(rows, tokenizer, config, 12)
-    seen = [(word, label) for e in examples for word, label in zip(e["words"], e["labels"], strict=True) if word >= 0]
+    seen = [
+        (word, label)
+        for e in examples
+        for word, label in zip(e["words"], e["labels"], strict=True)
+        if word >= 0
+    ]
     assert [word for word, _ in seen] == list(range(30))
     assert [config.id2label[label] for _, label in seen] == rows[0][1]
     assert max(map(length, examples)) <= 12
@@ -299,10 +370,15 @@ def test_scores_that_are_no_numbers(score: str, checkpoint: str, tmp_path: Path)
     ("labels", "message"),
     [
         (["1"] * 60, "All rows have the label '1': there is nothing to learn from a single class"),
-        ([f"w{n}" for n in range(60)], "Column 'label' holds 60 different labels in 60 rows: name a column of classes"),
+        (
+            [f"w{n}" for n in range(60)],
+            "Column 'label' holds 60 different labels in 60 rows: name a column of classes",
+        ),
     ],
 )
-def test_columns_that_hold_no_classes(labels: list[str], message: str, checkpoint: str, tmp_path: Path) -> None:
+def test_columns_that_hold_no_classes(
+    labels: list[str], message: str, checkpoint: str, tmp_path: Path
+) -> None:
     rows = "".join(f"w1 w2\t{label}\n" for label in labels)
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + rows, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
@@ -317,30 +393,69 @@ def test_a_rare_class_counts_as_much_as_a_frequent_one(checkpoint: str) -> None:
     assert [example["weight"] for example in examples] == pytest.approx([4 / 6, 4 / 6, 4 / 6, 2])
     model, batch = BertForSequenceClassification(config).eval(), pack(examples)
     logits = model(input_ids=batch["input_ids"], layout=batch["layout"]).logits
-    wanted = torch.nn.functional.cross_entropy(logits, batch["labels"], torch.tensor([4 / 6, 2.0]), reduction="sum")
+    wanted = torch.nn.functional.cross_entropy(
+        logits, batch["labels"], torch.tensor([4 / 6, 2.0]), reduction="sum"
+    )
     torch.testing.assert_close(task.losses(model, batch)["labels"], wanted)
 
 
 def test_texts_that_the_vocabulary_does_not_know_are_said(checkpoint: str, tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("text\tlabel\n나는 한국을 사랑한다\t1\n나는 한국을 본다\t0\n", encoding="utf-8")
-    with pytest.warns(UserWarning, match="나는 한국을.*this model's vocabulary does not know these characters"):
-        finetune(SequenceTask(), checkpoint, *[tmp_path / "a.tsv"] * 2, tmp_path / "out", TrainingOptions(steps=1))
+    (tmp_path / "a.tsv").write_text(
+        "text\tlabel\n나는 한국을 사랑한다\t1\n나는 한국을 본다\t0\n", encoding="utf-8"
+    )
+    with pytest.warns(
+        UserWarning, match="나는 한국을.*this model's vocabulary does not know these characters"
+    ):
+        finetune(
+            SequenceTask(),
+            checkpoint,
+            *[tmp_path / "a.tsv"] * 2,
+            tmp_path / "out",
+            TrainingOptions(steps=1),
+        )
 
 
 def test_more_tokens_than_positions(checkpoint: str, tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "w1 " * 100 + "\t1\nw2\t0\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"An example has 102 tokens, but .* only 64 positions: max_length=64"):
+    (tmp_path / "a.tsv").write_text(
+        "text\tlabel\n" + "w1 " * 100 + "\t1\nw2\t0\n", encoding="utf-8"
+    )
+    with pytest.raises(
+        ValueError, match=r"An example has 102 tokens, but .* only 64 positions: max_length=64"
+    ):
         run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")
 
 
 def test_the_command(checkpoint: str, tmp_path: Path) -> None:
     files = [write_reviews(tmp_path / f"{seed}.tsv", 40, seed) for seed in range(2)]
-    command = [sys.executable, "-m", "minibert", "finetune", "classification", "--model", checkpoint]
-    command += ["--train", str(files[0]), "--dev", str(files[1]), "--text", "review", "--label", "verdict"]
+    command = [
+        sys.executable,
+        "-m",
+        "minibert",
+        "finetune",
+        "classification",
+        "--model",
+        checkpoint,
+    ]
+    command += [
+        "--train",
+        str(files[0]),
+        "--dev",
+        str(files[1]),
+        "--text",
+        "review",
+        "--label",
+        "verdict",
+    ]
     command += ["--epochs", "1", "--output", str(tmp_path / "out"), "--json"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     assert json.loads(done.stdout).keys() == {"path", "accuracy", "f1"}
-    assert BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best").config.num_labels == 2
+    assert (
+        BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best").config.num_labels
+        == 2
+    )
     again = subprocess.run(command, capture_output=True, encoding="utf-8")
     assert again.returncode == 1 and again.stderr.count("\n") == 1
-    assert again.stderr.startswith("minibert finetune: ") and "already holds a run: pass --resume" in again.stderr
+    assert (
+        again.stderr.startswith("minibert finetune: ")
+        and "already holds a run: pass --resume" in again.stderr
+    )

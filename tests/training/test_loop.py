@@ -36,22 +36,34 @@ def classification_examples(count: int = 100) -> list[Example]:
     """Texts of 2 to 20 random words; the label is whether the first is even."""
     rng = np.random.default_rng(0)
     texts = [rng.integers(5, 99, rng.integers(2, 21)) for _ in range(count)]
-    return [{"input_ids": ids, "token_type_ids": np.zeros_like(ids), "labels": int(ids[0] % 2)} for ids in texts]
+    return [
+        {"input_ids": ids, "token_type_ids": np.zeros_like(ids), "labels": int(ids[0] % 2)}
+        for ids in texts
+    ]
 
 
 def trainer_of(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> Trainer:
-    return Trainer(model, lambda _: classification_examples(), losses_of, folder, options, **arguments)
+    return Trainer(
+        model, lambda _: classification_examples(), losses_of, folder, options, **arguments
+    )
 
 
 def run(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> list[float]:
     """Trains and gives the losses of the log."""
     trainer_of(model, folder, options, **arguments).run()
-    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)["loss"]
+        for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
-def assert_same_weights(first: dict[str, Tensor], second: dict[str, Tensor], tolerance: float = 0.0) -> None:
+def assert_same_weights(
+    first: dict[str, Tensor], second: dict[str, Tensor], tolerance: float = 0.0
+) -> None:
     for name, weight in first.items():
-        torch.testing.assert_close(second[name], weight, rtol=0, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            second[name], weight, rtol=0, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}"
+        )
 
 
 def reference_losses(theirs: Any, options: TrainingOptions) -> list[float]:
@@ -62,13 +74,19 @@ def reference_losses(theirs: Any, options: TrainingOptions) -> list[float]:
     batches = [
         [examples[i] for i in batch]
         for epoch in range(5)
-        for batch in epoch_order([len(e["input_ids"]) for e in examples], options.batch_size, options.seed, epoch)
+        for batch in epoch_order(
+            [len(e["input_ids"]) for e in examples], options.batch_size, options.seed, epoch
+        )
     ][: options.steps]
     bare = [p for n, p in theirs.named_parameters() if "LayerNorm" in n or n.endswith("bias")]
-    decayed = [p for n, p in theirs.named_parameters() if not ("LayerNorm" in n or n.endswith("bias"))]
+    decayed = [
+        p for n, p in theirs.named_parameters() if not ("LayerNorm" in n or n.endswith("bias"))
+    ]
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": bare, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=options.learning_rate, fused=True)
-    schedule = transformers.get_linear_schedule_with_warmup(optimizer, options.steps // 10, options.steps)
+    schedule = transformers.get_linear_schedule_with_warmup(
+        optimizer, options.steps // 10, options.steps
+    )
     theirs.train()
     losses = []
     for batch in batches:
@@ -84,7 +102,9 @@ def reference_losses(theirs: Any, options: TrainingOptions) -> list[float]:
 
 def test_the_learning_rate_can_stand_still_before_it_falls() -> None:
     rates = [linear_schedule(step, steps=20, warmup=0.2, decay_steps=5) for step in range(21)]
-    assert rates == pytest.approx([0, 0.25, 0.5, 0.75, *[1.0] * 12, 0.8, 0.6, 0.4, 0.2][:20] + [0.0])
+    assert rates == pytest.approx(
+        [0, 0.25, 0.5, 0.75, *[1.0] * 12, 0.8, 0.6, 0.4, 0.2][:20] + [0.0]
+    )
 
 
 def test_a_run_without_end_is_given_one(tmp_path: Path) -> None:
@@ -104,25 +124,35 @@ def test_a_run_without_end_is_given_one(tmp_path: Path) -> None:
     ending = replace(endless, steps=30, decay_steps=10)
     trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, ending, resume=True).run()
     rates = [
-        json.loads(line)["learning_rate"] for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line)["learning_rate"]
+        for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
     ]
-    assert rates[3:] == pytest.approx([0.75e-3, *[1e-3] * 16, *[1e-3 * share / 10 for share in range(10, 0, -1)]])
+    assert rates[3:] == pytest.approx(
+        [0.75e-3, *[1e-3] * 16, *[1e-3 * share / 10 for share in range(10, 0, -1)]]
+    )
 
 
 def test_a_run_that_is_resumed_may_change_its_schedule(tmp_path: Path) -> None:
     """It had not even ended its warm-up: as `decay-ko` of the recipe after a short `ko`."""
-    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=3, warmup=1.0)).run()
+    trainer_of(
+        BertForSequenceClassification(tiny_config()),
+        tmp_path,
+        replace(OPTIONS, steps=3, warmup=1.0),
+    ).run()
     slower = replace(OPTIONS, steps=10, warmup=0.5, learning_rate=1e-4)
     trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, slower, resume=True).run()
     rates = [
-        json.loads(line)["learning_rate"] for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line)["learning_rate"]
+        for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     assert rates[3:] == pytest.approx([0.6e-4, 0.8e-4, 1e-4, 0.8e-4, 0.6e-4, 0.4e-4, 0.2e-4])
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_fifty_steps_equal_a_transformers_loop_with_dropout(attention: str, tmp_path: Path) -> None:
-    ours, theirs = with_reference("BertForSequenceClassification", tiny_config(attn_implementation=attention))
+    ours, theirs = with_reference(
+        "BertForSequenceClassification", tiny_config(attn_implementation=attention)
+    )
 
     torch.manual_seed(3)
     expected = reference_losses(theirs, OPTIONS)
@@ -140,7 +170,10 @@ def test_packed_losses_equal_padded_ones(tmp_path: Path) -> None:
 
     losses = run(ours, tmp_path, replace(OPTIONS, exact=False))
 
-    assert max(abs(a - b) for a, b in zip(losses, reference_losses(theirs, OPTIONS), strict=True)) < 1e-5
+    assert (
+        max(abs(a - b) for a, b in zip(losses, reference_losses(theirs, OPTIONS), strict=True))
+        < 1e-5
+    )
 
 
 def trained(folder: Path, **changes: Any) -> dict[str, Tensor]:
@@ -163,7 +196,9 @@ class PowerCutError(Exception):
 
 @pytest.mark.parametrize("step", [1, 13, 14, 29])
 def test_resumed_run_ends_with_the_same_weights_and_log(step: int, tmp_path: Path) -> None:
-    options = TrainingOptions(steps=30, batch_size=8, learning_rate=1e-3, save_every=4)  # 13 steps are an epoch
+    options = TrainingOptions(
+        steps=30, batch_size=8, learning_rate=1e-3, save_every=4
+    )  # 13 steps are an epoch
     torch.manual_seed(1)
     config = tiny_config()
     model = BertForSequenceClassification(config)
@@ -196,7 +231,9 @@ def test_state_is_read_without_running_code(tmp_path: Path) -> None:
 
 def test_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
     trained(tmp_path)
-    with pytest.raises(ValueError, match="already holds a run: pass --resume to go on, or choose another folder"):
+    with pytest.raises(
+        ValueError, match="already holds a run: pass --resume to go on, or choose another folder"
+    ):
         trained(tmp_path)
 
 
@@ -208,7 +245,9 @@ def test_resume_without_a_state_is_refused(tmp_path: Path) -> None:
 
 def test_no_examples_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="There are no examples to train on"):
-        Trainer(BertForSequenceClassification(tiny_config()), lambda _: [], losses_of, tmp_path, OPTIONS)
+        Trainer(
+            BertForSequenceClassification(tiny_config()), lambda _: [], losses_of, tmp_path, OPTIONS
+        )
 
 
 def test_biases_and_layer_norms_do_not_decay() -> None:
@@ -216,7 +255,10 @@ def test_biases_and_layer_norms_do_not_decay() -> None:
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     decayed, bare = make_optimizer(model, OPTIONS).param_groups
     assert decayed["weight_decay"] == 0.01 and bare["weight_decay"] == 0.0
-    assert all(names[id(p)].endswith("weight") and "LayerNorm" not in names[id(p)] for p in decayed["params"])
+    assert all(
+        names[id(p)].endswith("weight") and "LayerNorm" not in names[id(p)]
+        for p in decayed["params"]
+    )
     assert all(names[id(p)].endswith("bias") or "LayerNorm" in names[id(p)] for p in bare["params"])
     assert len(decayed["params"]) + len(bare["params"]) == len(names)
 
@@ -227,12 +269,18 @@ def test_lower_layers_learn_slower_and_frozen_ones_not_at_all(tmp_path: Path) ->
     options = replace(OPTIONS, steps=2, layer_decay=0.5, freeze=1)
     trainer = trainer_of(model, tmp_path, options)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    shares = {names[id(p)]: group["share"] for group in trainer.optimizer.param_groups for p in group["params"]}
+    shares = {
+        names[id(p)]: group["share"]
+        for group in trainer.optimizer.param_groups
+        for p in group["params"]
+    }
     assert shares["classifier.weight"] == shares["bert.pooler.dense.bias"] == 1.0
     assert shares["bert.encoder.layer.1.output.dense.weight"] == 0.5
     assert not [name for name in shares if "embeddings" in name or "layer.0." in name]
     trainer.run()
-    still = {name for name, weight in model.state_dict().items() if torch.equal(weight, before[name])}
+    still = {
+        name for name, weight in model.state_dict().items() if torch.equal(weight, before[name])
+    }
     assert still == {name for name in before if "embeddings" in name or "layer.0." in name}
 
 
@@ -255,26 +303,42 @@ def test_early_stopping_keeps_the_best_model(tmp_path: Path) -> None:
             best.update({name: weight.clone() for name, weight in model.state_dict().items()})
         return {"score": score}
 
-    options = TrainingOptions(steps=100, batch_size=8, learning_rate=1e-3, evaluate_every=5, patience=2)
+    options = TrainingOptions(
+        steps=100, batch_size=8, learning_rate=1e-3, evaluate_every=5, patience=2
+    )
     trainer = trainer_of(model, tmp_path, options, evaluate=evaluate, metric="score")
     trainer.run()
 
     assert trainer.step == 20
-    assert_same_weights(best, dict(BertForSequenceClassification.from_pretrained(tmp_path / "best").state_dict()))
+    assert_same_weights(
+        best, dict(BertForSequenceClassification.from_pretrained(tmp_path / "best").state_dict())
+    )
 
 
-def test_without_tensorboard_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tensorboard_nothing_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So that the same command runs as soon as it is installed."""
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(ImportError, match="A log for TensorBoard needs tensorboard, which is not installed"):
-        run(BertForSequenceClassification(tiny_config()), tmp_path / "run", replace(OPTIONS, steps=5, tensorboard=True))
+    with pytest.raises(
+        ImportError, match="A log for TensorBoard needs tensorboard, which is not installed"
+    ):
+        run(
+            BertForSequenceClassification(tiny_config()),
+            tmp_path / "run",
+            replace(OPTIONS, steps=5, tensorboard=True),
+        )
     assert not (tmp_path / "run").exists()
 
 
 def test_tensorboard_gets_the_log(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    losses = run(BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=5, tensorboard=True))
+    losses = run(
+        BertForSequenceClassification(tiny_config()),
+        tmp_path,
+        replace(OPTIONS, steps=5, tensorboard=True),
+    )
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     assert [event.value for event in events.Scalars("loss")] == pytest.approx(losses)
@@ -310,14 +374,22 @@ def test_a_state_that_leads_to_no_number_is_not_the_one_to_go_on_from(tmp_path: 
     """Whatever the learning rate: the loss of the next step is that of the saved weights."""
     model = BertForSequenceClassification(tiny_config())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
-    with pytest.raises(ValueError, match=r"in step 3 .*2\.pt leads straight here: delete it, and --resume"):
+    with pytest.raises(
+        ValueError, match=r"in step 3 .*2\.pt leads straight here: delete it, and --resume"
+    ):
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
-        trainer.objective = lambda model, batch: {"labels": losses_of(model, batch)["labels"] * math.inf}
+        trainer.objective = lambda model, batch: {
+            "labels": losses_of(model, batch)["labels"] * math.inf
+        }
         trainer.run()
     saved_states(tmp_path)[0].unlink()
-    with pytest.raises(ValueError, match=r"Start again with --resume"):  # the only one is not to be deleted
+    with pytest.raises(
+        ValueError, match=r"Start again with --resume"
+    ):  # the only one is not to be deleted
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
-        trainer.objective = lambda model, batch: {"labels": losses_of(model, batch)["labels"] * math.inf}
+        trainer.objective = lambda model, batch: {
+            "labels": losses_of(model, batch)["labels"] * math.inf
+        }
         trainer.run()
 
 
@@ -326,11 +398,15 @@ def test_other_files_are_no_states(tmp_path: Path) -> None:
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
     (tmp_path / "state-previous.pt").write_bytes((tmp_path / "state-000000001.pt").read_bytes())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=3), resume=True).run()
-    assert (tmp_path / "state-previous.pt").is_file() and saved_states(tmp_path)[-1].name == "state-000000003.pt"
+    assert (tmp_path / "state-previous.pt").is_file() and saved_states(tmp_path)[
+        -1
+    ].name == "state-000000003.pt"
 
 
 def test_a_score_may_be_named_loss(tmp_path: Path) -> None:
-    trainer = trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=2))
+    trainer = trainer_of(
+        BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=2)
+    )
     trainer.evaluate, trainer.metric = lambda: {"loss": 0.3}, "loss"
     trainer.run()
     assert trainer.best == -0.3
@@ -347,15 +423,20 @@ def test_a_loss_that_diverges_ends_the_run(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
     options = replace(OPTIONS, save_every=5, learning_rate=1e-5)
     with pytest.raises(
-        ValueError, match=r"The loss diverges: it was .* and is .* in step \d+ .*: lower --learning-rate"
+        ValueError,
+        match=r"The loss diverges: it was .* and is .* in step \d+ .*: lower --learning-rate",
     ):
         Trainer(model, lambda _: classification_examples(), growing, tmp_path, options).run()
     assert 5 <= read_state(saved_states(tmp_path)[-1])["position"]["step"] < 30
 
 
 def test_a_disk_without_room_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(10**6, 10**6 - 2, 2))  # type: ignore[attr-defined]
-    with pytest.raises(OSError, match=r"The states of this run need \d+ MB in .*, where 0 MB are free: make room"):
+    monkeypatch.setattr(
+        "shutil.disk_usage", lambda _: shutil._ntuple_diskusage(10**6, 10**6 - 2, 2)
+    )  # type: ignore[attr-defined]
+    with pytest.raises(
+        OSError, match=r"The states of this run need \d+ MB in .*, where 0 MB are free: make room"
+    ):
         trained(tmp_path / "out")
     assert not list((tmp_path / "out").glob("*.pt"))
 
@@ -364,7 +445,9 @@ def test_models_are_kept_on_the_way_and_states_as_many_as_are_wanted(tmp_path: P
     trained(tmp_path, checkpoints=3, save_every=2, keep_states=4)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert names == ["step-000000", "step-000002", "step-000010"]  # denser at first
-    first, *_, last = (BertForSequenceClassification.from_pretrained(tmp_path / "checkpoints" / n) for n in names)
+    first, *_, last = (
+        BertForSequenceClassification.from_pretrained(tmp_path / "checkpoints" / n) for n in names
+    )
     assert not torch.equal(first.classifier.weight, last.classifier.weight)
     kept = [read_state(path)["position"]["step"] for path in saved_states(tmp_path)]
     assert kept == [4, 6, 8, 10] and len(list(tmp_path.glob("*.pt"))) == 4
@@ -376,7 +459,9 @@ def test_the_first_model_is_kept_even_if_its_score_is_no_number(tmp_path: Path) 
     scores = iter([float("nan"), 0.5, float("nan"), 0.25])
     options = replace(OPTIONS, steps=20, evaluate_every=5)
     model = BertForSequenceClassification(tiny_config())
-    trainer = trainer_of(model, tmp_path, options, evaluate=lambda: {"score": next(scores)}, metric="score")
+    trainer = trainer_of(
+        model, tmp_path, options, evaluate=lambda: {"score": next(scores)}, metric="score"
+    )
     trainer.run()
     assert trainer.best == 0.5 and (tmp_path / "best" / "config.json").is_file()
 
@@ -390,7 +475,9 @@ def test_bf16_computes_with_fewer_digits(tmp_path: Path) -> None:
 def test_a_run_may_be_resumed_with_other_data(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2)).run()
-    flipped = [{**example, "labels": 1 - example["labels"]} for example in classification_examples()]
+    flipped = [
+        {**example, "labels": 1 - example["labels"]} for example in classification_examples()
+    ]
     options = replace(OPTIONS, steps=4)
     Trainer(model, lambda _: flipped, losses_of, tmp_path, options, resume="with other data").run()
     assert len((tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()) == 4

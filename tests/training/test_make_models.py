@@ -59,11 +59,22 @@ def test_a_noun_is_cut_from_its_particle_where_both_are_one_piece() -> None:
         "영화",
         "영화도",
     ]
-    texts_ = ["밥을 밥은 밥이 밥에 밥도"] * 3 + ["영화를 영화는 영화에 영화도", "가을 가은 가이"] * 4 + ["고양이"] * 20
+    texts_ = (
+        ["밥을 밥은 밥이 밥에 밥도"] * 3
+        + ["영화를 영화는 영화에 영화도", "가을 가은 가이"] * 4
+        + ["고양이"] * 20
+    )
     table_ = words_with_particles(pieces, texts_)
-    assert {pieces[a]: [pieces[n] for n in found] for a, found in table_.items()} == {"밥을": ["밥", "##을"]}
+    assert {pieces[a]: [pieces[n] for n in found] for a, found in table_.items()} == {
+        "밥을": ["밥", "##을"]
+    }
     # 영화를 and 영화는 are not among the particles of these pieces
-    assert follows("서울", "로") and follows("밥", "으로") and not follows("바다", "을") and follows("바다", "에서")
+    assert (
+        follows("서울", "로")
+        and follows("밥", "으로")
+        and not follows("바다", "을")
+        and follows("바다", "에서")
+    )
 
 
 def test_hidden_nouns_before_particles() -> None:
@@ -74,12 +85,23 @@ def test_hidden_nouns_before_particles() -> None:
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     ids = np.array([cls, whole, verb, sep])
     example = {"input_ids": ids, "labels": np.full_like(ids, -100)}
-    data = Particles(lambda _: [example] * 50, tokenizer, {whole: (noun, particle)}, nouns=1.0, rest=0.0, share=1.0)
+    data = Particles(
+        lambda _: [example] * 50,
+        tokenizer,
+        {whole: (noun, particle)},
+        nouns=1.0,
+        rest=0.0,
+        share=1.0,
+    )
     for found in data(0):
-        assert found["labels"].tolist() == [-100, noun, -100, -100, -100] or found["labels"][3] == verb
+        assert (
+            found["labels"].tolist() == [-100, noun, -100, -100, -100] or found["labels"][3] == verb
+        )
         restored = np.where(found["labels"] == -100, found["input_ids"], found["labels"])
         assert restored.tolist() == [cls, noun, particle, verb, sep]
-    uncut = Particles(lambda _: [example], tokenizer, {whole: (noun, particle)}, nouns=1.0, rest=1.0, share=0.0)(0)[0]
+    uncut = Particles(
+        lambda _: [example], tokenizer, {whole: (noun, particle)}, nouns=1.0, rest=1.0, share=0.0
+    )(0)[0]
     assert uncut["labels"].tolist() == [-100, whole, verb, -100]
 
 
@@ -91,7 +113,9 @@ def test_graded_loss_is_small_where_cosines_are_in_the_order_of_the_scores() -> 
         < 20
         < graded_loss(torch.tensor([1.0, 0.0, -1.0]), scores)
     )
-    assert graded_loss(torch.tensor([0.3, -0.2]), torch.tensor([1.0, 1.0])) == 0  # nothing to compare
+    assert (
+        graded_loss(torch.tensor([0.3, -0.2]), torch.tensor([1.0, 1.0])) == 0
+    )  # nothing to compare
 
 
 def test_documents_are_held_back_whole_and_sentences_end_where_they_should(tmp_path: Path) -> None:
@@ -102,8 +126,15 @@ def test_documents_are_held_back_whole_and_sentences_end_where_they_should(tmp_p
     held_back = sum(map(texts.is_held_back, found))
     assert 0 < held_back < 30
     english = ['He came at 3.30 p.m. to us. "Why?" she asked. It rained.']
-    assert texts.sentences(english, "en") == ["He came at 3.30 p.m. to us.", '"Why?" she asked.', "It rained."]
-    assert texts.sentences(["비가 온다. 3.5도이다. 춥다!"], "ko") == ["비가 온다. 3.5도이다.", "춥다!"]
+    assert texts.sentences(english, "en") == [
+        "He came at 3.30 p.m. to us.",
+        '"Why?" she asked.',
+        "It rained.",
+    ]
+    assert texts.sentences(["비가 온다. 3.5도이다. 춥다!"], "ko") == [
+        "비가 온다. 3.5도이다.",
+        "춥다!",
+    ]
 
 
 def test_a_prompt_is_known_again_with_any_word_in_its_gap() -> None:
@@ -114,7 +145,9 @@ def test_a_prompt_is_known_again_with_any_word_in_its_gap() -> None:
     assert "The dog sat on the mat." not in prompts
 
 
-@pytest.mark.parametrize(("language", "name", "answerable"), [("en", "minibert-tiny", 100), ("ko", "minibert-ko", 97)])
+@pytest.mark.parametrize(
+    ("language", "name", "answerable"), [("en", "minibert-tiny", 100), ("ko", "minibert-ko", 97)]
+)
 def test_the_hundred_prompts_can_be_answered(language: str, name: str, answerable: int) -> None:
     """The vocabulary of kcbert has no umbrella, no Tuesday and no giving up."""
     found = measures.read_prompts(table.PROMPTS[language])
@@ -132,7 +165,9 @@ def test_a_gap_is_cut_off_from_its_particle_as_the_tokenizer_cuts_what_people_as
 
     gap = ids("나는", "[MASK]", "##를", "[MASK]", ".", "##를")
     found = AsAsked(lambda _: [{"input_ids": gap, "labels": gap}], tokenizer, share=1.0)(0)[0]
-    assert found["input_ids"].tolist() == ids("나는", "[MASK]", "를", "[MASK]", ".", "##를").tolist()
+    assert (
+        found["input_ids"].tolist() == ids("나는", "[MASK]", "를", "[MASK]", ".", "##를").tolist()
+    )
     asked = tokenizer("나는 [MASK]를 [MASK].", add_special_tokens=False)["input_ids"]
     assert found["input_ids"].tolist()[: len(asked)] == asked
     assert found["labels"] is gap
@@ -173,21 +208,27 @@ def test_a_sentence_finds_the_text_of_its_own_row() -> None:
     vectors = torch.eye(4)
     assert measures.found_across(vectors, vectors, ["a", "b", "c", "d"]) == 1.0
     assert measures.found_across(vectors, vectors[[1, 0, 2, 3]], ["a", "b", "c", "d"]) == 0.5
-    assert measures.found_across(vectors, vectors[[1, 0, 2, 3]], ["a", "a", "c", "d"]) == 1.0  # said twice
+    assert (
+        measures.found_across(vectors, vectors[[1, 0, 2, 3]], ["a", "a", "c", "d"]) == 1.0
+    )  # said twice
 
 
 def test_the_space_lies_half_way_between_two_teachers(tmp_path: Path) -> None:
     """Teachers that say the same in other coordinates agree in it, and each alone comes to the same place."""
     rng = np.random.default_rng(0)
     meanings = rng.normal(size=(600, 4)).astype(np.float32) * [4, 3, 2, 1]
-    first, second = (meanings @ np.linalg.qr(rng.normal(size=(9, 4)))[0].T + rng.normal(size=9) for _ in range(2))
+    first, second = (
+        meanings @ np.linalg.qr(rng.normal(size=(9, 4)))[0].T + rng.normal(size=9) for _ in range(2)
+    )
     mean, directions, kept = principal_components(first, 4)
     assert kept == pytest.approx(1.0)
     Space.fit(first, second, mean, directions).save(tmp_path / "space.npz")
 
     space = Space.read(tmp_path / "space.npz")
     both = space.of_both(first, second)
-    np.testing.assert_allclose(np.linalg.norm(both, axis=1), 1, atol=0.02)  # the two are nearly the same vector
+    np.testing.assert_allclose(
+        np.linalg.norm(both, axis=1), 1, atol=0.02
+    )  # the two are nearly the same vector
     np.testing.assert_allclose(both, unit((first - mean) @ directions), atol=0.05)
     for alone in (space.of_e5(first), second @ space.minilm_weight + space.minilm_bias):
         assert (unit(alone) * unit(both)).sum(-1).mean() > 0.9
@@ -202,7 +243,9 @@ def batch_of(count: int = 60) -> Any:
 def test_a_projection_keeps_what_the_teacher_says() -> None:
     """A teacher whose states need fewer numbers than it has is followed closely; a random student is not."""
     torch.manual_seed(0)
-    teacher = BertForMaskedLM(tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)).eval()
+    teacher = BertForMaskedLM(
+        tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    ).eval()
     with torch.no_grad():
         teacher.bert.embeddings.word_embeddings.weight.mul_(20)
         teacher.bert.embeddings.word_embeddings.weight[:, 16:] *= 0.1
@@ -242,7 +285,11 @@ def e5_file(path: Path) -> dict[str, torch.Tensor]:
     short |= {"attention.output.dense": "ao", "attention.output.LayerNorm": "aln"}
     short |= {"intermediate.dense": "fi", "output.dense": "fo", "output.LayerNorm": "oln"}
     embeddings = {"word_embeddings.weight": "word", "position_embeddings.weight": "pos"}
-    embeddings |= {"token_type_embeddings.weight": "type", "LayerNorm.weight": "ln.w", "LayerNorm.bias": "ln.b"}
+    embeddings |= {
+        "token_type_embeddings.weight": "type",
+        "LayerNorm.weight": "ln.w",
+        "LayerNorm.bias": "ln.b",
+    }
     entries, data = [], b""
     for name, tensor in tensors.items():
         if name.startswith("embeddings."):
@@ -256,19 +303,36 @@ def e5_file(path: Path) -> dict[str, torch.Tensor]:
             scales = torch.rand(len(blocks), 1).half()
             tensors[name] = ((blocks - 8) * scales.float()).view(tensor.shape)
             halves = (blocks[:, :16] | blocks[:, 16:] << 4).to(torch.uint8).numpy()
-            raw = b"".join(s.tobytes() + h.tobytes() for s, h in zip(scales.numpy(), halves, strict=True))
+            raw = b"".join(
+                s.tobytes() + h.tobytes() for s, h in zip(scales.numpy(), halves, strict=True)
+            )
         else:
             raw = tensor.numpy().tobytes()
         directory = struct.pack("<BIQQ", tensor.dim() == 2, tensor.numel(), len(data), len(raw))
         entries.append((struct.pack("<H", len(code)) + code.encode(), directory, raw))
         data += raw
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁query", ":", "▁the", "▁cat", "cat", "s", "▁한국"]
+    pieces = [
+        "<s>",
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "▁",
+        "▁query",
+        ":",
+        "▁the",
+        "▁cat",
+        "cat",
+        "s",
+        "▁한국",
+    ]
     blob = "".join(pieces).encode()
     offsets = np.cumsum([0, *[len(piece.encode()) for piece in pieces]]).astype("<u4")
     head = b"E5S1" + struct.pack("<I7ifi", 1, 32, 2, 4, 64, 12, 64, 2, 1e-12, 32)
     head += struct.pack("<5iQ", len(pieces), 0, 2, 1, 3, len(blob)) + offsets.tobytes()
     head += np.array([0.0] * 4 + [-9.0] + [-2.0] * 7, "<f4").tobytes() + blob
-    head += struct.pack("<iI", 1, 9) + struct.pack("<IBI", ord("Ｃ"), 1, ord("c"))  # a wide C becomes c
+    head += struct.pack("<iI", 1, 9) + struct.pack(
+        "<IBI", ord("Ｃ"), 1, ord("c")
+    )  # a wide C becomes c
     size = len(head) + 4 + sum(len(code) + len(place) for code, place, _ in entries)
     head += struct.pack("<i", len(entries))
     for code, place, _ in entries:
@@ -286,7 +350,9 @@ def test_e5_is_read_as_it_was_written(tmp_path: Path) -> None:
         assert torch.equal(file.tensors[name], tensor), name
     file.save(tmp_path / "e5")
     model = BertModel.from_pretrained(tmp_path / "e5", add_pooling_layer=False)
-    assert torch.equal(model.encoder.layer[1].output.dense.weight, tensors["encoder.layer.1.output.dense.weight"])
+    assert torch.equal(
+        model.encoder.layer[1].output.dense.weight, tensors["encoder.layer.1.output.dense.weight"]
+    )
 
     tokenizer = E5Tokenizer(file)
     assert tokenizer(["the  Ｃats", "한국"]) == [[0, 5, 6, 7, 8, 10, 2], [0, 5, 6, 11, 2]]
@@ -313,7 +379,9 @@ def test_every_piece_is_shown_what_the_teacher_makes_of_its_word(tmp_path: Path)
     class Letters:
         """Cuts words into their letters."""
 
-        def __call__(self, texts: list[str], add_special_tokens: bool) -> dict[str, list[list[int]]]:
+        def __call__(
+            self, texts: list[str], add_special_tokens: bool
+        ) -> dict[str, list[list[int]]]:
             return {"input_ids": [[ord(letter) for letter in text] for text in texts]}
 
     words[2] = words[2][:1]  # as if the teacher had seen one word where the student sees two
@@ -324,7 +392,9 @@ def test_every_piece_is_shown_what_the_teacher_makes_of_its_word(tmp_path: Path)
     same = np.eye(32, dtype=np.float32)
     zeros = np.zeros(32, np.float32)
     space = Space(zeros, same, zeros, same, same, zeros + 1, same, zeros)
-    teacher = WordTeacher([found[:12].numpy(), found[12:].numpy()], np.array([0, 9, 12, 19]), 2, space)
+    teacher = WordTeacher(
+        [found[:12].numpy(), found[12:].numpy()], np.array([0, 9, 12, 19]), 2, space
+    )
     shown = teacher(torch.zeros(14), PackedLayout([5, 9]), torch.tensor([1, 2]))
     torch.testing.assert_close(shown[1:4], words[1].repeat(3, 1) + 1)  # the space's bias is 1
     torch.testing.assert_close(shown[[0, 4]], shown[1:4].mean(0).repeat(2, 1))

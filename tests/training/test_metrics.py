@@ -6,7 +6,12 @@ import sys
 
 import pytest
 
-from minibert.training.metrics import answer_scores, classification_scores, entity_scores, regression_scores
+from minibert.training.metrics import (
+    answer_scores,
+    classification_scores,
+    entity_scores,
+    regression_scores,
+)
 
 
 def test_classification() -> None:
@@ -34,7 +39,9 @@ def test_klue_takes_the_mean_over_kinds_of_entities() -> None:
     """As seqeval, which KLUE uses, with average="macro": PER 2/3, LOC 1, and 0 for a kind that only is predicted."""
     right = [["B-PER", "O", "B-PER", "O", "B-LOC", "O"]]
     scores = entity_scores(right, [["B-PER", "O", "O", "O", "B-LOC", "B-ORG"]])
-    assert scores["macro_f1"] == pytest.approx((2 / 3 + 1 + 0) / 3) and scores["f1"] == pytest.approx(2 / 3)
+    assert scores["macro_f1"] == pytest.approx((2 / 3 + 1 + 0) / 3) and scores[
+        "f1"
+    ] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +57,15 @@ def test_klue_takes_the_mean_over_kinds_of_entities() -> None:
         ("S-PER S-PER B-PER E-PER", "S-PER B-PER E-PER S-PER", 1 / 3, 1 / 3),
     ],
 )
-def test_where_entities_begin_and_end(right: str, given: str, precision: float, recall: float) -> None:
+def test_where_entities_begin_and_end(
+    right: str, given: str, precision: float, recall: float
+) -> None:
     """seqeval, which most use, gives these numbers."""
     scores = entity_scores([right.split()], [given.split()])
-    assert (scores["precision"], scores["recall"]) == (pytest.approx(precision), pytest.approx(recall))
+    assert (scores["precision"], scores["recall"]) == (
+        pytest.approx(precision),
+        pytest.approx(recall),
+    )
     assert scores["f1"] == pytest.approx(2 * precision * recall / max(1e-9, precision + recall))
 
 
@@ -63,7 +75,10 @@ def test_an_entity_of_another_sentence_is_not_found() -> None:
 
 def test_answers_are_compared_without_articles_case_and_punctuation() -> None:
     answers = [["Denver Broncos", "The Denver Broncos"], ["1963"], []]
-    assert answer_scores(answers, ["the denver broncos!", "1963.", ""]) == {"exact_match": 1.0, "f1": 1.0}
+    assert answer_scores(answers, ["the denver broncos!", "1963.", ""]) == {
+        "exact_match": 1.0,
+        "f1": 1.0,
+    }
     partly = answer_scores([["in the city of Paris"]], ["Paris"])
     assert partly == {"exact_match": 0.0, "f1": pytest.approx(2 * 1 / (4 + 1))}
     assert answer_scores([[]], ["something"]) == {"exact_match": 0.0, "f1": 0.0}
@@ -71,5 +86,8 @@ def test_answers_are_compared_without_articles_case_and_punctuation() -> None:
 
 def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.stats", None)
-    with pytest.raises(ImportError, match=r"Measuring needs scipy, which is not installed: pip install .*\[train\]'"):
+    with pytest.raises(
+        ImportError,
+        match=r"Measuring needs scipy, which is not installed: pip install .*\[train\]'",
+    ):
         regression_scores([0.0, 1.0], [0.0, 1.0])

@@ -44,7 +44,10 @@ def pairs(count: int, seed: int) -> list[dict[str, Any]]:
     for _ in range(count):
         words = rng.choice(13, 4, replace=False)
         wrong = [*words[:3], (words[3] + 1) % 13]
-        texts = [" ".join(chr(97 + n) for n in words), *(" ".join(chr(110 + n) for n in own) for own in (words, wrong))]
+        texts = [
+            " ".join(chr(97 + n) for n in words),
+            *(" ".join(chr(110 + n) for n in own) for own in (words, wrong)),
+        ]
         rows.append(dict(zip(("anchor", "positive", "negative"), texts, strict=True)))
     return rows
 
@@ -60,7 +63,9 @@ def scored(count: int, seed: int) -> list[dict[str, Any]]:
             same + list(rng.choice(list("abc"), 4 - common)),
             same + list(rng.choice(list("xyz"), 4 - common)),
         )
-        rows.append({"anchor": " ".join(first), "positive": " ".join(second), "score": 5 * common / 4})
+        rows.append(
+            {"anchor": " ".join(first), "positive": " ".join(second), "score": 5 * common / 4}
+        )
     return rows
 
 
@@ -71,14 +76,18 @@ def test_ranking_loss_is_that_of_sentence_transformers() -> None:
     theirs = MultipleNegativesRankingLoss(None)
     for columns in (2, 3):
         expected = theirs.compute_loss_from_embeddings(list(vectors[:, :columns].unbind(1)), None)
-        torch.testing.assert_close(ranking_loss(vectors[:, :columns], texts[:, :columns]) / 6, expected)
+        torch.testing.assert_close(
+            ranking_loss(vectors[:, :columns], texts[:, :columns]) / 6, expected
+        )
 
 
 def test_score_loss_is_that_of_sentence_transformers() -> None:
     from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 
     vectors, scores = torch.randn(6, 2, 16), torch.rand(6)
-    expected = CosineSimilarityLoss(None).compute_loss_from_embeddings(list(vectors.unbind(1)), scores)
+    expected = CosineSimilarityLoss(None).compute_loss_from_embeddings(
+        list(vectors.unbind(1)), scores
+    )
     torch.testing.assert_close(score_loss(vectors, scores) / 6, expected)
 
 
@@ -90,7 +99,9 @@ def test_right_answers_are_no_negatives() -> None:
     scores = unit[:, 0] @ unit[:, 1].T * 20
     for row, column in [(0, 1), (1, 0), (2, 3), (3, 2), (4, 5)]:
         scores[row, column] = -torch.inf
-    torch.testing.assert_close(ranking_loss(vectors, texts), F.cross_entropy(scores, torch.arange(6), reduction="sum"))
+    torch.testing.assert_close(
+        ranking_loss(vectors, texts), F.cross_entropy(scores, torch.arange(6), reduction="sum")
+    )
 
 
 def test_texts_are_encoded_in_their_order(checkpoint: Path) -> None:
@@ -130,7 +141,9 @@ def test_accuracy_at_k() -> None:
 
 @pytest.mark.parametrize("negatives", [(), ("negative",)])
 def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_path: Path) -> None:
-    files = [write(tmp_path / f"{seed}.jsonl", pairs(count, seed)) for seed, count in ((0, 300), (1, 60))]
+    files = [
+        write(tmp_path / f"{seed}.jsonl", pairs(count, seed)) for seed, count in ((0, 300), (1, 60))
+    ]
     task = SimilarityTask(negatives=negatives)
     rows = task.read(files[1])
     before = task.scores(task.load(checkpoint, rows)[0], rows, [])
@@ -140,15 +153,25 @@ def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_pa
 
 
 def test_scores(checkpoint: Path, tmp_path: Path) -> None:
-    files = [write(tmp_path / f"{seed}.jsonl", scored(count, seed)) for seed, count in ((0, 300), (1, 100))]
-    scores = finetune(SimilarityTask(score="score", max_score=5), checkpoint, *files, tmp_path / "out", OPTIONS)
+    files = [
+        write(tmp_path / f"{seed}.jsonl", scored(count, seed))
+        for seed, count in ((0, 300), (1, 100))
+    ]
+    scores = finetune(
+        SimilarityTask(score="score", max_score=5), checkpoint, *files, tmp_path / "out", OPTIONS
+    )
     assert scores["spearman"] > 0.9
 
 
 def test_pairs_measured_by_scores(checkpoint: Path, tmp_path: Path) -> None:
-    files = [write(tmp_path / "train.jsonl", pairs(40, 0)), write(tmp_path / "dev.jsonl", scored(40, 1))]
+    files = [
+        write(tmp_path / "train.jsonl", pairs(40, 0)),
+        write(tmp_path / "dev.jsonl", scored(40, 1)),
+    ]
     task = SimilarityTask(negatives=["negative"], dev_score="score", max_score=5)
-    scores = finetune(task, checkpoint, *files, tmp_path / "out", TrainingOptions(steps=2, batch_size=8))
+    scores = finetune(
+        task, checkpoint, *files, tmp_path / "out", TrainingOptions(steps=2, batch_size=8)
+    )
     assert scores.keys() == {"pearson", "spearman"}
 
 
@@ -161,18 +184,34 @@ def test_the_folder_is_loaded_by_sentence_transformers(tmp_path: Path) -> None:
         "bias": True,
         "activation_function": "torch.nn.modules.activation.Tanh",
     }
-    pooling = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}
-    checkpoint = sentence_folder(tmp_path / "checkpoint", ("Pooling", pooling), ("Dense", dense), ("Normalize", {}))
+    pooling = {
+        "word_embedding_dimension": 32,
+        "pooling_mode_mean_tokens": True,
+        "pooling_mode_cls_token": True,
+    }
+    checkpoint = sentence_folder(
+        tmp_path / "checkpoint", ("Pooling", pooling), ("Dense", dense), ("Normalize", {})
+    )
     layer = torch.nn.Linear(64, 8)
 
     save_file(
-        {f"linear.{n}": p.detach() for n, p in layer.named_parameters()}, checkpoint / "2_Dense" / "model.safetensors"
+        {f"linear.{n}": p.detach() for n, p in layer.named_parameters()},
+        checkpoint / "2_Dense" / "model.safetensors",
     )
     file = write(tmp_path / "train.jsonl", pairs(40, 0))
-    finetune(SimilarityTask(), checkpoint, file, file, tmp_path / "out", TrainingOptions(steps=5, learning_rate=1e-3))
+    finetune(
+        SimilarityTask(),
+        checkpoint,
+        file,
+        file,
+        tmp_path / "out",
+        TrainingOptions(steps=5, learning_rate=1e-3),
+    )
     best, texts = tmp_path / "out" / "best", ["hello world", "how do tall trees grow"]
     ours = SentenceEmbedder.from_pretrained(best, precision=None).encode(texts)
-    np.testing.assert_allclose(ours, SentenceTransformer(str(best), device="cpu").encode(texts), atol=1e-6)
+    np.testing.assert_allclose(
+        ours, SentenceTransformer(str(best), device="cpu").encode(texts), atol=1e-6
+    )
     trained = load_file(best / "2_Dense" / "model.safetensors")["linear.weight"]
     assert not torch.equal(trained, layer.weight)  # the Dense layer takes part
 
@@ -186,7 +225,9 @@ def test_resumed_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     checkpoint = tiny_folder(tmp_path / "checkpoint")  # with dropout
     file = write(tmp_path / "train.jsonl", pairs(60, 0))
-    options = TrainingOptions(steps=12, batch_size=8, learning_rate=1e-3, save_every=5, keep_states=1)
+    options = TrainingOptions(
+        steps=12, batch_size=8, learning_rate=1e-3, save_every=5, keep_states=1
+    )
     finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "whole", options)
     with monkeypatch.context() as patch:
         step = Trainer._one_step
@@ -198,10 +239,21 @@ def test_resumed_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
         patch.setattr(Trainer, "_one_step", cut)
         with pytest.raises(PowerCutError):
-            finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "cut", options)
-    finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "cut", options, resume=True)
+            finetune(
+                SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "cut", options
+            )
+    finetune(
+        SimilarityTask(matryoshka=[8]),
+        checkpoint,
+        file,
+        file,
+        tmp_path / "cut",
+        options,
+        resume=True,
+    )
     whole, cut_ = (
-        torch.load(saved_states(tmp_path / name)[-1], weights_only=True)["model"] for name in ("whole", "cut")
+        torch.load(saved_states(tmp_path / name)[-1], weights_only=True)["model"]
+        for name in ("whole", "cut")
     )
     assert all(torch.equal(cut_[name], weight) for name, weight in whole.items())
 
@@ -210,8 +262,14 @@ def test_resumed_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("rows", "message"),
     [
         ([{"anchor": "a"}], "has no column 'positive' in row 1; its columns are anchor"),
-        ([{"anchor": "a", "positive": None, "score": 1}], "row 1: positive should be a text, not None"),
-        ([{"anchor": "a", "positive": "b", "score": 4.5}], r"row 1: score should be a number of -1 to 1 .*, not 4.5"),
+        (
+            [{"anchor": "a", "positive": None, "score": 1}],
+            "row 1: positive should be a text, not None",
+        ),
+        (
+            [{"anchor": "a", "positive": "b", "score": 4.5}],
+            r"row 1: score should be a number of -1 to 1 .*, not 4.5",
+        ),
         ([{"anchor": "a", "positive": "b", "score": "x"}], "score should be a number"),
     ],
 )
@@ -227,10 +285,35 @@ def test_sizes_that_the_vectors_do_not_have(checkpoint: Path) -> None:
 
 def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(write(tmp_path / "train.jsonl", pairs(20, 0)))
-    columns = ["--text", "anchor", "--pair", "positive", "--train", file, "--dev", file, "--model", str(checkpoint)]
+    columns = [
+        "--text",
+        "anchor",
+        "--pair",
+        "positive",
+        "--train",
+        file,
+        "--dev",
+        file,
+        "--model",
+        str(checkpoint),
+    ]
     run = [*columns, "--output", str(tmp_path / "out"), "--steps", "2"]
     assert main(["finetune", "triplets", *run]) == 2
     assert "--negative names the columns of triplets" in capsys.readouterr().err
-    assert main(["finetune", "triplets", *run, "--negative", "negative", "--matryoshka", "8,16", "--json"]) == 0
+    assert (
+        main(
+            [
+                "finetune",
+                "triplets",
+                *run,
+                "--negative",
+                "negative",
+                "--matryoshka",
+                "8,16",
+                "--json",
+            ]
+        )
+        == 0
+    )
     assert json.loads(capsys.readouterr().out).keys() == {"path", "accuracy@1", "accuracy@10"}
     assert SentenceEmbedder.from_pretrained(tmp_path / "out" / "best").encode("a").shape == (32,)

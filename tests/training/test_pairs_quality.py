@@ -25,15 +25,23 @@ PAIRS, STEPS, BATCH, MAX_LENGTH = 20_000, 60, 32, 32
 
 def table(*name: str) -> list[list[str]]:
     path = shared_data("data", *name)
-    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
+    with (
+        lzma.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".xz"
+        else path.open(encoding="utf-8") as file
+    ):
         return list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def pairs() -> list[dict[str, str]]:
     """Texts that mean the same: of STS-B and KLUE, entailments of KLUE, and sentences with their translation."""
     found = [(row[5], row[6]) for row in table("stsb", "stsb-train.csv") if float(row[4]) >= 4]
-    found += [(row[1], row[2]) for row in table("klue", "sts-train.tsv.xz")[1:] if float(row[0]) >= 4]
-    found += [(row[3], row[4]) for row in table("klue", "nli-train.tsv.xz")[1:] if row[2] == "entailment"]
+    found += [
+        (row[1], row[2]) for row in table("klue", "sts-train.tsv.xz")[1:] if float(row[0]) >= 4
+    ]
+    found += [
+        (row[3], row[4]) for row in table("klue", "nli-train.tsv.xz")[1:] if row[2] == "entailment"
+    ]
     translated = table("parallel", "ko-en.tsv.xz")
     order = np.random.default_rng(0).permutation(len(translated))
     found += [(translated[n][0], translated[n][1]) for n in order[: PAIRS - len(found)]]
@@ -56,7 +64,9 @@ def in_order(dataset: Any, batch_size: int, **_: Any) -> BatchSampler:
     return BatchSampler(SequentialSampler(dataset), batch_size, drop_last=False)
 
 
-def train_theirs(model: str, rows: list[dict[str, Any]], loss: str, options: TrainingOptions, folder: Path) -> None:
+def train_theirs(
+    model: str, rows: list[dict[str, Any]], loss: str, options: TrainingOptions, folder: Path
+) -> None:
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
@@ -82,7 +92,10 @@ def train_theirs(model: str, rows: list[dict[str, Any]], loss: str, options: Tra
         disable_tqdm=True,
     )
     trainer = SentenceTransformerTrainer(
-        embedder, arguments, train_dataset=Dataset.from_list(rows), loss=getattr(losses, loss)(embedder)
+        embedder,
+        arguments,
+        train_dataset=Dataset.from_list(rows),
+        loss=getattr(losses, loss)(embedder),
     )
     trainer.train()
     embedder.save_pretrained(str(folder / "theirs"))
@@ -93,19 +106,29 @@ def train_theirs(model: str, rows: list[dict[str, Any]], loss: str, options: Tra
 def test_as_good_as_sentence_transformers(minilm: str, tmp_path: Path, loss: str) -> None:
     """Within 0.005 in Spearman's correlation on STS-B dev; dropout and the last bits differ, so it does a little."""
     rows = pairs() if loss.startswith("Multiple") else scored()
-    task = SimilarityTask(score=None if loss.startswith("Multiple") else "score", dev_score="score", max_score=1.0)
-    options = TrainingOptions(steps=STEPS, batch_size=BATCH, learning_rate=2e-5, evaluate_every=STEPS, pool=1)
-    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    task = SimilarityTask(
+        score=None if loss.startswith("Multiple") else "score", dev_score="score", max_score=1.0
+    )
+    options = TrainingOptions(
+        steps=STEPS, batch_size=BATCH, learning_rate=2e-5, evaluate_every=STEPS, pool=1
+    )
+    (tmp_path / "train.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     first, second, scores = sts_dev()
     dev = zip(first, second, scores, strict=True)
-    lines = [json.dumps({"anchor": a, "positive": b, "score": score / 5}) + "\n" for a, b, score in dev]
+    lines = [
+        json.dumps({"anchor": a, "positive": b, "score": score / 5}) + "\n" for a, b, score in dev
+    ]
     (tmp_path / "dev.jsonl").write_text("".join(lines), encoding="utf-8")
 
     files = (tmp_path / "train.jsonl", tmp_path / "dev.jsonl")
     finetune(task, minilm, *files, tmp_path / "ours", options, max_length=MAX_LENGTH)
     batches = epoch_order([1] * len(rows), BATCH, options.seed, 0, pool=1)[:STEPS]
     train_theirs(minilm, [rows[n] for batch in batches for n in batch], loss, options, tmp_path)
-    before, ours, theirs = (spearman(folder) for folder in (minilm, tmp_path / "ours" / "best", tmp_path / "theirs"))
+    before, ours, theirs = (
+        spearman(folder) for folder in (minilm, tmp_path / "ours" / "best", tmp_path / "theirs")
+    )
     print(f"\n{loss}, {STEPS} steps: before {before:.5f}, ours {ours:.5f}, theirs {theirs:.5f}")
     assert abs(ours - theirs) < 0.005
     assert min(ours, theirs) > before

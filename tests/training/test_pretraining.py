@@ -31,7 +31,19 @@ from minibert.training.pretraining import (
     single_texts,
 )
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##believ", "##able", "cat", "dog", "sat"]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "un",
+    "##believ",
+    "##able",
+    "cat",
+    "dog",
+    "sat",
+]
 WORDS += [f"word{i}" for i in range(988)]
 PAD, UNK, CLS, SEP, MASK = range(5)
 
@@ -64,7 +76,9 @@ def masked_tokens(tokenizer: BertTokenizer, whole_words: bool = False) -> tuple[
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
-def test_masking_statistics_over_a_million_tokens(whole_words: bool, tokenizer: BertTokenizer) -> None:
+def test_masking_statistics_over_a_million_tokens(
+    whole_words: bool, tokenizer: BertTokenizer
+) -> None:
     ids, seen, labels = masked_tokens(tokenizer, whole_words)
     chosen = labels != IGNORED
 
@@ -114,7 +128,9 @@ def test_half_of_the_pairs_follow_each_other_and_the_others_cross_documents() ->
 
 def test_next_text_starts_where_the_first_ends_when_nothing_has_to_be_cut() -> None:
     pairs = sentence_pairs(numbered_documents(), 10_000, np.random.default_rng(0))
-    followed = [(first, second) for first, second, label in pairs if label == 0 and second is not None]
+    followed = [
+        (first, second) for first, second, label in pairs if label == 0 and second is not None
+    ]
     assert followed
     assert all(second[0] == first[-1] + 1 for first, second in followed)
 
@@ -127,11 +143,15 @@ def test_no_text_is_lost() -> None:
         seen.update(first.tolist())
         if second is not None and label == 0:
             seen.update(second.tolist())
-    assert seen == {int(token) for document in documents for sentence in document for token in sentence}
+    assert seen == {
+        int(token) for document in documents for sentence in document for token in sentence
+    }
 
 
 def test_one_document_cannot_make_random_pairs() -> None:
-    with pytest.raises(ValueError, match="needs two or more documents, not 1: put empty lines between documents"):
+    with pytest.raises(
+        ValueError, match="needs two or more documents, not 1: put empty lines between documents"
+    ):
         sentence_pairs(numbered_documents(1), 40, np.random.default_rng(0))
 
 
@@ -143,7 +163,9 @@ def test_texts_without_pairs_are_the_documents_in_order() -> None:
     assert [text.tolist() for text in texts] == everything
     epochs = [[text for text, _, _ in single_texts(documents, 12, rng)] for _ in range(2)]
     for texts in epochs:
-        assert np.concatenate(texts).tolist() == [token for document in everything for token in document]
+        assert np.concatenate(texts).tolist() == [
+            token for document in everything for token in document
+        ]
         assert {len(text) for text in texts} <= set(range(1, 13))
     assert [len(text) for text in epochs[0]] != [len(text) for text in epochs[1]]
 
@@ -156,14 +178,21 @@ def test_texts_without_pairs_are_the_documents_in_order() -> None:
         ({}, "needs documents of several sentences, a line each; turn it off"),
     ],
 )
-def test_what_cannot_be_trained_on(options: dict[str, Any], message: str, tokenizer: BertTokenizer) -> None:
+def test_what_cannot_be_trained_on(
+    options: dict[str, Any], message: str, tokenizer: BertTokenizer
+) -> None:
     with pytest.raises(ValueError, match=message):
-        PretrainingData(list(encode_documents([["cat sat"], ["dog sat"]], tokenizer)), tokenizer, **options).epoch(0)
+        PretrainingData(
+            list(encode_documents([["cat sat"], ["dog sat"]], tokenizer)), tokenizer, **options
+        ).epoch(0)
 
 
 @settings(deadline=None, max_examples=50)
 @given(
-    st.lists(st.lists(st.lists(st.integers(5, 98), min_size=1, max_size=12), min_size=1, max_size=6), min_size=2),
+    st.lists(
+        st.lists(st.lists(st.integers(5, 98), min_size=1, max_size=12), min_size=1, max_size=6),
+        min_size=2,
+    ),
     st.integers(2, 60),
 )
 def test_any_corpus_makes_valid_pairs(corpus: list[list[list[int]]], most: int) -> None:
@@ -174,8 +203,13 @@ def test_any_corpus_makes_valid_pairs(corpus: list[list[list[int]]], most: int) 
 
 
 def pretraining_data(tokenizer: BertTokenizer, **options: Any) -> PretrainingData:
-    documents = [["cat sat word1", "dog sat word2 word3", "unbelievable cat"] * 5, ["word4 word5", "word6 word7"] * 5]
-    return PretrainingData(list(encode_documents(documents, tokenizer)), tokenizer, max_length=24, **options)
+    documents = [
+        ["cat sat word1", "dog sat word2 word3", "unbelievable cat"] * 5,
+        ["word4 word5", "word6 word7"] * 5,
+    ]
+    return PretrainingData(
+        list(encode_documents(documents, tokenizer)), tokenizer, max_length=24, **options
+    )
 
 
 def test_epochs_differ_and_can_be_made_again(tokenizer: BertTokenizer) -> None:
@@ -195,14 +229,18 @@ def test_example_is_laid_out_as_in_the_paper(tokenizer: BertTokenizer) -> None:
         assert segments == sorted(segments)
         assert ids.count(SEP) == (1 if example["next_sentence_label"] == IGNORED else 2)
         if example["next_sentence_label"] != IGNORED:
-            assert segments.index(1) == ids.index(SEP) + 1  # the first [SEP] belongs to the first text
+            assert (
+                segments.index(1) == ids.index(SEP) + 1
+            )  # the first [SEP] belongs to the first text
         assert (example["labels"] == IGNORED).all()
 
 
 @pytest.mark.parametrize("next_sentence", [True, False])
 def test_losses_are_those_of_the_model(next_sentence: bool, tokenizer: BertTokenizer) -> None:
     examples = pretraining_data(tokenizer, next_sentence=next_sentence).epoch(0)
-    model = (BertForPreTraining if next_sentence else BertForMaskedLM)(tiny_config(vocab_size=len(WORDS))).eval()
+    model = (BertForPreTraining if next_sentence else BertForMaskedLM)(
+        tiny_config(vocab_size=len(WORDS))
+    ).eval()
     batch = pack(examples)
 
     losses = pretraining_losses(model, batch)
@@ -222,28 +260,41 @@ def test_spans_are_words_side_by_side_that_share_their_fate(tokenizer: BertToken
     assert hidden.mean() == pytest.approx(0.15, abs=0.01)
     # the mean of a geometric distribution cut at 10 words is 4.46 with p = 0.2; neighbouring spans look like one
     assert lengths.mean() == pytest.approx(4.46 / 0.85, rel=0.1)
-    whole = [len(set((seen[a:b] == MASK).tolist())) == 1 for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    whole = [
+        len(set((seen[a:b] == MASK).tolist())) == 1
+        for a, b in zip(edges[::2], edges[1::2], strict=True)
+    ]
     assert np.mean(whole) > 0.9
 
 
 def test_sentence_order_swaps_half_of_the_pairs() -> None:
     pairs = sentence_pairs(numbered_documents(1), 60, np.random.default_rng(0), sentence_order=True)
     labels = [label for _, second, label in pairs if second is not None]
-    assert all((second[0] > first[0]) == (label == 0) for first, second, label in pairs if second is not None)
+    assert all(
+        (second[0] > first[0]) == (label == 0)
+        for first, second, label in pairs
+        if second is not None
+    )
     assert set(labels) == {0, 1}
 
 
-def test_figures_of_the_run_are_those_of_the_reference(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+def test_figures_of_the_run_are_those_of_the_reference(
+    tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
     """Held-out loss, perplexity and accuracies, computed once more by transformers from the saved model."""
     transformers = pytest.importorskip("transformers")
     rng = np.random.default_rng(0)
     lines = [" ".join(f"word{i}" for i in rng.integers(0, 50, 8)) for _ in range(400)]
-    (tmp_path / "corpus.txt").write_text("\n".join(f"{x}\n" if n % 2 else x for n, x in enumerate(lines)), "utf-8")
+    (tmp_path / "corpus.txt").write_text(
+        "\n".join(f"{x}\n" if n % 2 else x for n, x in enumerate(lines)), "utf-8"
+    )
     model = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
     options = TrainingOptions(steps=4, batch_size=8, evaluate_every=4)
     records: list[dict[str, Any]] = []
     arguments: dict[str, Any] = {"max_length": 32, "held_out": 0.1, "callback": records.append}
-    pretrain(model, tokenizer, [str(tmp_path / "corpus.txt")], tmp_path / "run", options, **arguments)
+    pretrain(
+        model, tokenizer, [str(tmp_path / "corpus.txt")], tmp_path / "run", options, **arguments
+    )
 
     corpus = Corpus([str(tmp_path / "corpus.txt")], tokenizer, tmp_path / "again", held_out=0.1)
     examples = PretrainingData(corpus.held_out(10**6), tokenizer, max_length=32).epoch(0)
@@ -251,29 +302,61 @@ def test_figures_of_the_run_are_those_of_the_reference(tokenizer: BertTokenizer,
     batch = pad(examples, 0)
     with torch.no_grad():
         output = reference(**batch)
-        words = reference(**{**batch, "next_sentence_label": None}).prediction_logits.transpose(1, 2)
+        words = reference(**{**batch, "next_sentence_label": None}).prediction_logits.transpose(
+            1, 2
+        )
     asked = batch["labels"] != IGNORED
     loss = torch.nn.functional.cross_entropy(words, batch["labels"]).item()
     scores = next(record for record in records if "perplexity" in record)
     assert scores["held_out_loss"] == pytest.approx(output.loss.item(), rel=1e-5)
     assert scores["perplexity"] == pytest.approx(np.exp(loss), rel=1e-4)
-    assert scores["masked_accuracy"] == (words.argmax(1) == batch["labels"])[asked].double().mean().item()
+    assert (
+        scores["masked_accuracy"]
+        == (words.argmax(1) == batch["labels"])[asked].double().mean().item()
+    )
     told = batch["next_sentence_label"] != IGNORED
     right = output.seq_relationship_logits.argmax(-1) == batch["next_sentence_label"]
     assert scores["next_sentence_accuracy"] == right[told].double().mean().item()
     steps = [record for record in records if "loss" in record]
     assert all(r["loss"] == pytest.approx(r["mlm_loss"] + r["nsp_loss"], rel=1e-6) for r in steps)
-    assert [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text("utf-8").splitlines()] == records
+    assert [
+        json.loads(line)
+        for line in (tmp_path / "run" / "log.jsonl").read_text("utf-8").splitlines()
+    ] == records
 
 
 def test_the_command_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "corpus.txt").write_text("나는 한국을 사랑한다.\n너는 한국을 사랑하니?\n\n" * 20, encoding="utf-8")
+    (tmp_path / "corpus.txt").write_text(
+        "나는 한국을 사랑한다.\n너는 한국을 사랑하니?\n\n" * 20, encoding="utf-8"
+    )
     (tmp_path / "config.json").write_text(
         json.dumps(tiny_config(max_position_embeddings=128).to_dict()), encoding="utf-8"
     )
-    command = [sys.executable, "-m", "minibert", "pretrain", "--config", str(tmp_path / "config.json")]
-    command += ["--corpus", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "out"), "--steps", "3"]
-    command += ["--batch-size", "4", "--vocab-size", "60", "--cased", "--whole-words", "--no-next-sentence"]
+    command = [
+        sys.executable,
+        "-m",
+        "minibert",
+        "pretrain",
+        "--config",
+        str(tmp_path / "config.json"),
+    ]
+    command += [
+        "--corpus",
+        str(tmp_path / "corpus.txt"),
+        "--output",
+        str(tmp_path / "out"),
+        "--steps",
+        "3",
+    ]
+    command += [
+        "--batch-size",
+        "4",
+        "--vocab-size",
+        "60",
+        "--cased",
+        "--whole-words",
+        "--no-next-sentence",
+    ]
     subprocess.run(command, capture_output=True, check=True)
     model = BertForMaskedLM.from_pretrained(tmp_path / "out")
     tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
@@ -285,7 +368,9 @@ def test_the_command_goes_on_from_a_checkpoint(tokenizer: BertTokenizer, tmp_pat
     before = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
     before.save_pretrained(tmp_path / "before")
     tokenizer.save_pretrained(tmp_path / "before")
-    (tmp_path / "corpus.txt").write_text("cat sat\ndog sat\n\nword1 word2\nword3\n", encoding="utf-8")
+    (tmp_path / "corpus.txt").write_text(
+        "cat sat\ndog sat\n\nword1 word2\nword3\n", encoding="utf-8"
+    )
     files = ["--corpus", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "out")]
     command = ["pretrain", "--model", str(tmp_path / "before"), *files, "--max-length", "16"]
     assert main([*command, "--steps", "2", "--batch-size", "2", "--learning-rate", "1e-6"]) == 0
@@ -296,14 +381,36 @@ def test_the_command_goes_on_from_a_checkpoint(tokenizer: BertTokenizer, tmp_pat
 
 
 def test_a_run_is_resumed_with_nothing_but_its_folder(
-    tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tokenizer: BertTokenizer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It ends with the weights of one that was left alone, and leaves models on the way, but no states."""
     BertForPreTraining(tiny_config(vocab_size=len(WORDS))).save_pretrained(tmp_path / "before")
     tokenizer.save_pretrained(tmp_path / "before")
-    (tmp_path / "corpus.txt").write_text("cat sat\ndog sat\n\nword1 word2\nword3\n\n" * 20, encoding="utf-8")
-    command = ["pretrain", "--model", str(tmp_path / "before"), "--corpus", str(tmp_path / "corpus.txt")]
-    command += ["--max-length", "16", "--steps", "6", "--batch-size", "4", "--save-every", "2", "--checkpoints", "2"]
+    (tmp_path / "corpus.txt").write_text(
+        "cat sat\ndog sat\n\nword1 word2\nword3\n\n" * 20, encoding="utf-8"
+    )
+    command = [
+        "pretrain",
+        "--model",
+        str(tmp_path / "before"),
+        "--corpus",
+        str(tmp_path / "corpus.txt"),
+    ]
+    command += [
+        "--max-length",
+        "16",
+        "--steps",
+        "6",
+        "--batch-size",
+        "4",
+        "--save-every",
+        "2",
+        "--checkpoints",
+        "2",
+    ]
     assert main([*command, "--output", str(tmp_path / "whole")]) == 0
     one_step = Trainer._one_step
 
@@ -318,9 +425,13 @@ def test_a_run_is_resumed_with_nothing_but_its_folder(
     assert main(["pretrain", "--output", str(tmp_path / "cut"), "--resume"]) == 0
     whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
     assert all(torch.equal(resumed[name], weight) for name, weight in whole.items())
-    assert BertTokenizer.from_pretrained(tmp_path / "cut" / "checkpoints" / "step-000000").tokenize("cat") == ["cat"]
+    assert BertTokenizer.from_pretrained(tmp_path / "cut" / "checkpoints" / "step-000000").tokenize(
+        "cat"
+    ) == ["cat"]
     assert not list(tmp_path.glob("*/*.pt"))
-    assert main([*command, "--output", str(tmp_path / "cut")]) == 1  # although there is no state any more
+    assert (
+        main([*command, "--output", str(tmp_path / "cut")]) == 1
+    )  # although there is no state any more
     assert "already holds a run" in capsys.readouterr().err
     assert main(["pretrain", "--output", str(tmp_path / "other"), "--resume"]) == 2
     assert "minibert pretrain: give --corpus" in capsys.readouterr().err
@@ -330,20 +441,47 @@ def test_two_phases_of_lengths(tokenizer: BertTokenizer, tmp_path: Path) -> None
     """As the README has it: the rate stays, the examples become longer, and the rate falls; one log, one optimiser."""
     BertForPreTraining(tiny_config(vocab_size=len(WORDS))).save_pretrained(tmp_path / "before")
     tokenizer.save_pretrained(tmp_path / "before")
-    (tmp_path / "corpus.txt").write_text(("cat sat word1\ndog sat word2\n" * 9 + "\n") * 20, encoding="utf-8")
-    command = ["pretrain", "--model", str(tmp_path / "before"), "--corpus", str(tmp_path / "corpus.txt")]
-    command += ["--max-length", "16", "--steps", "6", "--batch-size", "4", "--warmup", "0", "--decay-steps", "0"]
+    (tmp_path / "corpus.txt").write_text(
+        ("cat sat word1\ndog sat word2\n" * 9 + "\n") * 20, encoding="utf-8"
+    )
+    command = [
+        "pretrain",
+        "--model",
+        str(tmp_path / "before"),
+        "--corpus",
+        str(tmp_path / "corpus.txt"),
+    ]
+    command += [
+        "--max-length",
+        "16",
+        "--steps",
+        "6",
+        "--batch-size",
+        "4",
+        "--warmup",
+        "0",
+        "--decay-steps",
+        "0",
+    ]
     assert main([*command, "--output", str(tmp_path / "run"), "--keep-states", "1"]) == 0
     more = ["--resume-with-other-data", "--max-length", "48", "--steps", "9", "--decay-steps", "3"]
     assert main(["pretrain", "--output", str(tmp_path / "run"), *more]) == 0
-    records = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    records = map(
+        json.loads, (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    )
     steps = [record for record in records if "tokens" in record]
     assert [record["step"] for record in steps] == list(range(1, 10))
-    assert max(record["tokens"] for record in steps[:6]) <= 4 * 16 < max(record["tokens"] for record in steps[6:])
+    assert (
+        max(record["tokens"] for record in steps[:6])
+        <= 4 * 16
+        < max(record["tokens"] for record in steps[6:])
+    )
     rates = [record["learning_rate"] / 1e-4 for record in steps]
     assert rates == pytest.approx([1.0] * 7 + [2 / 3, 1 / 3])
 
 
-def test_the_command_starts_from_a_config_or_from_a_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_starts_from_a_config_or_from_a_checkpoint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["pretrain", "--corpus", "a.txt", "--output", "out"]) == 2
     assert "give --config to start from scratch, or --model to go on" in capsys.readouterr().err

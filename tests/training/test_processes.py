@@ -34,7 +34,9 @@ def project(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(94))]
     documents = [
-        "\n".join(" ".join(f"w{i}" for i in rng.integers(0, 94, rng.integers(3, 12))) for _ in range(8))
+        "\n".join(
+            " ".join(f"w{i}" for i in rng.integers(0, 94, rng.integers(3, 12))) for _ in range(8)
+        )
         for _ in range(30)
     ]
     (tmp_path / "corpus.txt").write_text("\n\n".join(documents), encoding="utf-8")
@@ -54,15 +56,34 @@ def command(project: Path, output: str, *options: str, processes: int = 1) -> li
         sys.executable,
         *(torchrun if processes > 1 else []),
         *("-m", "minibert", "pretrain"),
-        *("--config", f"{project}/config.json", "--corpus", f"{project}/corpus.txt", "--vocab", str(project)),
-        *("--output", f"{project}/{output}", "--max-length", "32", "--batch-size", "8", "--learning-rate", "1e-3"),
+        *(
+            "--config",
+            f"{project}/config.json",
+            "--corpus",
+            f"{project}/corpus.txt",
+            "--vocab",
+            str(project),
+        ),
+        *(
+            "--output",
+            f"{project}/{output}",
+            "--max-length",
+            "32",
+            "--batch-size",
+            "8",
+            "--learning-rate",
+            "1e-3",
+        ),
         *options,
     ]
 
 
 def train(project: Path, output: str, *options: str, **arguments: Any) -> dict[str, torch.Tensor]:
     result = subprocess.run(
-        command(project, output, *options, **arguments), env=ENVIRONMENT, capture_output=True, encoding="utf-8"
+        command(project, output, *options, **arguments),
+        env=ENVIRONMENT,
+        capture_output=True,
+        encoding="utf-8",
     )
     assert result.returncode == 0, result.stderr[-3000:]
     return load_file(project / output / "model.safetensors")
@@ -70,13 +91,16 @@ def train(project: Path, output: str, *options: str, **arguments: Any) -> dict[s
 
 def losses(project: Path, output: str) -> list[float]:
     return [
-        json.loads(line)["loss"] for line in (project / output / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line)["loss"]
+        for line in (project / output / "log.jsonl").read_text(encoding="utf-8").splitlines()
     ]
 
 
 def workers_of(run: subprocess.Popen[Any]) -> list[int]:
     """The processes that torchrun has started."""
-    found = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, encoding="utf-8").stdout
+    found = subprocess.run(
+        ["pgrep", "-P", str(run.pid)], capture_output=True, encoding="utf-8"
+    ).stdout
     return list(map(int, found.split()))
 
 
@@ -92,7 +116,9 @@ def kill_and_resume(project: Path, kills: int, steps: int, processes: int = 1) -
     resume: tuple[str, ...] = ()
     for kill in range(kills):
         process = subprocess.Popen(
-            command(project, "cut", *options, *resume, processes=processes), env=ENVIRONMENT, stderr=subprocess.DEVNULL
+            command(project, "cut", *options, *resume, processes=processes),
+            env=ENVIRONMENT,
+            stderr=subprocess.DEVNULL,
         )
         # until some random place of its own part of the run, and a moment more: within a step, or while it is saving
         goal = (kill + chance.random()) * steps / (kills + 1)
@@ -118,21 +144,32 @@ def test_killed_twice_and_resumed_to_the_same_weights(project: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kills", "processes"), [(10, 1), (4, 2), (20, 4)])
-def test_killed_many_times_and_resumed_to_the_same_weights(project: Path, kills: int, processes: int) -> None:
+def test_killed_many_times_and_resumed_to_the_same_weights(
+    project: Path, kills: int, processes: int
+) -> None:
     kill_and_resume(project, kills, 20 * kills, processes)
 
 
-@pytest.mark.parametrize("batch_size", [8, 1])  # with 1 the second process never has an example of its own
-@pytest.mark.parametrize("sharded", [(), pytest.param(("--sharded",), marks=shards)], ids=["ddp", "fsdp"])
+@pytest.mark.parametrize(
+    "batch_size", [8, 1]
+)  # with 1 the second process never has an example of its own
+@pytest.mark.parametrize(
+    "sharded", [(), pytest.param(("--sharded",), marks=shards)], ids=["ddp", "fsdp"]
+)
 def test_two_processes_equal_one(sharded: tuple[str, ...], batch_size: int, project: Path) -> None:
     write_config(project, dropout=0.0)
     options = ("--steps", "20", "--batch-size", str(batch_size))
     options += ("--tokens-per-forward", "100")  # each process makes several forwards a step
     one = train(project, "one", *options)
     two = train(project, "two", *options, *sharded, processes=2)
-    assert max(abs(a - b) for a, b in zip(losses(project, "one"), losses(project, "two"), strict=True)) < 1e-6
+    assert (
+        max(abs(a - b) for a, b in zip(losses(project, "one"), losses(project, "two"), strict=True))
+        < 1e-6
+    )
     for name, weight in one.items():
-        torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}"
+        )
 
 
 def test_old_versions_of_torch_shard_on_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +184,9 @@ def test_shards_of_a_run_that_one_process_began(project: Path) -> None:
     write_config(project, dropout=0.0)
     options = ("--steps", "20", "--save-every", "10", "--keep-states", "1")
     one = train(project, "one", *options)
-    run = subprocess.Popen(command(project, "cut", *options), env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+    run = subprocess.Popen(
+        command(project, "cut", *options), env=ENVIRONMENT, stderr=subprocess.DEVNULL
+    )
     state = project / "cut" / "state-000000010.pt"
     while run.poll() is None and not state.exists():
         time.sleep(0.001)
@@ -156,13 +195,17 @@ def test_shards_of_a_run_that_one_process_began(project: Path) -> None:
     assert saved_states(project / "cut")[-1] == state
     two = train(project, "cut", *options, "--sharded", "--resume", processes=2)
     for name, weight in one.items():
-        torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}"
+        )
 
 
 def test_a_saved_state_holds_tied_weights_once() -> None:
     model = BertForMaskedLM(tiny_config())
     alone = Processes(0, 1, torch.device("cpu"))
-    weights = Parallel(model, alone, sharded=False).state(torch.optim.SGD(model.parameters()))["model"]
+    weights = Parallel(model, alone, sharded=False).state(torch.optim.SGD(model.parameters()))[
+        "model"
+    ]
     assert weights.keys() == model.state_dict().keys()
     assert all(weights[alias] is weights[name] for alias, name in model.tied_weights().items())
 
@@ -190,7 +233,14 @@ def test_the_end_waits_for_the_last_exchange(tmp_path: Path) -> None:
     """Threads of gloo that still hold a tensor when Python ends abort the process: "terminate called"."""
     script = tmp_path / "ending.py"
     script.write_text(ENDING, encoding="utf-8")
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script))
+    torchrun = (
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        str(script),
+    )
     result = subprocess.run(torchrun, env=ENVIRONMENT, capture_output=True, encoding="utf-8")
     assert result.returncode == 0, result.stderr[-3000:]
 
@@ -237,7 +287,9 @@ def test_sums_of_four_processes_are_the_same_after_a_restart(tmp_path: Path) -> 
 
 
 def test_shards_need_several_processes(project: Path) -> None:
-    run = subprocess.run(command(project, "out", "--sharded"), env=ENVIRONMENT, capture_output=True, encoding="utf-8")
+    run = subprocess.run(
+        command(project, "out", "--sharded"), env=ENVIRONMENT, capture_output=True, encoding="utf-8"
+    )
     assert run.returncode == 1
     assert "Shards need several processes: start this with torchrun" in run.stderr
 
@@ -245,7 +297,10 @@ def test_shards_need_several_processes(project: Path) -> None:
 def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> None:
     options = ("--steps", "100000", "--save-every", "5")
     run = subprocess.Popen(
-        command(project, "out", *options, processes=2), env=ENVIRONMENT, stderr=subprocess.PIPE, encoding="utf-8"
+        command(project, "out", *options, processes=2),
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
     )
     log = project / "out" / "log.jsonl"
     while run.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 12):
@@ -257,7 +312,9 @@ def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> Non
 
     assert run.returncode == 1
     assert "Start again with --resume to go on from step" in messages
-    steps: int = torch.load(saved_states(project / "out")[-1], weights_only=True)["position"]["step"]
+    steps: int = torch.load(saved_states(project / "out")[-1], weights_only=True)["position"][
+        "step"
+    ]
     assert steps >= 10 and steps % 5 == 0
     train(project, "out", "--steps", str(steps + 3), "--resume")
     assert len(losses(project, "out")) == steps + 3

@@ -20,7 +20,9 @@ sys.path.append(str(CHECKOUT / "scripts"))
 def data(tmp_path: Path) -> tuple[str, str]:
     """A model, and 40 rows whose label is their first word."""
     draw = random.Random(0)
-    rows = [f"{WORDS[7 + n % 2]} {' '.join(draw.choices(WORDS[9:], k=4))}\t{n % 2}" for n in range(40)]
+    rows = [
+        f"{WORDS[7 + n % 2]} {' '.join(draw.choices(WORDS[9:], k=4))}\t{n % 2}" for n in range(40)
+    ]
     (tmp_path / "rows.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n", encoding="utf-8")
     return str(tiny_folder(tmp_path / "model")), str(tmp_path / "rows.tsv")
 
@@ -32,7 +34,9 @@ def test_every_row_is_measured_once(data: tuple[str, str], tmp_path: Path) -> No
     scores = k_fold(*data, str(tmp_path / "out"), 3, SequenceTask(), TrainingOptions(steps=2))
     assert len(scores) == 3 and all(0 <= score <= 1 for score in scores)
     rows = SequenceTask().read(data[1])
-    measured = [SequenceTask().read(tmp_path / "out" / str(part) / "dev.jsonl") for part in range(3)]
+    measured = [
+        SequenceTask().read(tmp_path / "out" / str(part) / "dev.jsonl") for part in range(3)
+    ]
     assert sorted(str(row) for part in measured for row in part) == sorted(map(str, rows))
     learned = [str(row) for row in SequenceTask().read(tmp_path / "out" / "0" / "train.jsonl")]
     assert sorted([*learned, *map(str, measured[0])]) == sorted(map(str, rows))
@@ -47,4 +51,8 @@ def test_a_search_goes_on_where_it_stopped(data: tuple[str, str], tmp_path: Path
     assert len(search(*arguments, 1, SequenceTask(), steps=2).trials) == 1
     study = search(*arguments, 1, SequenceTask(), steps=2)
     assert len(study.trials) == 2 and study.best_value == max(trial.value for trial in study.trials)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["trial-0", "trial-1", "trials.db"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "trial-0",
+        "trial-1",
+        "trials.db",
+    ]

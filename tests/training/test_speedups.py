@@ -20,7 +20,13 @@ from minibert.layouts import PackedLayout, PaddedLayout
 from minibert.losses import IGNORED
 from minibert.training import speedups
 from minibert.training.loop import Trainer
-from minibert.training.speedups import BlockAttention, dropout, faster_operators, onednn_is_faster, word_loss
+from minibert.training.speedups import (
+    BlockAttention,
+    dropout,
+    faster_operators,
+    onednn_is_faster,
+    word_loss,
+)
 
 CPU = torch.device("cpu")
 
@@ -34,9 +40,13 @@ def test_dropout_drops_its_share_and_scales_the_rest(p: float, dtype: torch.dtyp
 
     dropped = (y == 0).float()
     assert dropped.mean().item() == pytest.approx(p, abs=0.01)
-    assert dropped.mean(0).std() < 0.04 and dropped.mean(1).std() < 0.04  # no row or column is favoured
+    assert (
+        dropped.mean(0).std() < 0.04 and dropped.mean(1).std() < 0.04
+    )  # no row or column is favoured
     kept = torch.full_like(y[y != 0], 2 / (1 - p) if p < 1 else 0)
-    torch.testing.assert_close(y[y != 0], kept, rtol=1e-2 if dtype == torch.bfloat16 else 1e-4, atol=0)
+    torch.testing.assert_close(
+        y[y != 0], kept, rtol=1e-2 if dtype == torch.bfloat16 else 1e-4, atol=0
+    )
     assert x.grad is not None and torch.equal(x.grad, y.detach() / 2)
 
 
@@ -78,7 +88,9 @@ def test_attention_in_blocks_and_its_gradients_are_those_of_torch(
 def test_attention_in_blocks_in_bfloat16() -> None:
     layout = PackedLayout(RAGGED)
     inputs = [torch.randn(sum(RAGGED), 2, 8).bfloat16() for _ in range(3)]
-    ours, plain = ([x.to(dtype).requires_grad_() for x in inputs] for dtype in (torch.bfloat16, torch.float32))
+    ours, plain = (
+        [x.to(dtype).requires_grad_() for x in inputs] for dtype in (torch.bfloat16, torch.float32)
+    )
     with torch.autocast("cpu", torch.bfloat16):
         received, _ = BlockAttention(layout)(*ours, layout, 0.0)
     expected, _ = sdpa_attention(*plain, layout, 0.0)
@@ -90,14 +102,22 @@ def test_attention_in_blocks_in_bfloat16() -> None:
         torch.testing.assert_close(found.float(), right, atol=0.05, rtol=0.05)
 
 
-@pytest.mark.parametrize("layout", [PackedLayout([17, 3]), PackedLayout([17], tail=3), PackedLayout([], tail=20)])
-def test_blocks_leave_long_sequences_to_torch(layout: PackedLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "layout", [PackedLayout([17, 3]), PackedLayout([17], tail=3), PackedLayout([], tail=20)]
+)
+def test_blocks_leave_long_sequences_to_torch(
+    layout: PackedLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(speedups, "MAX_LENGTH_FOR_PRODUCTS", 16)
     inputs = [torch.randn(20, 2, 8) for _ in range(3)]
-    assert torch.equal(BlockAttention(layout)(*inputs, layout, 0.0)[0], sdpa_attention(*inputs, layout, 0.0)[0])
+    assert torch.equal(
+        BlockAttention(layout)(*inputs, layout, 0.0)[0], sdpa_attention(*inputs, layout, 0.0)[0]
+    )
 
 
-def test_a_model_attends_in_blocks_while_it_trains_on_packed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_attends_in_blocks_while_it_trains_on_packed_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[list[int]] = []
 
     class Watched(BlockAttention):
@@ -122,9 +142,15 @@ def test_a_model_attends_in_blocks_while_it_trains_on_packed_batches(monkeypatch
 def test_rows_filled_up_change_no_result_and_no_gradient(lengths: list[int]) -> None:
     """Products see few sizes, 53 rows as 56; the states are those of 53."""
     seen: list[int] = []
-    model = BertModel(tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+    model = BertModel(
+        tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    )
     model.encoder.layer[0].register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
-    packed = {"input_ids": torch.arange(sum(lengths)), "layout": PackedLayout(lengths), "output_hidden_states": True}
+    packed = {
+        "input_ids": torch.arange(sum(lengths)),
+        "layout": PackedLayout(lengths),
+        "output_hidden_states": True,
+    }
     found = []
     for operators in (nullcontext(), faster_operators(CPU, model)):
         model.zero_grad()
@@ -169,7 +195,9 @@ def products(x: Tensor, weight: Tensor) -> list[Tensor]:
     return [y.detach(), x.grad, weight.grad]
 
 
-@pytest.mark.parametrize(("tokens", "inputs", "outputs"), [(1, 16, 16), (77, 384, 1536), (300, 1536, 384)])
+@pytest.mark.parametrize(
+    ("tokens", "inputs", "outputs"), [(1, 16, 16), (77, 384, 1536), (300, 1536, 384)]
+)
 def test_products_stay_as_exact_as_float32(tokens: int, inputs: int, outputs: int) -> None:
     x, weight = torch.randn(tokens, inputs), torch.randn(outputs, inputs)
     with faster_operators(CPU):
@@ -199,6 +227,8 @@ def test_a_step_without_dropout_equals_the_exact_one(tmp_path: Path) -> None:
         torch.manual_seed(0)
         model = BertForSequenceClassification(config)
         options = replace(OPTIONS, steps=5, exact=exact)
-        Trainer(model, lambda _: classification_examples(), losses_of, tmp_path / str(exact), options).run()
+        Trainer(
+            model, lambda _: classification_examples(), losses_of, tmp_path / str(exact), options
+        ).run()
         weights.append(dict(model.state_dict()))
     assert_same_weights(*weights, tolerance=1e-5)

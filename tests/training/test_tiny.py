@@ -21,14 +21,20 @@ FOLDER = BUNDLED_MODELS / "minibert-tiny"
 
 def card_score(name: str) -> float:
     """The number in the card's table of scores."""
-    found = re.search(rf"^\| {re.escape(name)} \| ([\d.]+)", (FOLDER / "README.md").read_text(encoding="utf-8"), re.M)
+    found = re.search(
+        rf"^\| {re.escape(name)} \| ([\d.]+)",
+        (FOLDER / "README.md").read_text(encoding="utf-8"),
+        re.M,
+    )
     assert found, f"the card has no score called {name}"
     return float(found[1])
 
 
 def test_files_fit_the_wheel() -> None:
     assert sum(file.stat().st_size for file in FOLDER.rglob("*") if file.is_file()) < 10_000_000
-    assert {tensor.dtype for tensor in load_file(FOLDER / "model.safetensors").values()} == {torch.bfloat16}
+    assert {tensor.dtype for tensor in load_file(FOLDER / "model.safetensors").values()} == {
+        torch.bfloat16
+    }
 
 
 def test_every_tensor_has_its_place() -> None:

@@ -24,7 +24,9 @@ def test_learned_vocabulary_covers_its_text(tmp_path: Path) -> None:
     assert {"the", "cat"} <= set(words) and "The" not in words
 
     tokenizer = BertTokenizer.from_pretrained(tmp_path)
-    assert tokenizer.unk_token not in [token for text in ENGLISH for token in tokenizer.tokenize(text)]
+    assert tokenizer.unk_token not in [
+        token for text in ENGLISH for token in tokenizer.tokenize(text)
+    ]
     assert tokenizer.tokenize("the cat") == ["the", "cat"]
 
 
@@ -39,7 +41,9 @@ def test_cased_vocabulary_leaves_korean_syllables_whole(tmp_path: Path) -> None:
 
 def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(ImportError, match=r"needs tokenizers, which is not installed: pip install .*\[train\]'"):
+    with pytest.raises(
+        ImportError, match=r"needs tokenizers, which is not installed: pip install .*\[train\]'"
+    ):
         train_vocabulary(ENGLISH, tmp_path)
 
 
@@ -48,10 +52,13 @@ def test_the_same_texts_give_the_same_vocabulary_with_every_letter(tmp_path: Pat
         f"{chr(first)}{chr(first + 1)}{chr(first + 2)}." for first in range(0xAC00, 0xAC00 + 1500)
     ]  # no piece twice
     tokenizer, other = (
-        train_vocabulary(texts, tmp_path / name, vocab_size=8000, lowercase=False) for name in ("a", "b")
+        train_vocabulary(texts, tmp_path / name, vocab_size=8000, lowercase=False)
+        for name in ("a", "b")
     )
     assert tokenizer.get_vocab() == other.get_vocab()
-    assert tokenizer.unk_token not in [token for text in texts for token in tokenizer.tokenize(text)]
+    assert tokenizer.unk_token not in [
+        token for text in texts for token in tokenizer.tokenize(text)
+    ]
 
 
 def test_a_small_vocabulary_keeps_the_frequent_letters(tmp_path: Path) -> None:
@@ -64,7 +71,15 @@ def test_a_small_vocabulary_keeps_the_frequent_letters(tmp_path: Path) -> None:
 def test_the_pieces_are_those_of_the_library(vocab_size: int) -> None:
     """In a text in which no two pairs that matter are equally frequent."""
     tokenizers = pytest.importorskip("tokenizers")
-    often = {"Low": 97, "lower,": 41, "newest": 71, "w\u00eddest": 29, "\u6f22\u5b57": 11, "newer": 5, "we": 3}
+    often = {
+        "Low": 97,
+        "lower,": 41,
+        "newest": 71,
+        "w\u00eddest": 29,
+        "\u6f22\u5b57": 11,
+        "newer": 5,
+        "we": 3,
+    }
     texts = [word for word, times in often.items() for _ in range(times)]
     library = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
     library.normalizer = tokenizers.normalizers.BertNormalizer()
@@ -73,9 +88,9 @@ def test_the_pieces_are_those_of_the_library(vocab_size: int) -> None:
         vocab_size=vocab_size, min_frequency=2, special_tokens=["[UNK]"], show_progress=False
     )
     library.train_from_iterator(texts, trainer)
-    assert set(learn_vocabulary(count_words(texts, BasicTokenizer()), vocab_size, ["[UNK]"])) == set(
-        library.get_vocab()
-    )
+    assert set(
+        learn_vocabulary(count_words(texts, BasicTokenizer()), vocab_size, ["[UNK]"])
+    ) == set(library.get_vocab())
 
 
 def test_words_are_counted_as_they_are_split() -> None:

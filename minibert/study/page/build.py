@@ -30,28 +30,49 @@ from minibert.study.page.live import compute, deflated, embed
 from minibert.study.trace import Trace
 
 MAX_TOKENS = 128
-STEPS = 5  # the model is loaded and run, its numbers are packed, words predicted, the page is written
+STEPS = (
+    5  # the model is loaded and run, its numbers are packed, words predicted, the page is written
+)
 TOP_WORDS = 5
 # Numbers that only "one head" shows, such as queries. With more of them a photograph does without, and a live page,
 # whose weights take most of its room, holds no numbers at all and computes them when it is opened.
 MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
 PARTS = packaged("study/page")
 _SCRIPTS = (
-    *("inflate", "wordpiece", "tools", "data", "look", "sections", "attention", "head", "compare", "training"),
+    *(
+        "inflate",
+        "wordpiece",
+        "tools",
+        "data",
+        "look",
+        "sections",
+        "attention",
+        "head",
+        "compare",
+        "training",
+    ),
     *("evidence", "scenes", "lesson", "tour", "main"),
 )
 _WORKER = ("inflate", "bert", "worker")
 _DETAILS = re.compile(
     r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)|widened|intermediate|narrowed|sum)"
 )
-_FACTORS = re.compile(r"layer\.\d+\.(attention\.(query|key|value|scores|probabilities)|output)|embeddings\.output")
-_LEFT_OUT = re.compile(r"mlm\..*|.*\.masked_scores")  # the words of the vocabulary; scores, or the lowest number
+_FACTORS = re.compile(
+    r"layer\.\d+\.(attention\.(query|key|value|scores|probabilities)|output)|embeddings\.output"
+)
+_LEFT_OUT = re.compile(
+    r"mlm\..*|.*\.masked_scores"
+)  # the words of the vocabulary; scores, or the lowest number
 
 
 def load(name: str | os.PathLike[str] | Source, **source_options: Any) -> tuple[Any, Any]:
     """A model with the heads that the page shows, those of pre-training, and its tokenizer."""
-    model, tokenizer = load_with_heads(Source.of(name, **source_options), attn_implementation="eager")
-    return (model if isinstance(model, BertForPreTraining | BertForMaskedLM) else model.base_model), tokenizer
+    model, tokenizer = load_with_heads(
+        Source.of(name, **source_options), attn_implementation="eager"
+    )
+    return (
+        model if isinstance(model, BertForPreTraining | BertForMaskedLM) else model.base_model
+    ), tokenizer
 
 
 def run(
@@ -121,9 +142,13 @@ def write_page(
     progress.add()
     data = page_data(model, tokenizer, text, pair, pad_to, progress)
     if data["live"] is None and more and "lesson" in more:
-        raise ValueError(f"{source.name} is too large for the article, whose model has to compute: take minibert-en.")
+        raise ValueError(
+            f"{source.name} is too large for the article, whose model has to compute: take minibert-en."
+        )
     with replacing(path) as temporary:
-        content = render({"name": _title(source.name), "source": source.name, **data, **(more or {})})
+        content = render(
+            {"name": _title(source.name), "source": source.name, **data, **(more or {})}
+        )
         temporary.write_text(content, encoding="utf-8")
     progress.add()
     return len(data["tokens"])
@@ -149,7 +174,9 @@ def show(model: Any, tokenizer: Any, text: str, pair: str | None = None, height:
     """The page of one text, as in `write_page`, inline in a notebook, `height` pixels high; of a model in eval mode."""
     data = page_data(model, tokenizer, text, pair)
     source = str(tokenizer.name_or_path or "model")
-    return Page(render({"name": _title(source), "source": source, **data}), len(data["tokens"]), height)
+    return Page(
+        render({"name": _title(source), "source": source, **data}), len(data["tokens"]), height
+    )
 
 
 def page_data(
@@ -165,27 +192,44 @@ def page_data(
     The model is in eval mode; its MLM and NSP heads are shown where it has them.
     """
     if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
-        raise ValueError(f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}.")
+        raise ValueError(
+            f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}."
+        )
     if not text.strip():
-        raise ValueError("there is no text to show: pass one with at least one character that is not white space.")
+        raise ValueError(
+            "there is no text to show: pass one with at least one character that is not white space."
+        )
     count = len(tokenizer(text, pair)["input_ids"])
     if count > MAX_TOKENS:
-        raise ValueError(f"the text has {count} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter one.")
+        raise ValueError(
+            f"the text has {count} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter one."
+        )
     t, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
     progress.add()
     config, pieces = model.config, tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-    columns = (encoding[name] for name in ("input_ids", "token_type_ids", "attention_mask", "offset_mapping"))
+    columns = (
+        encoding[name]
+        for name in ("input_ids", "token_type_ids", "attention_mask", "offset_mapping")
+    )
     shown = {name: value for name, value in t.items() if not _LEFT_OUT.fullmatch(name)}
     # positions are the same for every sequence of a batch, so they alone have no batch axis
-    kept = {name: value if name == "embeddings.position" else value[0] for name, value in shown.items()}
+    kept = {
+        name: value if name == "embeddings.position" else value[0] for name, value in shown.items()
+    }
     for name, value in kept.items():
         if not value.isfinite().all():
-            raise ValueError(f"the model's {name} are not finite numbers: the checkpoint is damaged.")
+            raise ValueError(
+                f"the model's {name} are not finite numbers: the checkpoint is damaged."
+            )
     details = sum(value.numel() for name, value in kept.items() if _DETAILS.fullmatch(name))
     alive = model.num_parameters() <= live.MAX_PARAMETERS
     complete = details <= (MAX_LIVE_DETAILS if alive else MAX_DETAILS)
     if not complete:
-        kept = {name: value for name, value in kept.items() if not alive and not _DETAILS.fullmatch(name)}
+        kept = {
+            name: value
+            for name, value in kept.items()
+            if not alive and not _DETAILS.fullmatch(name)
+        }
     arrays = pack(kept, [name for name in kept if complete and _FACTORS.fullmatch(name)])
     progress.add()
     lens = _lens(t, tokenizer) if arrays["table"] else None
@@ -205,7 +249,14 @@ def page_data(
         "activation": config.hidden_act,
         "top": min(TOP_WORDS, len(tokenizer)),
         "tokens": [
-            {"piece": piece, "id": number, "type": segment, "mask": mask, "start": start, "end": end}
+            {
+                "piece": piece,
+                "id": number,
+                "type": segment,
+                "mask": mask,
+                "start": start,
+                "end": end,
+            }
             for piece, number, segment, mask, (start, end) in zip(pieces, *columns, strict=True)
         ],
         "arrays": arrays,
@@ -217,7 +268,9 @@ def page_data(
 
 def render(data: dict[str, Any]) -> str:
     """The page with its style, scripts, words and data inside."""
-    script, worker = ("\n".join(part(f"{name}.js") for name in names) for names in (_SCRIPTS, _WORKER))
+    script, worker = (
+        "\n".join(part(f"{name}.js") for name in names) for names in (_SCRIPTS, _WORKER)
+    )
     style = part("page.css")
     content = {
         "style": style,
@@ -226,7 +279,9 @@ def render(data: dict[str, Any]) -> str:
         "style_hash": _hash(style),
         "script_hash": _hash(script),
         # ASCII only, and no "<" that could end the script element or open a comment: the text cannot leave its string
-        "data": json.dumps({**data, "words": json.loads(part("words.json"))}).replace("<", "\\u003c"),
+        "data": json.dumps({**data, "words": json.loads(part("words.json"))}).replace(
+            "<", "\\u003c"
+        ),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
 
@@ -272,10 +327,17 @@ def _lens(t: Trace, tokenizer: Any) -> list[list[list[tuple[str, float]]]] | Non
     if "mlm.logits" not in t:
         return None
     with torch.no_grad():
-        shares, ids = (best[:, 0] for best in logit_lens(t, min(TOP_WORDS, len(tokenizer)), len(tokenizer)))
-    layers = zip(ids.tolist(), shares.double().round(decimals=4).tolist(), strict=True)  # (layers + 1, seq, k)
+        shares, ids = (
+            best[:, 0] for best in logit_lens(t, min(TOP_WORDS, len(tokenizer)), len(tokenizer))
+        )
+    layers = zip(
+        ids.tolist(), shares.double().round(decimals=4).tolist(), strict=True
+    )  # (layers + 1, seq, k)
     words = tokenizer.convert_ids_to_tokens
-    return [[list(zip(words(i), s, strict=True)) for i, s in zip(*layer, strict=True)] for layer in layers]
+    return [
+        [list(zip(words(i), s, strict=True)) for i, s in zip(*layer, strict=True)]
+        for layer in layers
+    ]
 
 
 def part(name: str) -> str:

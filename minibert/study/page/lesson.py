@@ -26,7 +26,9 @@ def snapshots(run: str | os.PathLike[str]) -> list[Path]:
     """
     found = sorted(Path(run, "checkpoints").glob("step-*"))
     if not found:
-        raise FileNotFoundError(f"{os.fspath(run)} holds no snapshots: minibert pretrain --checkpoints N keeps them.")
+        raise FileNotFoundError(
+            f"{os.fspath(run)} holds no snapshots: minibert pretrain --checkpoints N keeps them."
+        )
     return found
 
 
@@ -42,7 +44,9 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
     """
     found = snapshots(run)
     contents = [embed(*load(path), largest) for path in found]
-    records = [json.loads(line) for line in Path(run, "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    records = [
+        json.loads(line) for line in Path(run, "log.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     logged = [(record["step"], record["loss"]) for record in records if "loss" in record]
     # most is learned early, so each point is the mean of more steps than the one before
     ends = sorted({round(end) for end in np.geomspace(1, max(len(logged), 1), POINTS)})
@@ -59,6 +63,9 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
 def article() -> dict[str, Any]:
     """The article's own content of a page on `FIRST_TEXT`: its texts, sentences to count on, and a bundled run."""
     return {
-        "lesson": {"texts": json.loads(part("lesson.json")), "sentences": part("sentences.txt").splitlines()},
+        "lesson": {
+            "texts": json.loads(part("lesson.json")),
+            "sentences": part("sentences.txt").splitlines(),
+        },
         "run": json.loads(lzma.decompress((PARTS / "run.json.xz").read_bytes())),
     }

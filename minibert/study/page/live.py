@@ -40,7 +40,9 @@ def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
     flags = {name: getattr(tokenizer, name) for name in SPLITTING}
     if flags["strip_accents"] is None:
         flags["strip_accents"] = flags["do_lower_case"]
-    special = {name: getattr(tokenizer, f"{name}_token") for name in ("cls", "sep", "pad", "unk", "mask")}
+    special = {
+        name: getattr(tokenizer, f"{name}_token") for name in ("cls", "sep", "pad", "unk", "mask")
+    }
     return {
         "config": {name: getattr(model.config, name) for name in _SETTINGS},
         "parameters": table,
@@ -90,10 +92,14 @@ def compute(
     encoding = tokenizer(text, pair, return_offsets_mapping=True, **padding)
     ids = encoding["input_ids"]
     if pad_to is not None and len(ids) > pad_to:
-        raise ValueError(f"the text has {len(ids)} tokens, which is more than the {pad_to} to pad to.")
+        raise ValueError(
+            f"the text has {len(ids)} tokens, which is more than the {pad_to} to pad to."
+        )
     for place in masked:
         if not 0 <= place < len(ids):
-            raise ValueError(f"there is no token {place} to mask: the text has {len(ids)}, counted from 0.")
+            raise ValueError(
+                f"there is no token {place} to mask: the text has {len(ids)}, counted from 0."
+            )
         ids[place] = tokenizer.mask_token_id
     t = trace(model)
     for layer, *head in off:
@@ -102,7 +108,12 @@ def compute(
         else:
             t.skip_layer(layer)
     with torch.no_grad(), t:
-        model(**{name: torch.tensor([encoding[name]]) for name in ("input_ids", "attention_mask", "token_type_ids")})
+        model(
+            **{
+                name: torch.tensor([encoding[name]])
+                for name in ("input_ids", "attention_mask", "token_type_ids")
+            }
+        )
     return t, encoding
 
 
