@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, preset_file, split_source
-from minibert.compatibility.config import (
+from minibert.compat.config import (
     REFUSED,
     ConfigProtocol,
     changed,
     labels_of,
     takes_other_names,
 )
-from minibert.compatibility.keywords import drop_ignored_keywords
+from minibert.compat.keywords import drop_ignored_keywords
 from minibert.files import prefix_errors, read_json, write_json
 
 _CHOICES = {

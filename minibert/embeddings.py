@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from minibert.compatibility.tracing import is_traced
+from minibert.compat.tracing import is_traced
 from minibert.config import BertConfig
 
 

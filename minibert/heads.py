@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from minibert.compatibility.model import resize_decoder
-from minibert.compatibility.tied import TiedWeights
+from minibert.compat.model import resize_decoder
+from minibert.compat.tied import TiedWeights
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
 from minibert.losses import (

@@ -16,7 +16,7 @@ from typing import Union
 import torch
 from torch import Tensor
 
-from minibert.compatibility.tracing import is_traced
+from minibert.compat.tracing import is_traced
 
 Block = tuple[Tensor, Tensor, Tensor]
 Layout = Union["PaddedLayout", "PackedLayout"]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minibert.compatibility.tracing import is_traced
+from minibert.compat.tracing import is_traced
 
 IGNORED = -100
 """Labels of this value take no part in a loss (`ignore_index` of torch's cross entropy)."""

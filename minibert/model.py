@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.attention import ATTENTION_FUNCTIONS
-from minibert.compatibility.model import UnusedArguments, refuse_arguments
+from minibert.compat.model import UnusedArguments, refuse_arguments
 from minibert.config import BertConfig
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder

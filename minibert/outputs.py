@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from minibert.compatibility.outputs import ModelOutput
+from minibert.compat.outputs import ModelOutput
 
 # every model gives it; None, like all that is absent, only until it is set
 ALWAYS_THERE: Any = None

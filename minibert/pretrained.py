@@ -21,14 +21,14 @@ from torch.overrides import TorchFunctionMode
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import BACKBONE, model_name, read_tensors, write_tensors
-from minibert.compatibility.keywords import (
+from minibert.compat.keywords import (
     SAVING,
     drop_ignored_keywords,
     one_device,
     refuse_unknown,
 )
-from minibert.compatibility.model import ModelProtocol
-from minibert.compatibility.outputs import ModelOutput
+from minibert.compat.model import ModelProtocol
+from minibert.compat.outputs import ModelOutput
 from minibert.config import BertConfig
 from minibert.files import prefix_errors
 from minibert.progress import collector_paused
@@ -169,7 +169,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             output_loading_info: return the model and a dict of what was missing, unexpected and mismatched.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`;
                 `add_pooling_layer` where the class has it; anything else is a config field, such as `num_labels=3` or
-                `attn_implementation="eager"`. The reference's other keywords are in `compatibility.keywords`.
+                `attn_implementation="eager"`. The reference's other keywords are in `compat.keywords`.
 
         Raises:
             FileNotFoundError: no such checkpoint, or a file of it is missing and cannot be had.
@@ -239,7 +239,7 @@ class PreTrainedModel(ModelProtocol, nn.Module):
             save_directory: the folder, made when it does not exist.
             is_main_process: False writes nothing: another process does.
             state_dict: tensors to write instead of the model's own, as gathered from many processes.
-            options: the reference's other keywords, in `compatibility.keywords`.
+            options: the reference's other keywords, in `compat.keywords`.
 
         Raises:
             ValueError: a keyword that asks for what there is not.

@@ -26,7 +26,7 @@ ROOMS = [
     "files",
     "progress",
     "checkpoints",
-    "compatibility",
+    "compat",
     "config",
     "outputs",
     "pretrained",

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from minibert.attention import AttentionFunction, AttentionOutput, sdpa_attention
-from minibert.compatibility.tracing import is_traced
+from minibert.compat.tracing import is_traced
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertLayer
 from minibert.inference import rounded_rows

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from minibert.compatibility.langchain import count_as
+from minibert.compat.langchain import count_as
 from minibert.sentences.encode import TextEncoder
 from minibert.sentences.search import pairwise_similarity, similarity
 

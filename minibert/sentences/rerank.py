@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from minibert.checkpoints.source import Source
-from minibert.compatibility.keywords import check_count
-from minibert.compatibility.langchain import count_as
+from minibert.compat.keywords import check_count
+from minibert.compat.langchain import count_as
 from minibert.config import BertConfig
 from minibert.heads import BertForSequenceClassification
 from minibert.inference import BATCH_TOKENS

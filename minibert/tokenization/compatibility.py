@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from minibert.compatibility import keywords
+from minibert.compat import keywords
 from minibert.extras import need
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.compatibility.keywords import Refused, check_count, drop_ignored_keywords
+from minibert.compat.keywords import Refused, check_count, drop_ignored_keywords
 
 
 class UnusedArguments(TypedDict, total=False):
