@@ -194,10 +194,10 @@ class PreTrainedModel(ModelProtocol, nn.Module):
                 f"{cls.__name__}.from_pretrained without a name takes both config and state_dict."
             )
         config = (
-            BertConfig.from_pretrained(source, **options)
+            BertConfig.from_pretrained(source, **options)  # type: ignore[arg-type]
             if config is None
             else config.replace(**options)
-        )  # type: ignore[arg-type]
+        )
         tensors = read_tensors(source, mmap) if state_dict is None else state_dict  # type: ignore[arg-type]
         if config.dtype is None:
             stored = next(
