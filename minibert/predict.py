@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from minibert.compat.keywords import check_count
+from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.heads import (
     BertForMaskedLM,

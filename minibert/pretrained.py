@@ -21,11 +21,11 @@ from torch.overrides import TorchFunctionMode
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import BACKBONE, model_name, read_tensors, write_tensors
+from minibert.checks import refuse_unknown
 from minibert.compat.keywords import (
     SAVING,
     drop_ignored_keywords,
     one_device,
-    refuse_unknown,
 )
 from minibert.compat.model import ModelProtocol
 from minibert.compat.outputs import ModelOutput

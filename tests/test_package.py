@@ -26,6 +26,7 @@ ROOMS = [
     "files",
     "progress",
     "checkpoints",
+    "checks",
     "compat",
     "config",
     "outputs",

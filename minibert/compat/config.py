@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from minibert.compat.keywords import Refused, refuse_unknown
+from minibert.checks import refuse_unknown
+from minibert.compat.keywords import Refused
 from minibert.files import read_json, write_json
 
 if TYPE_CHECKING:

@@ -6,9 +6,7 @@ their own beside their classes.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Container, Iterable, Mapping
-from numbers import Integral
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -90,26 +88,6 @@ def drop_ignored_keywords(
         for name, value in options.items()
         if name not in refused and name not in ignored
     }
-
-
-def refuse_unknown(
-    owner: str, names: Iterable[str], known: Iterable[str], advice: str = "", kind: str = "option"
-) -> None:
-    """TypeError for a name that `owner` does not have, with the nearest one that it has, or else with advice."""
-    known = list(dict.fromkeys(known))
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else advice or f"it has {', '.join(known)}."
-            raise TypeError(f"{owner} has no {kind} {name!r}; {hint}")
-
-
-def check_count(name: str, value: Any, minimum: int = 1) -> None:
-    """ValueError for what is not a whole number of at least `minimum`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-        raise ValueError(
-            f"{name} should be a whole number of {minimum} or more, not {value!r:.80}."
-        )
 
 
 def one_device(device_map: Any) -> torch.device | None:

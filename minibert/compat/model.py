@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.compat.keywords import Refused, check_count, drop_ignored_keywords
+from minibert.checks import check_count
+from minibert.compat.keywords import Refused, drop_ignored_keywords
 
 
 class UnusedArguments(TypedDict, total=False):

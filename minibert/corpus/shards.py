@@ -32,7 +32,7 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-from minibert.compat.keywords import check_count
+from minibert.checks import check_count
 from minibert.corpus.formats import ENDINGS, WRITERS
 from minibert.corpus.location import Location
 from minibert.corpus.records import (

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from minibert.checkpoints.source import Source, split_source
-from minibert.compat.keywords import check_count, refuse_unknown
+from minibert.checks import check_count, refuse_unknown
 from minibert.extras import need
 from minibert.inference import BATCH_TOKENS
 from minibert.sentences.familiar import FamiliarNames

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, overlo
 
 import numpy as np
 
-from minibert.compat.keywords import check_count, refuse_unknown
+from minibert.checks import check_count, refuse_unknown
 from minibert.inference import BATCH_TOKENS, Report
 from minibert.progress import SILENT, Progress
 from minibert.sentences.batched import Batched

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.compat.keywords import check_count
+from minibert.checks import check_count
 
 POOLINGS = ("cls", "pooler", "mean", "max", "mean_sqrt_len")
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from minibert.checkpoints.source import Source
-from minibert.compat.keywords import check_count
+from minibert.checks import check_count
 from minibert.compat.langchain import count_as
 from minibert.config import BertConfig
 from minibert.heads import BertForSequenceClassification

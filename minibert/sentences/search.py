@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minibert.compat.keywords import check_count
+from minibert.checks import check_count
 from minibert.sentences.quantization import to_bits
 from minibert.sentences.rows import Vectors
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minibert.compat.keywords import refuse_unknown
+from minibert.checks import refuse_unknown
 from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.rows import Matrix
 

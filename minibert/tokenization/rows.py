@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from minibert.compat.keywords import check_count
+from minibert.checks import check_count
 
 T = TypeVar("T")
 RowContent = tuple[

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
-from minibert.compat.keywords import check_count, drop_ignored_keywords
+from minibert.checks import check_count
+from minibert.compat.keywords import drop_ignored_keywords
 from minibert.files import prefix_errors
 from minibert.progress import collector_paused
 from minibert.tokenization import files
