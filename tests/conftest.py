@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import importlib
+import multiprocessing
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +26,10 @@ import minibert
 # Autograd counts devices at its first backward pass, and where there is one, no process may be forked any more.
 # torch.export leaves a stand-in for a GPU in CUDA builds that have none, so the first pass comes before.
 torch.ones((), requires_grad=True).backward()
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(
@@ -62,6 +68,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         if not hasattr(os, "fork"):
             pytest.skip(f"needs {mark.args[0]}, which Windows has not")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A slow test may take half an hour; the limit of all others is in pyproject.toml."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1800))
+
+
+def pytest_sessionfinish() -> None:
+    """Python waits at exit for the processes that a test has left behind, which may never end."""
+    for process in multiprocessing.active_children():
+        process.kill()
 
 
 def python_path(*folders: Path) -> dict[str, str]:
