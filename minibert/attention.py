@@ -1,4 +1,18 @@
-"""Multi-head self-attention: the only place where tokens see each other (Vaswani et al. 2017, section 3.2)."""
+"""Multi-head self-attention: the only place where tokens exchange information (Vaswani et al. 2017, section 3.2).
+
+The shapes on the way, for `hidden = heads * head_size` (a packed batch has `tokens` in place of `batch, seq`):
+
+    hidden_states    (batch, seq, hidden)
+    query            (batch, seq, hidden)             one linear layer each for query, key and value
+    query            (batch, seq, heads, head_size)   every head gets a slice of the dimensions
+    query            (batch, heads, seq, head_size)   so that the product below is taken for each head
+    scores           (batch, heads, seq, seq)         query times key, for every pair of tokens of a sequence
+    probabilities    (batch, heads, seq, seq)         softmax over the last axis, the keys
+    context          (batch, heads, seq, head_size)   probabilities times value: a weighted mean of the values
+    context          (batch, seq, hidden)             heads side by side again, then a linear layer mixes them
+
+Next file: encoder.py.
+"""
 
 from collections.abc import Callable
 
@@ -9,54 +23,68 @@ from torch import Tensor, nn
 from minibert.config import BertConfig
 from minibert.layouts import UNMASKED, Layout
 
-AttentionOutput = tuple[
-    Tensor, Tensor | None
-]  # the context, and the probabilities if there are any
+AttentionOutput = tuple[Tensor, Tensor | None]
+"""The context, and the attention probabilities or None."""
+
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Layout, float], AttentionOutput]
 
 
 def eager_attention(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
 ) -> AttentionOutput:
-    """softmax(Q K^T / sqrt(head_size)) V, step by step, and the probabilities with it.
+    """Scaled dot-product attention, step by step: softmax(Q K^T / sqrt(head_size)) V.
+
+    Vaswani et al. 2017, equation 1.
 
     Args:
         query: (batch, seq, heads, head_size), or (tokens, heads, head_size) when packed.
         key: same shape.
         value: same shape.
-        layout: where sequences begin and end, and what is hidden.
-        dropout: share of the probabilities set to zero; 0 when not training.
+        layout: where sequences begin and end, and which keys are hidden.
+        dropout: dropout probability of the attention probabilities; 0 when not training.
 
     Returns:
-        The context (batch, seq, hidden) or (tokens, hidden), and the probabilities (batch, heads, seq, seq); a
-        packed batch has probabilities of many shapes, and gives None.
+        The context (batch, seq, hidden) or (tokens, hidden), and the probabilities (batch, heads, seq, seq). They are
+        None for a packed batch of different lengths, because their shapes differ.
     """
-    contexts, weights = [], []
+    contexts = []
+    weights = []
     for q, k, v in layout.blocks(query, key, value):  # (batch, heads, seq, head_size) each
         scores = torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5  # (batch, heads, seq, seq)
         if layout.mask is not None:
-            # the lowest finite number and not -inf: a row that is hidden altogether stays free of NaN
-            hidden = torch.zeros(layout.mask.shape, dtype=q.dtype, device=q.device)
-            scores = scores + hidden.masked_fill(~layout.mask, torch.finfo(q.dtype).min)
+            # The lowest finite number instead of -inf: a row that is hidden completely does not become NaN.
+            bias = torch.zeros(layout.mask.shape, dtype=q.dtype, device=q.device)
+            scores = scores + bias.masked_fill(~layout.mask, torch.finfo(q.dtype).min)
         probabilities = F.dropout(scores.softmax(dim=-1), p=dropout, training=dropout > 0)
-        contexts.append(torch.matmul(probabilities, v))
+        contexts.append(torch.matmul(probabilities, v))  # (batch, heads, seq, head_size)
         weights.append(probabilities)
-    return layout.join(contexts), weights[0] if len(weights) == 1 else None
+    context = layout.join(contexts)  # (batch, seq, hidden)
+    if len(weights) == 1:
+        return context, weights[0]
+    return context, None
 
 
 def sdpa_attention(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
 ) -> AttentionOutput:
-    """The same by PyTorch's fused kernel, which never writes the probabilities down and so cannot return them.
+    """Scaled dot-product attention by PyTorch's fused kernel, which does not return the probabilities.
 
-    Arguments and context as in `eager_attention`; the last bits of the context may differ from it.
+    Args:
+        query: as in `eager_attention`, like all other arguments.
+        key: same shape.
+        value: same shape.
+        layout: where sequences begin and end, and which keys are hidden.
+        dropout: dropout probability of the attention probabilities; 0 when not training.
+
+    Returns:
+        The context, whose last bits may differ from that of `eager_attention`, and None.
     """
-    contexts = [
-        F.scaled_dot_product_attention(
+    contexts = []
+    for q, k, v in layout.blocks(query, key, value):  # (batch, heads, seq, head_size) each
+        context = F.scaled_dot_product_attention(
             q, k, v, attn_mask=layout.mask, dropout_p=dropout, scale=q.size(-1) ** -0.5
         )
-        for q, k, v in layout.blocks(query, key, value)
-    ]
+        contexts.append(context)  # (batch, heads, seq, head_size)
     return layout.join(contexts), None
 
 
@@ -64,10 +92,18 @@ ATTENTION_FUNCTIONS: dict[str, AttentionFunction] = {
     "eager": eager_attention,
     "sdpa": sdpa_attention,
 }
+"""The values of `config.attn_implementation`."""
 
 
 class BertSelfAttention(nn.Module):
-    """Projects hidden states to queries, keys and values, and lets the heads attend side by side."""
+    """Multi-head attention without its output projection (Vaswani et al. 2017, section 3.2.2).
+
+    Args:
+        config: the sizes.
+
+    Raises:
+        ValueError: the heads do not divide the hidden dimensions evenly.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -78,9 +114,10 @@ class BertSelfAttention(nn.Module):
             )
         self.num_attention_heads = config.num_attention_heads
         self.attention_head_size = config.hidden_size // config.num_attention_heads
-        self.query = nn.Linear(config.hidden_size, config.hidden_size)
-        self.key = nn.Linear(config.hidden_size, config.hidden_size)
-        self.value = nn.Linear(config.hidden_size, config.hidden_size)
+        self.all_head_size = self.num_attention_heads * self.attention_head_size
+        self.query = nn.Linear(config.hidden_size, self.all_head_size)
+        self.key = nn.Linear(config.hidden_size, self.all_head_size)
+        self.value = nn.Linear(config.hidden_size, self.all_head_size)
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
 
     def forward(
@@ -89,31 +126,64 @@ class BertSelfAttention(nn.Module):
         layout: Layout = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
     ) -> AttentionOutput:
-        """(..., hidden) to the context (..., hidden) and the probabilities, if `attend` gives any."""
-        heads = (self.num_attention_heads, self.attention_head_size)
-        query = self.query(hidden_states).unflatten(-1, heads)  # (..., heads, head_size)
-        key = self.key(hidden_states).unflatten(-1, heads)
-        value = self.value(hidden_states).unflatten(-1, heads)
-        return attend(query, key, value, layout, self.dropout.p if self.training else 0.0)
+        """Project hidden states to queries, keys and values, and attend with all heads.
+
+        Args:
+            hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
+            layout: where sequences begin and end.
+            attend: one of `ATTENTION_FUNCTIONS`.
+
+        Returns:
+            The context, of the shape of `hidden_states`, and the probabilities if `attend` returns any.
+        """
+        head_shape = (self.num_attention_heads, self.attention_head_size)
+        query = self.query(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
+        key = self.key(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
+        value = self.value(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
+        dropout = 0.0
+        if self.training:
+            dropout = self.dropout.p
+        return attend(query, key, value, layout, dropout)
 
 
 class BertSelfOutput(nn.Module):
-    """Mixes the heads, adds the residual, normalises."""
+    """Output projection of attention, dropout, residual connection and LayerNorm.
 
-    def __init__(self, config: BertConfig, inputs: int | None = None) -> None:
+    Vaswani et al. 2017, W^O of section 3.2.2, and the LayerNorm(x + Sublayer(x)) of section 3.1. Compare `BertOutput`
+    in encoder.py.
+
+    Args:
+        config: the sizes.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(inputs or config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, context: Tensor, residual: Tensor) -> Tensor:
-        """(..., inputs) and (..., hidden) to (..., hidden)."""
-        hidden_states: Tensor = self.LayerNorm(self.dropout(self.dense(context)) + residual)
-        return hidden_states
+    def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
+        """Project the context and add what went into attention.
+
+        Args:
+            hidden_states: the context, (..., hidden).
+            input_tensor: the residual, (..., hidden).
+
+        Returns:
+            (..., hidden).
+        """
+        hidden_states = self.dense(hidden_states)  # (..., hidden)
+        hidden_states = self.dropout(hidden_states)
+        output: Tensor = self.LayerNorm(hidden_states + input_tensor)
+        return output
 
 
 class BertAttention(nn.Module):
-    """Self-attention and its output: the first half of a layer."""
+    """Self-attention and its output: the first half of a layer.
+
+    Args:
+        config: the sizes.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -126,6 +196,16 @@ class BertAttention(nn.Module):
         layout: Layout = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
     ) -> AttentionOutput:
-        """(..., hidden) to (..., hidden) and the attention probabilities, if there are any."""
+        """Attend, mix the heads, add the residual and normalize.
+
+        Args:
+            hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
+            layout: where sequences begin and end.
+            attend: one of `ATTENTION_FUNCTIONS`.
+
+        Returns:
+            The next hidden states, of the same shape, and the probabilities if `attend` returns any.
+        """
         context, weights = self.self(hidden_states, layout, attend)
-        return self.output(context, hidden_states), weights
+        attention_output = self.output(context, hidden_states)
+        return attention_output, weights

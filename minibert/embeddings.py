@@ -1,16 +1,24 @@
-"""Embeddings: what goes into the first layer, the sum of three vectors for each token (paper, section 3)."""
+"""Embeddings: the sum of three vectors for each token (Devlin et al. 2019, section 3, "Input/Output Representations").
+
+A token of the input is represented by its word, its segment (first or second text of a pair) and its position.
+
+Next file: attention.py.
+"""
 
 import torch
 from torch import Tensor, nn
 
-from minibert.compat.tracing import is_traced
 from minibert.config import BertConfig
+from minibert.layouts import is_traced
 
 
 class BertEmbeddings(nn.Module):
-    """Word + segment + position embedding of each token, normalised.
+    """Word, segment and position embedding of each token, added and normalized.
 
-    E(token) = LayerNorm(word[input_id] + token_type[segment] + position[place in the sequence])
+    h0 = LayerNorm(word[input_id] + token_type[segment] + position[position_id])
+
+    Args:
+        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -25,10 +33,9 @@ class BertEmbeddings(nn.Module):
 
     @property
     def position_ids(self) -> Tensor:
-        """All positions there are, (1, max_position_embeddings)."""
-        return torch.arange(
-            self.position_embeddings.num_embeddings, device=self.LayerNorm.weight.device
-        )[None]
+        """All positions, (1, max_position_embeddings)."""
+        size = self.position_embeddings.num_embeddings
+        return torch.arange(size, device=self.LayerNorm.weight.device)[None]
 
     def forward(
         self,
@@ -37,66 +44,89 @@ class BertEmbeddings(nn.Module):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> Tensor:
-        """Embeds tokens.
+        """Embed tokens.
 
         Args:
-            input_ids: (batch, seq), or (tokens,) when packed; None when `inputs_embeds` is given.
-            token_type_ids: segment of each token, shapes as of `position_ids`; None: all in segment 0.
-            position_ids: place of each token, same shape or (1, seq) or (seq,); None: 0, 1, 2, ...
+            input_ids: (batch, seq), or (tokens,) when packed. None if `inputs_embeds` is passed.
+            token_type_ids: segment of each token, in a shape that `position_ids` may have. None: all in segment 0.
+            position_ids: position of each token, (batch, seq), (1, seq) or (seq,). None: 0, 1, 2, ...
             inputs_embeds: word embeddings to use instead of looking up `input_ids`, (batch, seq, hidden).
 
         Returns:
-            The first hidden states, (batch, seq, hidden) or (tokens, hidden).
+            The first hidden states h0, (batch, seq, hidden) or (tokens, hidden).
 
         Raises:
-            ValueError: an id, segment or position that its embedding has no row for, or of another type or shape.
+            ValueError: an id has no row in its embedding table, or a tensor has another dtype or shape.
         """
-        words = (
-            _look_up("input_ids", self.word_embeddings, input_ids)
-            if inputs_embeds is None
-            else inputs_embeds
-        )
+        if inputs_embeds is None:
+            words = _look_up(self.word_embeddings, input_ids, "input_ids")
+        else:
+            words = inputs_embeds  # (batch, seq, hidden)
         tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
-        if position_ids is None:
-            position_ids = torch.arange(tokens[-1], device=words.device)
-            if not is_traced(words) and tokens[-1] > self.position_embeddings.num_embeddings:
-                raise ValueError(
-                    f"A sequence of {tokens[-1]} tokens is longer than max_position_embeddings "
-                    f"({self.position_embeddings.num_embeddings}): pass truncation=True to the tokenizer."
-                )
         if token_type_ids is None:
             token_type_ids = torch.zeros(tokens, dtype=torch.long, device=words.device)
-        # the reference adds in this order, and floating-point sums depend on it
-        embeddings = words + _look_up(
-            "token_type_ids", self.token_type_embeddings, token_type_ids, tokens
-        )
-        embeddings = embeddings + _look_up(
-            "position_ids", self.position_embeddings, position_ids, tokens
-        )
+        else:
+            _check_shape(token_type_ids, tokens, "token_type_ids")
+        if position_ids is None:
+            position_ids = torch.arange(tokens[-1], device=words.device)  # (seq,)
+            self._check_length(words)
+        else:
+            _check_shape(position_ids, tokens, "position_ids")
+        segments = _look_up(self.token_type_embeddings, token_type_ids, "token_type_ids")
+        positions = _look_up(self.position_embeddings, position_ids, "position_ids")
+        # The reference implementation adds in this order, and floating-point sums depend on it.
+        embeddings = words + segments
+        embeddings = embeddings + positions  # (batch, seq, hidden) + (seq, hidden)
         hidden_states: Tensor = self.dropout(self.LayerNorm(embeddings))
         return hidden_states
 
+    def _check_length(self, words: Tensor) -> None:
+        longest = self.position_embeddings.num_embeddings
+        seq = words.shape[-2]
+        if not is_traced(words) and seq > longest:
+            raise ValueError(
+                f"The sequence has {seq} tokens, but max_position_embeddings is {longest}. "
+                "Pass truncation=True to the tokenizer."
+            )
 
-def _look_up(
-    name: str, table: nn.Embedding, ids: Tensor | None, tokens: torch.Size | None = None
-) -> Tensor:
-    """`table(ids)`, with an error that names the argument and what is wrong with it."""
-    if not isinstance(ids, Tensor) or ids.dtype not in (torch.long, torch.int):
-        kind = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
-        raise ValueError(f"{name} should be a tensor of whole numbers (torch.long), not {kind}.")
-    if tokens is not None and ids.shape not in (
-        tokens,
-        *((tokens[1:], (1, *tokens[1:])) if len(tokens) > 1 else ()),
-    ):
+
+# What to look at first if an id has no row in the embedding table of this argument.
+_ADVICE = {
+    "input_ids": "Are the tokenizer and the model from the same checkpoint?",
+    "token_type_ids": "The number of segments is config.type_vocab_size.",
+    "position_ids": "Positions count from 0 to config.max_position_embeddings - 1.",
+}
+
+
+def _look_up(table: nn.Embedding, ids: Tensor | None, argument: str) -> Tensor:
+    """Return `table(ids)`, (..., hidden), or raise an error that names the argument."""
+    if not isinstance(ids, Tensor):
         raise ValueError(
-            f"{name} should be of shape {tuple(tokens)} as the tokens are, not {tuple(ids.shape)}."
+            f"{argument} should be a tensor of integers (torch.long), not {type(ids).__name__}."
+        )
+    if ids.dtype not in (torch.long, torch.int):
+        raise ValueError(
+            f"{argument} should be a tensor of integers (torch.long), not {ids.dtype}."
         )
     try:
         vectors: Tensor = table(ids)
     except IndexError:
-        wrong = ids[(ids < 0) | (ids >= table.num_embeddings)][0].item()
+        rows = table.num_embeddings
+        is_invalid = (ids < 0) | (ids >= rows)
         raise ValueError(
-            f"{name} holds {wrong}, but the model has {table.num_embeddings} of them (0 to "
-            f"{table.num_embeddings - 1}): do tokenizer and model belong together?"
+            f"{argument} contains {ids[is_invalid][0].item()}, but the embedding table has {rows} rows "
+            f"(valid ids 0 to {rows - 1}). {_ADVICE[argument]}"
         ) from None
     return vectors
+
+
+def _check_shape(ids: Tensor, tokens: torch.Size, argument: str) -> None:
+    """Check that ids are of the shape of the tokens; a padded batch may share one row of ids."""
+    if not isinstance(ids, Tensor) or ids.shape == tokens:
+        return
+    is_padded = len(tokens) == 2
+    if is_padded and ids.shape in (tokens[1:], (1, *tokens[1:])):
+        return
+    raise ValueError(
+        f"{argument} should have the shape of the tokens, {tuple(tokens)}, not {tuple(ids.shape)}."
+    )

@@ -1,4 +1,9 @@
-"""The encoder: L equal layers, each attention and then a feed-forward network (paper, section 3)."""
+"""The encoder: L equal layers, each attention and then a feed-forward network.
+
+Devlin et al. 2019, section 3, "Model Architecture"; Vaswani et al. 2017, sections 3.1 and 3.3.
+
+Next file: model.py.
+"""
 
 import math
 from collections.abc import Callable
@@ -9,34 +14,41 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from minibert.attention import AttentionFunction, BertAttention, BertSelfOutput, sdpa_attention
+from minibert.attention import AttentionFunction, BertAttention, sdpa_attention
 from minibert.config import BertConfig
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput
 
 
 def gelu_new(x: Tensor) -> Tensor:
-    """GELU by tanh, as google-research/bert computes it (`gelu` in modeling.py)."""
-    return (
-        0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
-    )
+    """GELU by tanh, as `gelu` in google-research/bert computes it (Hendrycks and Gimpel 2016, section 2).
+
+    The operations are in the order of the reference implementation, on which the last bits depend.
+    """
+    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
+    return 0.5 * x * (1.0 + torch.tanh(inner))
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": gelu_new,
-    "gelu_pytorch_tanh": partial(
-        F.gelu, approximate="tanh"
-    ),  # the same formula by PyTorch's own kernel
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),  # gelu_new by PyTorch's own kernel
     "relu": F.relu,
     "silu": F.silu,
     "swish": F.silu,
     "tanh": torch.tanh,
 }
+"""The values of `config.hidden_act`."""
 
 
 class BertIntermediate(nn.Module):
-    """The feed-forward network's first half: widen, then the activation."""
+    """The first half of the feed-forward network: widen, then the activation.
+
+    Vaswani et al. 2017, equation 2, with GELU for max(0, x).
+
+    Args:
+        config: the sizes and the activation.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -44,19 +56,48 @@ class BertIntermediate(nn.Module):
         self.intermediate_act_fn = ACTIVATIONS[config.hidden_act]
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        """(..., hidden) to (..., intermediate)."""
-        return self.intermediate_act_fn(self.dense(hidden_states))
+        """Widen every token: (..., hidden) to (..., intermediate)."""
+        hidden_states = self.dense(hidden_states)  # (..., intermediate)
+        return self.intermediate_act_fn(hidden_states)
 
 
-class BertOutput(BertSelfOutput):
-    """The feed-forward network's second half: narrow from `intermediate`, add the residual, normalise."""
+class BertOutput(nn.Module):
+    """The second half of the feed-forward network: narrow, dropout, residual connection and LayerNorm.
+
+    Compare `BertSelfOutput` in attention.py: only the input of `dense` is wider here.
+
+    Args:
+        config: the sizes.
+    """
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, config.intermediate_size)
+        super().__init__()
+        self.dense = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
+        """Narrow every token and add what went into the feed-forward network.
+
+        Args:
+            hidden_states: (..., intermediate).
+            input_tensor: the residual, (..., hidden).
+
+        Returns:
+            (..., hidden).
+        """
+        hidden_states = self.dense(hidden_states)  # (..., hidden)
+        hidden_states = self.dropout(hidden_states)
+        output: Tensor = self.LayerNorm(hidden_states + input_tensor)
+        return output
 
 
 class BertLayer(nn.Module):
-    """One encoder layer: `(batch, seq, hidden)` or `(tokens, hidden)` in, the same out."""
+    """One encoder layer.
+
+    Args:
+        config: the sizes.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -71,16 +112,31 @@ class BertLayer(nn.Module):
         attend: AttentionFunction = sdpa_attention,
         attentions: list[Tensor] | None = None,
     ) -> Tensor:
-        """The next hidden states; the attention probabilities, if `attend` gives any, are added to `attentions`."""
+        """Compute the next hidden states.
+
+        Args:
+            hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
+            layout: where sequences begin and end.
+            attend: one of `ATTENTION_FUNCTIONS`.
+            attentions: a list to which the attention probabilities are appended, if `attend` returns any.
+
+        Returns:
+            Hidden states of the same shape.
+        """
         attention_output, weights = self.attention(hidden_states, layout, attend)
         if attentions is not None and weights is not None:
             attentions.append(weights)
-        layer_output: Tensor = self.output(self.intermediate(attention_output), attention_output)
+        intermediate_output = self.intermediate(attention_output)  # (..., intermediate)
+        layer_output: Tensor = self.output(intermediate_output, attention_output)
         return layer_output
 
 
 class BertEncoder(nn.Module):
-    """The stack of layers."""
+    """The stack of layers.
+
+    Args:
+        config: the sizes.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -95,29 +151,37 @@ class BertEncoder(nn.Module):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> BertModelOutput:
-        """Runs every layer.
+        """Run every layer.
 
         Args:
-            hidden_states: the embeddings, (batch, seq, hidden) or (tokens, hidden).
+            hidden_states: the embeddings h0, (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: where sequences begin and end.
             attend: one of `ATTENTION_FUNCTIONS`.
-            output_hidden_states: return the embeddings and what came out of every layer.
-            output_attentions: return the attention probabilities of every layer; only `eager_attention` gives any.
+            output_hidden_states: return h0 and the output of every layer.
+            output_attentions: return the attention probabilities of every layer; only `eager_attention` has any.
 
         Returns:
             A `BertModelOutput` without `pooler_output`.
         """
-        all_states: tuple[Tensor, ...] | None = (hidden_states,) if output_hidden_states else None
-        attentions: list[Tensor] | None = [] if output_attentions else None
+        all_hidden_states = []
+        if output_hidden_states:
+            all_hidden_states.append(hidden_states)
+        attentions: list[Tensor] | None = None
+        if output_attentions:
+            attentions = []
         for layer in self.layer:
-            arguments = (hidden_states, layout, attend, attentions)
             if self.gradient_checkpointing and self.training:
-                # keep only the layer's input and compute the layer again for its gradient (Chen et al. 2016)
-                hidden_states = checkpoint(layer, *arguments, use_reentrant=False)
+                # Keep only the input of the layer, and compute the layer again for its gradient (Chen et al. 2016).
+                hidden_states = checkpoint(
+                    layer, hidden_states, layout, attend, attentions, use_reentrant=False
+                )
             else:
-                hidden_states = layer(*arguments)
-            if all_states is not None:
-                all_states += (hidden_states,)
-        return BertModelOutput(
-            hidden_states, None, all_states, None if attentions is None else tuple(attentions)
-        )
+                hidden_states = layer(hidden_states, layout, attend, attentions)
+            if output_hidden_states:
+                all_hidden_states.append(hidden_states)
+        output = BertModelOutput(last_hidden_state=hidden_states)
+        if output_hidden_states:
+            output.hidden_states = tuple(all_hidden_states)
+        if attentions is not None:
+            output.attentions = tuple(attentions)
+        return output

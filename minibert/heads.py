@@ -1,21 +1,22 @@
-"""Heads: what BERT was pre-trained for and what it is fine-tuned to do, each a thin layer on `BertModel`.
+"""Heads: what BERT was pre-trained for and what it is fine-tuned for, each a thin layer on `BertModel`.
 
-A head is called like `BertModel`, with `labels` where there are any, and returns the loss (with labels) and the
-logits. Its class says what shape they have.
+Devlin et al. 2019, sections 3.1 (pre-training), 3.2 (fine-tuning) and 4 (tasks). A head is called like `BertModel`, with
+`labels` if there are any, and returns the logits, and with labels the loss. The docstring of its class has the shapes.
+
+Next file: outputs.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from minibert.compat.model import resize_decoder
-from minibert.compat.tied import TiedWeights
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
 from minibert.losses import (
+    check_labels,
     cross_entropy,
     is_class_index,
     multi_label_loss,
@@ -28,11 +29,9 @@ from minibert.outputs import (
     LogitsOutput,
     PreTrainingOutput,
     QuestionAnsweringOutput,
+    to_output,
 )
 from minibert.pretrained import WORD_EMBEDDINGS, PreTrainedModel
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class _Head(PreTrainedModel):
@@ -47,9 +46,25 @@ class _Head(PreTrainedModel):
         own = {name for name, _ in self.named_parameters() if not name.startswith("bert.")}
         self.init_weights(own - self.tied_weights().keys())
 
-    def _encode(self, *inputs: Any, **options: Unpack[ForwardOptions]) -> BertModelOutput:
-        options["return_dict"] = True
-        return self.bert(*inputs, **options)
+    def _encode(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        position_ids: Tensor | None,
+        inputs_embeds: Tensor | None,
+        options: ForwardOptions,
+    ) -> BertModelOutput:
+        """Run `BertModel`; a head itself decides about `return_dict`."""
+        encoder_options: ForwardOptions = {**options, "return_dict": True}
+        return self.bert(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **encoder_options,
+        )
 
 
 class _LogitsHead(_Head):
@@ -65,30 +80,39 @@ class _LogitsHead(_Head):
         labels: Tensor | None = None,
         **options: Unpack[ForwardOptions],
     ) -> LogitsOutput:
-        """Scores a batch.
+        """Score a batch.
 
         Args:
-            input_ids: (batch, seq); this and what follows as in `BertModel.forward`.
+            input_ids: (batch, seq); this and the next four as in `BertModel.forward`.
             attention_mask: (batch, seq).
             token_type_ids: (batch, seq).
             position_ids: (batch, seq).
             inputs_embeds: (batch, seq, hidden).
-            labels: what is right, in the shape that the class names.
+            labels: the correct answers, in the shape that the docstring of the class has.
             options: further arguments of `BertModel.forward`.
 
         Returns:
-            A `LogitsOutput` with logits in the shape that the class names, and with the loss if there are labels.
+            A `LogitsOutput` with logits in the shape that the docstring of the class has, and the loss if there are
+            labels.
 
         Raises:
-            ValueError: as in `BertModel.forward`, and labels that do not fit the logits.
+            ValueError: as in `BertModel.forward`, or labels that do not fit the logits.
         """
         outputs = self._encode(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
         )
         logits = self._logits(outputs)
-        loss = None if labels is None else self._loss(logits, labels)
-        output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
-        return self.to_output(output, options.get("return_dict"))
+        loss = None
+        if labels is not None:
+            check_labels("labels", labels)
+            loss = self._loss(logits, labels)
+        output = LogitsOutput(
+            loss=loss,
+            logits=logits,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+        return to_output(output, options.get("return_dict"), self.config)
 
     if TYPE_CHECKING:
         __call__ = forward
@@ -101,7 +125,13 @@ class _LogitsHead(_Head):
 
 
 class BertPredictionHeadTransform(nn.Module):
-    """Linear, activation and LayerNorm before the decoder."""
+    """Linear layer, activation and LayerNorm before the decoder.
+
+    The paper does not mention it; `get_masked_lm_output` in google-research/bert.
+
+    Args:
+        config: the sizes and the activation.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -110,30 +140,40 @@ class BertPredictionHeadTransform(nn.Module):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        """(..., hidden) to (..., hidden)."""
-        transformed: Tensor = self.LayerNorm(self.transform_act_fn(self.dense(hidden_states)))
+        """Transform every token: (..., hidden) to (..., hidden)."""
+        hidden_states = self.transform_act_fn(self.dense(hidden_states))
+        transformed: Tensor = self.LayerNorm(hidden_states)
         return transformed
 
 
 class BertLMPredictionHead(nn.Module):
-    """Scores every word of the vocabulary; `decoder.weight` is the word embeddings' own tensor."""
+    """Scores every word of the vocabulary; `decoder.weight` is the tensor of the word embeddings.
+
+    Args:
+        config: the sizes and the activation.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.transform = BertPredictionHeadTransform(config)
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
-        self.bias = nn.Parameter(
-            torch.zeros(config.vocab_size)
-        )  # the official name of decoder.bias
+        # The official name of decoder.bias; both are one tensor.
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        """(..., hidden) to (..., vocab)."""
+        """Score words: (..., hidden) to (..., vocab)."""
         logits: Tensor = self.decoder(self.transform(hidden_states))
         return logits
 
 
 class BertPreTrainingHeads(nn.Module):
-    """The head of masked-language modelling and, where wanted, that of next-sentence prediction."""
+    """The heads of masked-language modeling and of next-sentence prediction.
+
+    Args:
+        config: the sizes and the activation.
+        mlm: whether to have the first.
+        nsp: whether to have the second.
+    """
 
     def __init__(self, config: BertConfig, mlm: bool = True, nsp: bool = True) -> None:
         super().__init__()
@@ -143,62 +183,73 @@ class BertPreTrainingHeads(nn.Module):
             self.seq_relationship = nn.Linear(config.hidden_size, 2)
 
 
-class _MaskedLMHead(TiedWeights, _Head):
-    """Ties the decoder to the word embeddings, whatever happens to either."""
+class _MaskedLMHead(_Head):
+    """A head with a decoder of words, tied to the word embeddings whatever happens to either."""
 
     def __init__(self, config: BertConfig, nsp: bool) -> None:
-        super().__init__(config, nsp)
+        super().__init__(config, add_pooling_layer=nsp)
         self.cls = BertPreTrainingHeads(config, nsp=nsp)
         self.init_head()
 
     def tied_weights(self) -> dict[str, str]:
-        """Aliases of parameters: the decoder's bias always, its weight unless the config unties it."""
+        """Return aliases of parameters: the decoder's bias always, its weight unless the config unties it."""
         aliases = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
         if self.config.tie_word_embeddings:
             aliases["cls.predictions.decoder.weight"] = WORD_EMBEDDINGS
         return aliases
 
     def tie_weights(self, **unused: Any) -> None:
-        """Ties, and fits the decoder to the vocabulary when that has been resized."""
-        resize_decoder(self.cls.predictions, self.get_input_embeddings().num_embeddings)
+        """Tie, and resize the decoder if the vocabulary has been resized."""
+        self.fit_decoder(self.cls.predictions)
         super().tie_weights()
 
     def get_output_embeddings(self) -> nn.Linear:
-        """The decoder, (vocab, hidden)."""
+        """Return the decoder, (vocab, hidden)."""
         return self.cls.predictions.decoder
 
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Replaces the decoder and its bias."""
-        self.cls.predictions.decoder, self.cls.predictions.bias = (
-            new_embeddings,
-            new_embeddings.bias,
-        )
+        """Replace the decoder and its bias."""
+        self.cls.predictions.decoder = new_embeddings
+        self.cls.predictions.bias = new_embeddings.bias
 
-    def _words(
+    def _score_words(
         self, outputs: BertModelOutput, labels: Tensor | None, positions: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Logits of the words at `positions`, and their loss if there are labels."""
-        states = outputs.last_hidden_state
+        """Return logits of the words at `positions`, and their loss if there are labels."""
+        states = outputs.last_hidden_state  # (batch, seq, hidden)
+        if labels is not None:
+            check_labels("labels", labels)
         if positions is not None:
-            if positions.dtype != torch.bool or positions.shape != states.shape[:-1]:
-                wanted, given = tuple(states.shape[:-1]), tuple(positions.shape)
-                raise ValueError(
-                    f"positions should be torch.bool of shape {wanted}, not {positions.dtype} of {given}."
-                )
-            if labels is not None and labels.shape != positions.shape:
-                raise ValueError(
-                    f"labels should be of shape {tuple(positions.shape)}, not {tuple(labels.shape)}."
-                )
-            # row-wise, so rows that are not asked for are left out before the product with the whole vocabulary
-            states, labels = states[positions], None if labels is None else labels[positions]
-        logits: Tensor = self.cls.predictions(states)
-        return logits, None if labels is None else cross_entropy(logits, labels)
+            _check_positions(positions, labels, states.shape[:-1])
+            # The head is row-wise, so other rows are left out before the product with the whole vocabulary.
+            states = states[positions]  # (chosen, hidden)
+            if labels is not None:
+                labels = labels[positions]  # (chosen,)
+        logits: Tensor = self.cls.predictions(states)  # (batch, seq, vocab) or (chosen, vocab)
+        if labels is None:
+            return logits, None
+        return logits, cross_entropy(logits, labels)
+
+
+def _check_positions(positions: Tensor, labels: Tensor | None, tokens: torch.Size) -> None:
+    check_labels("positions", positions)
+    if positions.dtype != torch.bool or positions.shape != tokens:
+        raise ValueError(
+            f"positions should be torch.bool of shape {tuple(tokens)}, not {positions.dtype} of "
+            f"{tuple(positions.shape)}."
+        )
+    if labels is not None and labels.shape != tokens:
+        raise ValueError(f"labels should be of shape {tuple(tokens)}, not {tuple(labels.shape)}.")
 
 
 class BertForMaskedLM(_MaskedLMHead):
     """Predicts the words behind [MASK]: logits (batch, seq, vocab).
 
-    `labels` (batch, seq) hold the right word at each place, and `IGNORED` where nothing is asked.
+    Devlin et al. 2019, section 3.1, task 1. `labels` (batch, seq) are the correct word ids, and `IGNORED` where nothing
+    is predicted.
+
+    Args:
+        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -215,25 +266,50 @@ class BertForMaskedLM(_MaskedLMHead):
         positions: Tensor | None = None,
         **options: Unpack[ForwardOptions],
     ) -> LogitsOutput:
-        """Scores words; the same arguments as every head, and `positions`.
+        """Score words.
 
-        `positions`, torch.bool (batch, seq), is True where logits are wanted; they are (chosen, vocab) then. Pass
-        `labels != IGNORED` in training to save the product of all other tokens with the vocabulary: the loss is the
-        same but for rounding.
+        Args:
+            input_ids: (batch, seq); this and the next four as in `BertModel.forward`.
+            attention_mask: (batch, seq).
+            token_type_ids: (batch, seq).
+            position_ids: (batch, seq).
+            inputs_embeds: (batch, seq, hidden).
+            labels: (batch, seq), `IGNORED` where nothing is predicted.
+            positions: torch.bool (batch, seq), True where logits are computed. Pass `labels != IGNORED` in training to
+                save the product of all other tokens with the vocabulary: the loss is the same but for rounding.
+            options: further arguments of `BertModel.forward`.
+
+        Returns:
+            A `LogitsOutput` with logits (batch, seq, vocab), or (chosen, vocab) with `positions`, and the loss if there
+            are labels.
+
+        Raises:
+            ValueError: as in `BertModel.forward`, or labels or positions that do not fit.
         """
         outputs = self._encode(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
         )
-        logits, loss = self._words(outputs, labels, positions)
-        output = LogitsOutput(loss, logits, outputs.hidden_states, outputs.attentions)
-        return self.to_output(output, options.get("return_dict"))
+        logits, loss = self._score_words(outputs, labels, positions)
+        output = LogitsOutput(
+            loss=loss,
+            logits=logits,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+        return to_output(output, options.get("return_dict"), self.config)
 
     if TYPE_CHECKING:
         __call__ = forward
 
 
 class BertForPreTraining(_MaskedLMHead):
-    """Masked-language modelling and next-sentence prediction together (paper, section 3.1)."""
+    """Masked-language modeling and next-sentence prediction together.
+
+    Devlin et al. 2019, section 3.1: logits (batch, seq, vocab) and (batch, 2).
+
+    Args:
+        config: the sizes.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, nsp=True)
@@ -250,31 +326,53 @@ class BertForPreTraining(_MaskedLMHead):
         positions: Tensor | None = None,
         **options: Unpack[ForwardOptions],
     ) -> PreTrainingOutput:
-        """Scores words and sentence pairs; arguments as in `BertForMaskedLM.forward`, and `next_sentence_label`.
+        """Score words and sentence pairs.
 
-        `next_sentence_label` (batch,) is 0 where the second segment follows the first and 1 where it is random.
-        Returns a `PreTrainingOutput`; its `loss` is the sum of both, and needs both kinds of labels.
+        Args:
+            input_ids: (batch, seq); this and the next four as in `BertModel.forward`.
+            attention_mask: (batch, seq).
+            token_type_ids: (batch, seq).
+            position_ids: (batch, seq).
+            inputs_embeds: (batch, seq, hidden).
+            labels: as in `BertForMaskedLM.forward`.
+            next_sentence_label: (batch,), 0 if the second segment follows the first and 1 if it is random.
+            positions: as in `BertForMaskedLM.forward`.
+            options: further arguments of `BertModel.forward`.
+
+        Returns:
+            A `PreTrainingOutput`. Its loss is the sum of both losses, and needs both kinds of labels.
+
+        Raises:
+            ValueError: as in `BertModel.forward`, or labels or positions that do not fit.
         """
         outputs = self._encode(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
         )
-        word_logits, word_loss = self._words(outputs, labels, positions)
-        pair_logits, loss = self.cls.seq_relationship(outputs.pooler_output), None
+        word_logits, word_loss = self._score_words(outputs, labels, positions)
+        pair_logits = self.cls.seq_relationship(outputs.pooler_output)  # (batch, 2)
+        loss = None
         if word_loss is not None and next_sentence_label is not None:
             loss = word_loss + cross_entropy(pair_logits, next_sentence_label)
         output = PreTrainingOutput(
-            loss, word_logits, pair_logits, outputs.hidden_states, outputs.attentions
+            loss=loss,
+            prediction_logits=word_logits,
+            seq_relationship_logits=pair_logits,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
         )
-        return self.to_output(output, options.get("return_dict"))
+        return to_output(output, options.get("return_dict"), self.config)
 
     if TYPE_CHECKING:
         __call__ = forward
 
 
 class BertForNextSentencePrediction(_LogitsHead):
-    """Tells whether the second segment follows the first: logits (batch, 2).
+    """Predicts whether the second segment follows the first: logits (batch, 2).
 
-    `labels` (batch,) are 0 where it follows and 1 where it is random.
+    Devlin et al. 2019, section 3.1, task 2. `labels` (batch,) are 0 if it follows and 1 if it is random.
+
+    Args:
+        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -283,92 +381,154 @@ class BertForNextSentencePrediction(_LogitsHead):
         self.init_head()
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
-        logits: Tensor = self.cls.seq_relationship(outputs.pooler_output)
+        logits: Tensor = self.cls.seq_relationship(outputs.pooler_output)  # (batch, 2)
         return logits
 
 
 class _Classifier(_LogitsHead):
-    """Dropout and one linear layer on the pooler's output or, without a pooler, on the state of every token."""
+    """Dropout and a linear layer, on the pooler's output or, without a pooler, on every token."""
 
-    has_pooler, classes = True, 0  # 0: as many as the config has labels
+    has_pooler: ClassVar[bool] = True
+    num_outputs: ClassVar[int | None] = None
+    """Outputs of the linear layer. None: `config.num_labels`."""
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, self.has_pooler)
-        dropout = (
-            config.hidden_dropout_prob
-            if config.classifier_dropout is None
-            else config.classifier_dropout
-        )
+        super().__init__(config, add_pooling_layer=self.has_pooler)
+        dropout = config.classifier_dropout
+        if dropout is None:
+            dropout = config.hidden_dropout_prob
+        num_outputs = self.num_outputs
+        if num_outputs is None:
+            num_outputs = config.num_labels
         self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(config.hidden_size, self.classes or config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, num_outputs)
         self.init_head()
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
-        states = outputs.pooler_output if self.has_pooler else outputs.last_hidden_state
+        if self.has_pooler:
+            states = outputs.pooler_output  # (batch, hidden)
+        else:
+            states = outputs.last_hidden_state  # (batch, seq, hidden)
         logits: Tensor = self.classifier(self.dropout(states))
         return logits
 
 
 class BertForSequenceClassification(_Classifier):
-    """A label, several labels, or a number for a whole text, from the pooler's output: logits (batch, num_labels).
+    """Predicts one label, several labels or a number for a text, from the pooler's output: logits (batch, num_labels).
 
-    `config.problem_type` says what `labels` are: numbers (batch, num_labels) for "regression", the right class (batch,)
-    for "single_label_classification", 0.0 or 1.0 for every label (batch, num_labels) for "multi_label_classification".
-    None: regression where `num_labels` is 1, else a single label where `labels` are whole numbers, else multi-label.
+    Devlin et al. 2019, section 4.1. `config.problem_type` decides about `labels`:
+
+        "regression"                   numbers, (batch, num_labels)
+        "single_label_classification"  the correct class, (batch,)
+        "multi_label_classification"   0.0 or 1.0 for every label, (batch, num_labels)
+        None                           regression if `num_labels` is 1, otherwise a single label if `labels` are
+                                       integers, otherwise multi-label
+
+    Args:
+        config: the sizes and labels.
     """
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         problem_type = self.config.problem_type
-        if problem_type == "regression" or (problem_type is None and self.config.num_labels == 1):
+        if problem_type is None:
+            if self.config.num_labels == 1:
+                problem_type = "regression"
+            elif not is_class_index(labels):
+                problem_type = "multi_label_classification"
+        if problem_type == "regression":
             return regression_loss(logits, labels)
-        if problem_type == "multi_label_classification" or (
-            problem_type is None and not is_class_index(labels)
-        ):
+        if problem_type == "multi_label_classification":
             return multi_label_loss(logits, labels)
         return cross_entropy(logits, labels)
 
 
 class BertForTokenClassification(_Classifier):
-    """A label for every token, as in named-entity recognition: logits (batch, seq, num_labels).
+    """Predicts a label for every token, as in named-entity recognition: logits (batch, seq, num_labels).
 
-    `labels` (batch, seq) hold the class of each token, and `IGNORED` where there is none.
+    Devlin et al. 2019, section 5.3. `labels` (batch, seq) are the class of each token, and `IGNORED` where there is
+    none.
+
+    Args:
+        config: the sizes and labels.
     """
 
     has_pooler = False
 
 
 class BertForMultipleChoice(_Classifier):
-    """Which of several endings fits a text: logits (batch, choices).
+    """Predicts which of several endings fits a text: logits (batch, choices).
 
-    `input_ids` and all that goes with them are (batch, choices, seq); `labels` (batch,) hold the right choice.
+    Devlin et al. 2019, section 4.4. `input_ids` and all that goes with them are (batch, choices, seq); `labels` (batch,)
+    are the correct choice.
+
+    Args:
+        config: the sizes.
     """
 
-    classes = 1
+    num_outputs = 1
 
-    def _encode(self, *inputs: Any, **options: Unpack[ForwardOptions]) -> BertModelOutput:
-        shape = next((tuple(x.shape) for x in (inputs[0], inputs[-1]) if x is not None), ())
-        if len(shape) < 3:
-            raise ValueError(f"input_ids should be of shape (batch, choices, seq), not {shape}.")
-        # every choice is a sequence of its own: (batch, choices, seq, ...) to (batch x choices, seq, ...)
-        rows = [x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 2 else x for x in inputs]
-        outputs = super()._encode(*rows, **options)
+    def _encode(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        position_ids: Tensor | None,
+        inputs_embeds: Tensor | None,
+        options: ForwardOptions,
+    ) -> BertModelOutput:
+        """Run `BertModel` on every choice as a sequence of its own."""
+        if isinstance(input_ids, Tensor) and input_ids.dim() < 3:
+            raise ValueError(
+                f"input_ids should be of shape (batch, choices, seq), not {tuple(input_ids.shape)}."
+            )
+        if isinstance(inputs_embeds, Tensor) and inputs_embeds.dim() < 4:
+            raise ValueError(
+                "inputs_embeds should be of shape (batch, choices, seq, hidden), not "
+                f"{tuple(inputs_embeds.shape)}."
+            )
+        outputs = super()._encode(
+            input_ids=_join_choices(input_ids),
+            attention_mask=_join_choices(attention_mask),
+            token_type_ids=_join_choices(token_type_ids),
+            position_ids=_join_choices(position_ids),
+            inputs_embeds=_join_choices(inputs_embeds),
+            options=options,
+        )
+        inputs = inputs_embeds if input_ids is None else input_ids
+        assert inputs is not None
         assert outputs.pooler_output is not None
-        outputs.pooler_output = outputs.pooler_output.view(
-            *shape[:2], -1
-        )  # (batch, choices, hidden)
-        return outputs
+        outputs.pooler_output = torch.unflatten(outputs.pooler_output, 0, inputs.shape[:2])
+        return outputs  # its pooler_output is (batch, choices, hidden)
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
-        return super()._logits(outputs).squeeze(-1)
+        logits = super()._logits(outputs)  # (batch, choices, 1)
+        return logits.squeeze(-1)  # (batch, choices)
+
+
+def _join_choices(x: Tensor | None) -> Tensor | None:
+    """(batch, choices, seq, ...) to (batch * choices, seq, ...); anything else stays as it is."""
+    if isinstance(x, Tensor) and x.dim() > 2:
+        return x.flatten(0, 1)
+    return x
 
 
 class BertForQuestionAnswering(_Head):
-    """Where in a text the answer to a question starts and ends (paper, section 4.2): two logits (batch, seq)."""
+    """Predicts where the answer to a question starts and ends in a text: two logits (batch, seq).
+
+    Devlin et al. 2019, section 4.2.
+
+    Args:
+        config: the sizes, with `num_labels` 2.
+
+    Raises:
+        ValueError: `num_labels` is not 2.
+    """
 
     def __init__(self, config: BertConfig) -> None:
-        if config.num_labels != 2:  # the reference reads the head's width from there
+        # The reference implementation takes the width of the head from num_labels.
+        if config.num_labels != 2:
             raise ValueError(
-                f"BertForQuestionAnswering scores start and end: num_labels=2, not {config.num_labels}."
+                f"BertForQuestionAnswering scores start and end: num_labels should be 2, not {config.num_labels}."
             )
         super().__init__(config, add_pooling_layer=False)
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
@@ -385,26 +545,45 @@ class BertForQuestionAnswering(_Head):
         end_positions: Tensor | None = None,
         **options: Unpack[ForwardOptions],
     ) -> QuestionAnsweringOutput:
-        """Scores every token as the answer's first and as its last; the arguments of every head but for labels.
+        """Score every token as the first and as the last of the answer.
 
-        `start_positions` and `end_positions`, (batch,), are the places of the right first and last token; one past
-        the end of the sequence is ignored. Returns a `QuestionAnsweringOutput`; its `loss` needs both of them.
+        Args:
+            input_ids: (batch, seq); this and the next four as in `BertModel.forward`.
+            attention_mask: (batch, seq).
+            token_type_ids: (batch, seq).
+            position_ids: (batch, seq).
+            inputs_embeds: (batch, seq, hidden).
+            start_positions: position of the first token of the correct answer, (batch,). Positions from seq on are
+                ignored.
+            end_positions: position of its last token, (batch,).
+            options: further arguments of `BertModel.forward`.
+
+        Returns:
+            A `QuestionAnsweringOutput`. Its loss needs both kinds of positions.
+
+        Raises:
+            ValueError: as in `BertModel.forward`, or positions that do not fit the logits.
         """
         outputs = self._encode(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
         )
-        start_logits, end_logits = (
-            x.contiguous() for x in self.qa_outputs(outputs.last_hidden_state).unbind(-1)
-        )
+        logits = self.qa_outputs(outputs.last_hidden_state)  # (batch, seq, 2)
+        start_logits, end_logits = logits.unbind(-1)
+        start_logits = start_logits.contiguous()  # (batch, seq)
+        end_logits = end_logits.contiguous()  # (batch, seq)
         loss = None
         if start_positions is not None and end_positions is not None:
-            loss = (
-                span_loss(start_logits, start_positions) + span_loss(end_logits, end_positions)
-            ) / 2
+            start_loss = span_loss(start_logits, start_positions)
+            end_loss = span_loss(end_logits, end_positions)
+            loss = (start_loss + end_loss) / 2
         output = QuestionAnsweringOutput(
-            loss, start_logits, end_logits, outputs.hidden_states, outputs.attentions
+            loss=loss,
+            start_logits=start_logits,
+            end_logits=end_logits,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
         )
-        return self.to_output(output, options.get("return_dict"))
+        return to_output(output, options.get("return_dict"), self.config)
 
     if TYPE_CHECKING:
         __call__ = forward

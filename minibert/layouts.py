@@ -1,24 +1,31 @@
 """Layouts: where sequences begin and end inside a tensor of tokens.
 
-Everything in BERT but attention works on one token at a time, so only attention has to know which tokens belong
-together. It asks a layout, which cuts queries, keys and values into blocks of equally long sequences and puts the
-contexts back; its `mask` is True where a query may look at a key, broadcastable to (batch, heads, seq, seq), or None
-where it may look at all of them. There are two:
+The paper does not discuss this. It is about batches: sequences of different lengths have to share one tensor.
 
-    PaddedLayout     (batch, seq, hidden)   every sequence filled up to the longest with [PAD]
-    PackedLayout     (tokens, hidden)       sequences one after the other, no [PAD] at all
+Everything in BERT except attention works on one token at a time, so only attention has to know which tokens belong
+together. It asks a layout, which splits queries, keys and values into blocks of equally long sequences and joins the
+results again. There are two layouts:
+
+    PaddedLayout     (batch, seq, hidden)   every sequence is padded to the longest with [PAD]
+    PackedLayout     (tokens, hidden)       sequences follow one another, without any [PAD]
+
+The `mask` of a layout is True where a query may attend to a key. Its shape broadcasts to (batch, heads, seq, seq), and
+it is None where nothing is hidden.
+
+Next file: embeddings.py.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import Union
 
 import torch
 from torch import Tensor
-
-from minibert.compat.tracing import is_traced
+from torch.nn.utils.rnn import pad_sequence
 
 Block = tuple[Tensor, Tensor, Tensor]
+"""Queries, keys and values of equally long sequences, (batch, heads, seq, head_size) each."""
+
 Layout = Union["PaddedLayout", "PackedLayout"]
 
 
@@ -26,147 +33,254 @@ class PaddedLayout:
     """Sequences of one length, `(batch, seq, hidden)`, with a mask that hides the padding.
 
     Args:
-        attention_mask: what may be attended to, nonzero for yes: (batch, seq) hides keys such as [PAD], (batch, seq,
-            seq) and (batch, 1 or heads, seq, seq) say it for each query on its own. None: everything. With floating
-            point and four dimensions it is what the reference adds to the scores: 0 for yes, -1000 or less for no.
+        attention_mask: nonzero where a token may be attended to. Shape (batch, seq) hides keys such as [PAD], shapes
+            (batch, seq, seq) and (batch, 1 or heads, seq, seq) hide keys from single queries. A floating-point mask
+            with four dimensions is additive, as in transformers: 0 is visible, -1000 or less is hidden. None hides
+            nothing.
 
     Raises:
-        ValueError: a mask with another number of dimensions or negative numbers, or one to be added that hides in part.
+        ValueError: the mask is not a tensor, has another number of dimensions, or has values that are not those of a
+            mask.
     """
 
     def __init__(self, attention_mask: Tensor | None = None) -> None:
         self.mask: Tensor | None = None
-        self._shape: tuple[int, ...] = ()
+        self._mask_shape: tuple[int, ...] = ()
         if attention_mask is None:
             return
         if not isinstance(attention_mask, Tensor):
             raise ValueError(
                 f"attention_mask should be a tensor, not {type(attention_mask).__name__}."
             )
-        self._shape = tuple(attention_mask.shape)
-        if len(self._shape) not in (2, 3, 4):
+        if attention_mask.dim() not in (2, 3, 4):
             raise ValueError(
-                f"attention_mask should be (batch, seq) or (batch, seq, seq), not {self._shape}."
+                f"attention_mask has shape {tuple(attention_mask.shape)}, but it should be (batch, seq), "
+                "(batch, seq, seq) or (batch, heads, seq, seq)."
             )
-        is_added = attention_mask.dim() == 4 and attention_mask.is_floating_point()
-        # a mask that hides nothing is no mask: the same numbers, and a faster kernel
-        if is_traced(attention_mask) or _hides(attention_mask, is_added):
-            visible = attention_mask == 0 if is_added else attention_mask.bool()
-            between = (slice(None),) + (None,) * (4 - visible.dim())
-            self.mask = visible[between]  # (batch, 1, 1, seq), (batch, 1, seq, seq) or as it is
+        self._mask_shape = tuple(attention_mask.shape)
+        is_additive = attention_mask.dim() == 4 and attention_mask.is_floating_point()
+        # A mask that hides nothing is left out: the results are the same, and the kernel is faster.
+        if is_traced(attention_mask) or _hides_tokens(attention_mask, is_additive):
+            visible = attention_mask == 0 if is_additive else attention_mask.bool()
+            if visible.dim() == 2:
+                visible = visible[:, None, None, :]  # (batch, 1, 1, seq)
+            elif visible.dim() == 3:
+                visible = visible[:, None, :, :]  # (batch, 1, seq, seq)
+            self.mask = visible
 
-    def check(self, tokens: torch.Size) -> None:
-        """Tokens are (batch, seq), and the mask is of that size or broadcasts to it."""
+    def check(self, tokens: torch.Size, argument: str = "input_ids") -> None:
+        """Check that tokens are (batch, seq), and that the mask broadcasts to that shape.
+
+        Args:
+            tokens: the shape of the tokens.
+            argument: the argument that has this shape, as the error should call it.
+
+        Raises:
+            ValueError: the tokens have another number of dimensions, or do not fit the mask.
+        """
         if len(tokens) != 2:
             raise ValueError(
-                f"input_ids should be (batch, seq), not {tuple(tokens)}: one sequence is a batch of one."
+                f"{argument} should have tokens of shape (batch, seq), not {tuple(tokens)}. "
+                "A single sequence is a batch of one: input_ids[None]."
             )
-        if tokens[1] == 0:
+        batch, seq = tokens
+        if seq == 0:
             raise ValueError(
-                f"input_ids should have a token or more in each sequence, not shape {tuple(tokens)}."
+                f"{argument} has tokens of shape {tuple(tokens)}, but every sequence needs "
+                "at least one token."
             )
-        if self._shape:
-            batch, *queries, keys = self._shape
-            if (
-                batch not in (1, tokens[0])
-                or keys != tokens[1]
-                or any(n not in (1, keys) for n in queries[-1:])
-            ):
-                raise ValueError(
-                    f"attention_mask is for {self._shape} tokens, but input_ids are {tuple(tokens)}."
-                )
+        if not self._mask_shape:
+            return
+        mask_batch = self._mask_shape[0]
+        mask_seq = self._mask_shape[-1]
+        fits = mask_batch in (1, batch) and mask_seq == seq
+        if len(self._mask_shape) > 2:
+            mask_queries = self._mask_shape[-2]
+            fits = fits and mask_queries in (1, seq)
+        if not fits:
+            raise ValueError(
+                f"attention_mask has shape {self._mask_shape}, but {argument} has tokens of shape "
+                f"{tuple(tokens)}. The mask should be (batch, seq), (batch, seq, seq) or "
+                "(batch, heads, seq, seq)."
+            )
 
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
-        """One block, the whole batch, each tensor (batch, heads, seq, head_size)."""
-        return [(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))]
+        """Return one block, the whole batch.
+
+        Args:
+            query: (batch, seq, heads, head_size).
+            key: same shape.
+            value: same shape.
+
+        Returns:
+            A list with one triple of tensors (batch, heads, seq, head_size).
+        """
+        block = (
+            query.transpose(1, 2),  # (batch, heads, seq, head_size)
+            key.transpose(1, 2),
+            value.transpose(1, 2),
+        )
+        return [block]
 
     def join(self, contexts: list[Tensor]) -> Tensor:
-        """(batch, heads, seq, head_size) to (batch, seq, hidden)."""
+        """Undo `blocks`: one context (batch, heads, seq, head_size) to (batch, seq, hidden)."""
         (context,) = contexts
-        return context.transpose(1, 2).flatten(-2)
-
-    def first_tokens(self, hidden_states: Tensor) -> Tensor:
-        """(batch, seq, hidden) to (batch, hidden)."""
-        return hidden_states[:, 0]
+        context = context.transpose(1, 2)  # (batch, seq, heads, head_size)
+        return context.flatten(-2)  # (batch, seq, hidden)
 
 
 UNMASKED = PaddedLayout()
-"""The layout of a padded batch in which every token sees every other."""
+"""The layout of a padded batch in which every token attends to every other."""
 
 
 class PackedLayout:
-    """Sequences one after the other, `(tokens, hidden)`: no padding, so no wasted work and no mask.
+    """Sequences one after another, `(tokens, hidden)`: no padding, so no wasted work and no mask.
 
-    Neighbours of equal length are attended to together, so sorting by length makes few, large blocks.
+    Neighbors of equal length are attended to in one block, so sorting by length makes few and large blocks.
 
     Args:
         lengths: tokens of each sequence, in order; each at least 1.
-        tail: rows behind the last sequence that belong to none: nothing looks at them, and their context is 0.
+        tail: rows behind the last sequence that belong to no sequence. No token attends to them, and their own context
+            is 0.
 
     Raises:
-        ValueError: a length below 1.
+        ValueError: a length is below 1.
     """
 
     def __init__(self, lengths: Sequence[int], tail: int = 0) -> None:
-        self.lengths, self.tail = list(lengths), tail
-        if any(length < 1 for length in self.lengths):
-            raise ValueError(f"PackedLayout lengths should be 1 or more, not {min(self.lengths)}.")
+        self.lengths = list(lengths)
+        self.tail = tail
         self.mask: Tensor | None = None
-        # (length, how many sequences of it follow each other)
-        self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)] or [(0, 0)]
+        if min(self.lengths, default=1) < 1:
+            raise ValueError(
+                f"PackedLayout lengths contains {min(self.lengths)}, but every sequence needs at least one token. "
+                "Leave empty sequences out."
+            )
+        # Pairs of a length and the number of consecutive sequences that have it.
+        self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)]
+        if not self.runs:
+            self.runs = [(0, 0)]
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
-        """0, 1, 2, ... from the start of each sequence: (tokens,)."""
-        return torch.cat(
-            [torch.arange(length, device=device).repeat(count) for length, count in self.runs]
-        )
+        """Return the position of each token, (tokens,): 0, 1, 2, ... from the start of each sequence."""
+        runs = []
+        for length, count in self.runs:
+            positions = torch.arange(length, device=device)  # (length,)
+            runs.append(positions.repeat(count))  # (count * length,)
+        return torch.cat(runs)
 
-    def check(self, tokens: torch.Size) -> None:
-        """Tokens are (tokens,), as many as the lengths add up to."""
-        if tuple(tokens) != (sum(self.lengths) + self.tail,):
+    def check(self, tokens: torch.Size, argument: str = "input_ids") -> None:
+        """Check that tokens are (tokens,), as many as the lengths add up to.
+
+        Args:
+            tokens: the shape of the tokens.
+            argument: the argument that has this shape, as the error should call it.
+
+        Raises:
+            ValueError: the tokens have another shape.
+        """
+        expected = sum(self.lengths) + self.tail
+        if tuple(tokens) != (expected,):
             raise ValueError(
-                f"PackedLayout lengths add up to {sum(self.lengths)}, but tokens are {tuple(tokens)}."
+                f"{argument} should have tokens of shape ({expected},), as the lengths of the "
+                f"PackedLayout add up to {expected}, not {tuple(tokens)}."
             )
 
     def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
-        """One block for each run of equally long sequences, (run, heads, length, head_size)."""
-        sizes = [length * count for length, count in self.runs]
+        """Return one block for each run of equally long sequences.
 
-        def cut(x: Tensor) -> list[Tensor]:
-            parts = x.split_with_sizes([*sizes, self.tail]) if len(sizes) > 1 or self.tail else [x]
-            runs = zip(parts, self.runs, strict=False)  # of which the tail is none
-            return [
-                part.view(count, length, *x.shape[1:]).transpose(1, 2)
-                for part, (length, count) in runs
-            ]
+        Args:
+            query: (tokens, heads, head_size).
+            key: same shape.
+            value: same shape.
 
-        return list(zip(cut(query), cut(key), cut(value), strict=True))
+        Returns:
+            A list of triples of tensors (run, heads, length, head_size).
+        """
+        queries = self._split(query)
+        keys = self._split(key)
+        values = self._split(value)
+        return list(zip(queries, keys, values, strict=True))
+
+    def _split(self, x: Tensor) -> list[Tensor]:
+        """Split (tokens, heads, head_size) into one (run, heads, length, head_size) for each run."""
+        if len(self.runs) == 1 and self.tail == 0:
+            parts = [x]
+        else:
+            sizes = [length * count for length, count in self.runs]
+            parts = list(x.split_with_sizes([*sizes, self.tail]))
+            parts.pop()  # the tail belongs to no sequence
+        blocks = []
+        for part, (length, count) in zip(parts, self.runs, strict=True):
+            sequences = part.view(count, length, *x.shape[1:])  # (run, length, heads, head_size)
+            blocks.append(sequences.transpose(1, 2))  # (run, heads, length, head_size)
+        return blocks
 
     def join(self, contexts: list[Tensor]) -> Tensor:
-        """(run, heads, length, head_size) each to (tokens, hidden)."""
-        rows = [context.transpose(1, 2).flatten(-2).flatten(0, 1) for context in contexts]
+        """Undo `blocks`: a context (run, heads, length, head_size) for each run to (tokens, hidden)."""
+        rows = []
+        for context in contexts:
+            context = context.transpose(1, 2)  # (run, length, heads, head_size)
+            context = context.flatten(-2)  # (run, length, hidden)
+            rows.append(context.flatten(0, 1))  # (run * length, hidden)
         if self.tail:
             rows.append(rows[0].new_zeros(self.tail, rows[0].shape[1]))
-        return rows[0] if len(rows) == 1 else torch.cat(rows)
+        if len(rows) == 1:
+            return rows[0]
+        return torch.cat(rows)  # (tokens, hidden)
 
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
-        """(tokens, hidden) to (batch, hidden)."""
-        *starts, _ = accumulate(self.lengths, initial=0)
+        """Return the first token of each sequence: (tokens, hidden) to (batch, hidden)."""
+        starts = []
+        start = 0
+        for length in self.lengths:
+            starts.append(start)
+            start += length
         return hidden_states[torch.tensor(starts, dtype=torch.long, device=hidden_states.device)]
 
+    def pad(self, hidden_states: Tensor) -> Tensor:
+        """Pad every sequence with zeros to the longest: (tokens, hidden) to (batch, seq, hidden)."""
+        if not self.lengths:
+            return hidden_states[None, :0].expand(0, -1, -1)  # (0, 0, hidden)
+        rows = hidden_states[: sum(self.lengths)]  # without the tail
+        sequences = torch.split(rows, self.lengths)  # (length, hidden) each
+        return pad_sequence(list(sequences), batch_first=True)
 
-def _hides(attention_mask: Tensor, is_added: bool) -> bool:
-    """Whether a mask hides anything at all; ValueError where its numbers are not those of a mask."""
-    if is_added:
-        if not ((attention_mask == 0) | (attention_mask <= -1000)).all():
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether a call only records a graph, so that no branch may depend on the values of `tensor`.
+
+    That is the case under `torch.compile`, `torch.export`, `torch.jit.trace` and both exporters to ONNX, on the meta
+    device, for fake tensors, and while a CUDA graph is captured.
+    """
+    return (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        or tensor.is_meta
+        or type(tensor) is not Tensor
+        or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+    )
+
+
+def _hides_tokens(attention_mask: Tensor, is_additive: bool) -> bool:
+    """Whether a mask hides any token.
+
+    Raises:
+        ValueError: the values are not those of a mask.
+    """
+    if is_additive:
+        is_valid = (attention_mask == 0) | (attention_mask <= -1000)
+        if not is_valid.all():
             raise ValueError(
-                f"attention_mask of 4 dimensions and {attention_mask.dtype} is added to the scores: it should be 0 "
-                "or -1000 and less, or boolean with True where a token may be looked at."
+                f"attention_mask with four dimensions and {attention_mask.dtype} is added to the scores, so its values "
+                "should be 0 (visible) or -1000 and less (hidden). Or pass torch.bool, True for visible."
             )
         return bool(attention_mask.any())
-    lowest = attention_mask.min() if attention_mask.numel() else 1
-    if not lowest >= 0:  # NaN compares as False
+    if attention_mask.numel() == 0:
+        return False
+    lowest = attention_mask.min()
+    if not lowest >= 0:  # also refuses NaN, which compares as False
         raise ValueError(
-            f"attention_mask should hold 1 for tokens and 0 for padding, not {lowest:g}."
+            f"attention_mask contains {lowest:g}, but it should be 1 for tokens and 0 for padding."
         )
     return bool(lowest == 0)

@@ -1,52 +1,73 @@
-"""BertModel = embeddings + encoder + tanh pooler.
+"""BertModel: embeddings, encoder and pooler (Devlin et al. 2019, section 3).
 
-The reading path, one short file each:
+The reading path, one short file each, starts with config.py and the tokenizer:
 
-    tokenization/ -> embeddings.py -> layouts.py -> attention.py -> encoder.py -> model.py -> losses.py -> heads.py
+    config.py -> tokenization/ -> layouts.py -> embeddings.py -> attention.py -> encoder.py -> model.py -> losses.py
+    -> heads.py -> outputs.py
 
-References: Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers" (the paper);
-google-research/bert `modeling.py`; the parameter names are those of the official checkpoints. A shape legend for
-every file: `batch` sequences of `seq` tokens, or `tokens` of all sequences in a row when packed; `hidden` =
-hidden_size = heads x head_size; `intermediate` = intermediate_size; `vocab` = vocab_size.
+References in all of them:
+
+    Devlin et al. 2019    "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding"
+    Vaswani et al. 2017   "Attention Is All You Need"
+    google-research/bert  the original code, `modeling.py`; parameter names are those of the official checkpoints
+
+Shapes in all of them: `batch` sequences of `seq` tokens, or all `tokens` of a packed batch in a row. Further sizes are
+`hidden` = hidden_size = heads * head_size, `intermediate` = intermediate_size and `vocab` = vocab_size.
+
+Next file: losses.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from minibert.attention import ATTENTION_FUNCTIONS
-from minibert.compat.model import UnusedArguments, refuse_arguments
 from minibert.config import BertConfig
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
-from minibert.layouts import UNMASKED, Layout, PackedLayout, PaddedLayout
-from minibert.outputs import BertModelOutput
+from minibert.layouts import Layout, PackedLayout, PaddedLayout
+from minibert.outputs import BertModelOutput, to_output
 from minibert.pretrained import PreTrainedModel
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class BertPooler(nn.Module):
-    """A linear layer and tanh on the [CLS] state, trained with next-sentence prediction.
+    """A linear layer and tanh on the [CLS] state, trained by next-sentence prediction.
 
-    Its output is not the [CLS] state: that is `last_hidden_state[:, 0]`, before this layer.
+    Devlin et al. 2019, section 3.1, task 2; `pooled_output` in google-research/bert. The output is not the [CLS] state,
+    which is the input of this layer, `last_hidden_state[:, 0]`.
+
+    Args:
+        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = nn.Tanh()
 
-    def forward(self, hidden_states: Tensor, layout: Layout = UNMASKED) -> Tensor:
-        """(batch, seq, hidden), or as the layout has them, to (batch, hidden); every number between -1 and 1."""
-        return torch.tanh(self.dense(layout.first_tokens(hidden_states)))
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Pool each sequence: (batch, seq, hidden) to (batch, hidden), every value between -1 and 1."""
+        first_token = hidden_states[:, 0]  # (batch, hidden)
+        pooled_output: Tensor = self.activation(self.dense(first_token))
+        return pooled_output
+
+
+class UnusedArguments(TypedDict, total=False):
+    """Arguments of the decoders of transformers: accepted while they ask for nothing, see `BertModel.forward`."""
+
+    use_cache: bool | None
+    past_key_values: None
+    encoder_hidden_states: None
+    encoder_attention_mask: None
+    num_items_in_batch: Any
+    head_mask: None
 
 
 class ForwardOptions(UnusedArguments, total=False):
-    """Keywords that every `forward` takes beside its tensors, see `BertModel.forward`."""
+    """Keywords that the `forward` of every head passes on to `BertModel.forward`."""
 
     output_hidden_states: bool | None
     output_attentions: bool | None
@@ -58,8 +79,8 @@ class BertModel(PreTrainedModel):
     """The BERT encoder: token ids in, a hidden state for every token out.
 
     Args:
-        config: sizes; weights start as BERT's pre-training did (normal, `initializer_range`).
-        add_pooling_layer: False leaves the pooler out, and `pooler_output` is None.
+        config: the sizes. Weights are initialized as for pre-training (normal, `initializer_range`).
+        add_pooling_layer: False leaves out the pooler, and `pooler_output` is None.
     """
 
     def __init__(self, config: BertConfig, add_pooling_layer: bool = True) -> None:
@@ -82,98 +103,150 @@ class BertModel(PreTrainedModel):
         layout: Layout | None = None,
         **unused: Unpack[UnusedArguments],
     ) -> BertModelOutput:
-        """Encodes a batch.
+        """Encode a batch.
 
         Args:
             input_ids: ids of the tokens, (batch, seq); (tokens,) with a `PackedLayout`.
-            attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq); (batch, seq, seq) for every pair
-                of query and key. None: attend to everything.
+            attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq); (batch, seq, seq) for every pair of
+                query and key. None: attend to everything.
             token_type_ids: segment of each token, like `input_ids`. None: all 0.
-            position_ids: position of each token, like `input_ids` or (seq,). None: counted from 0.
-            inputs_embeds: word embeddings in place of `input_ids`, (batch, seq, hidden).
-            output_hidden_states: return embeddings and every layer's hidden states. None: as the config says.
-            output_attentions: return every layer's attention probabilities. They come from the eager attention,
-                whatever the config names, so the last bits may differ from a call without. None: as the config says.
+            position_ids: position of each token, like `input_ids` or (seq,). None: 0, 1, 2, ... in each sequence.
+            inputs_embeds: word embeddings instead of `input_ids`, (batch, seq, hidden).
+            output_hidden_states: return h0 (the embeddings) and the hidden states of every layer. None: as the config
+                says.
+            output_attentions: return the attention probabilities of every layer. This uses eager attention, whatever
+                the config names, so the last bits may differ. None: as the config says.
             return_dict: False returns a plain tuple. None: as the config says.
-            layout: where sequences begin and end, instead of `attention_mask`; `PackedLayout` for sequences in a row
-                without padding.
-            unused: what the reference's decoders take; without effect, or refused.
+            layout: where sequences begin and end, instead of `attention_mask`. A `PackedLayout` is for sequences one
+                after another without padding.
+            unused: arguments of the decoders of transformers. They have no effect, or raise an error.
 
         Returns:
-            A `BertModelOutput`, or its tuple with `return_dict=False`; with a `PackedLayout` its hidden states are
-            (tokens, hidden).
+            A `BertModelOutput`, or its values as a tuple. With a `PackedLayout` its hidden states are (tokens, hidden).
 
         Raises:
-            ValueError: neither or both of `input_ids` and `inputs_embeds`, an id without a row in its embedding, or a
-                sequence longer than `max_position_embeddings`.
+            ValueError: neither or both of `input_ids` and `inputs_embeds`; a tensor of the wrong shape or dtype; an id
+                that has no row in its embedding table; a sequence longer than `max_position_embeddings`.
+            TypeError: an unknown argument.
         """
         if unused:
-            refuse_arguments(self, unused)
-        keep_states = (
-            self.config.output_hidden_states
-            if output_hidden_states is None
-            else output_hidden_states
-        )
-        keep_maps = (
-            self.config.output_attentions if output_attentions is None else output_attentions
-        )
-        attend = ATTENTION_FUNCTIONS["eager" if keep_maps else self.config.attn_implementation]
-        layout = _checked_layout(self, input_ids, inputs_embeds, attention_mask, layout, keep_maps)
-        if isinstance(layout, PackedLayout) and len(layout.lengths) > 1 and position_ids is None:
-            position_ids = layout.position_ids(self.device)
+            self.check_unused(unused)
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
+        attention = "eager" if output_attentions else self.config.attn_implementation
 
-        hidden_states = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
+        layout = make_layout(layout, attention_mask, self.config, output_attentions)
+        check_inputs(input_ids, inputs_embeds, layout)
+        if inputs_embeds is not None:
+            check_embeddings(inputs_embeds, self)
+        if isinstance(layout, PackedLayout) and len(layout.lengths) > 1 and position_ids is None:
+            position_ids = layout.position_ids(self.device)  # (tokens,)
+
+        hidden_states = self.embeddings(
+            input_ids=input_ids,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+        )  # (batch, seq, hidden) or (tokens, hidden)
         output: BertModelOutput = self.encoder(
-            hidden_states, layout, attend, keep_states, keep_maps
+            hidden_states,
+            layout,
+            ATTENTION_FUNCTIONS[attention],
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
         )
         if self.pooler is not None:
-            output.pooler_output = self.pooler(output.last_hidden_state, layout)
-        return self.to_output(output, return_dict)
+            output.pooler_output = self._pool(output.last_hidden_state, layout)
+        return to_output(output, return_dict, self.config)
 
     if TYPE_CHECKING:
         __call__ = forward
 
+    def _pool(self, hidden_states: Tensor, layout: Layout) -> Tensor:
+        """Run the pooler, whose input is (batch, seq, hidden) whatever the layout."""
+        if isinstance(layout, PackedLayout):
+            if type(self.pooler) is BertPooler:
+                # It reads only the first token of each sequence, so the others need not be padded.
+                hidden_states = layout.first_tokens(hidden_states)[:, None]  # (batch, 1, hidden)
+            else:
+                hidden_states = layout.pad(hidden_states)  # (batch, seq, hidden)
+        pooled_output: Tensor = self.pooler(hidden_states)  # type: ignore[misc]
+        return pooled_output
 
-def _checked_layout(
-    model: BertModel,
-    input_ids: Any,
-    inputs_embeds: Any,
-    mask: Tensor | None,
+
+def make_layout(
     layout: Layout | None,
-    keep_maps: bool,
+    attention_mask: Tensor | None,
+    config: BertConfig,
+    output_attentions: bool,
 ) -> Layout:
-    """The layout of a batch that can be computed; `BertModel.forward` says what is refused."""
+    """Return the layout of a batch.
+
+    Args:
+        layout: the layout that was passed to the model.
+        attention_mask: the mask that was passed to the model.
+        config: config of the model.
+        output_attentions: whether the attention probabilities are returned.
+
+    Raises:
+        ValueError: both a layout and a mask, a mask for another number of heads, or attention probabilities of a packed
+            batch.
+    """
+    if layout is None:
+        layout = PaddedLayout(attention_mask)
+    elif attention_mask is not None:
+        raise ValueError(
+            "BertModel takes attention_mask or layout, not both. Pass PaddedLayout(attention_mask) or a PackedLayout."
+        )
+    if isinstance(layout, PackedLayout) and output_attentions:
+        raise ValueError(
+            "output_attentions needs a padded batch, because the attention probabilities of packed sequences have "
+            "different shapes. Pass input_ids (batch, seq) and attention_mask."
+        )
+    if layout.mask is not None:
+        mask_heads = layout.mask.shape[1]
+        heads = config.num_attention_heads
+        if mask_heads not in (1, heads):
+            raise ValueError(
+                f"attention_mask is for {mask_heads} heads, but the model has {heads}."
+            )
+    return layout
+
+
+def check_inputs(input_ids: Any, inputs_embeds: Any, layout: Layout) -> None:
+    """Check that there is one kind of input, and that its shape fits the layout.
+
+    Raises:
+        ValueError: neither or both kinds of input, or a shape that does not fit.
+    """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
-    if layout is not None and mask is not None:
-        raise ValueError(
-            "BertModel takes attention_mask or layout, not both: a layout says where sequences end."
-        )
-    layout = PaddedLayout(mask) if layout is None else layout
-    if isinstance(layout, PackedLayout) and keep_maps:
-        raise ValueError(
-            "output_attentions needs a padded batch: packed sequences have maps of different sizes."
-        )
-    if layout.mask is not None and layout.mask.shape[1] not in (
-        1,
-        heads := model.config.num_attention_heads,
-    ):
-        raise ValueError(
-            f"attention_mask is for {layout.mask.shape[1]} heads, but the model has {heads}."
-        )
+    # Inputs that are not tensors are refused where they are used, by their type.
     if isinstance(input_ids, Tensor):
-        layout.check(input_ids.shape)
-    elif input_ids is None:  # if it is something else, the embeddings say so
-        wanted = f"{model.dtype} of shape (batch, seq, {model.config.hidden_size})"
-        if not isinstance(inputs_embeds, Tensor):
-            raise ValueError(
-                f"inputs_embeds should be {wanted}, not {type(inputs_embeds).__name__}."
-            )
-        kind, shape = inputs_embeds.dtype, tuple(inputs_embeds.shape)
-        casts = torch.promote_types(kind, model.dtype) == model.dtype or torch.is_autocast_enabled(
-            model.device.type
+        layout.check(input_ids.shape, "input_ids")
+    if isinstance(inputs_embeds, Tensor):
+        layout.check(inputs_embeds.shape[:-1], "inputs_embeds")
+
+
+def check_embeddings(inputs_embeds: Any, model: BertModel) -> None:
+    """Check that `inputs_embeds` can take the place of word embeddings.
+
+    Raises:
+        ValueError: not a tensor, another number of dimensions than `hidden_size`, or a dtype that would change that of
+            the results.
+    """
+    expected = f"{model.dtype} of shape (batch, seq, {model.config.hidden_size})"
+    if not isinstance(inputs_embeds, Tensor):
+        raise ValueError(
+            f"inputs_embeds should be a tensor, {expected}, not {type(inputs_embeds).__name__}."
         )
-        if shape[-1:] != (model.config.hidden_size,) or not kind.is_floating_point or not casts:
-            raise ValueError(f"inputs_embeds should be {wanted}, not {kind} of shape {shape}.")
-        layout.check(inputs_embeds.shape[:-1])
-    return layout
+    dtype = inputs_embeds.dtype
+    keeps_dtype = torch.promote_types(dtype, model.dtype) == model.dtype
+    has_dtype = keeps_dtype or torch.is_autocast_enabled(model.device.type)
+    has_size = inputs_embeds.shape[-1:] == (model.config.hidden_size,)
+    if not has_size or not dtype.is_floating_point or not has_dtype:
+        raise ValueError(
+            f"inputs_embeds should be {expected}, not {dtype} of shape {tuple(inputs_embeds.shape)}."
+        )

@@ -2,20 +2,172 @@
 
 ```python
 out.last_hidden_state                     # by name
-out["last_hidden_state"], out[0]          # by key or number
-out.keys()                                # the names of what is there
-last_hidden_state, pooler_output = out    # by unpacking what is there: iterating gives values, not names
+out["last_hidden_state"], out[0]          # by key or index
+out.keys()                                # the names of all values that are not None
+last_hidden_state, pooler_output = out    # by unpacking: iterating gives values, not names
 ```
+
+This is the last file of the reading path.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
-from minibert.compat.outputs import ModelOutput
+from minibert.config import BertConfig
 
-# every model gives it; None, like all that is absent, only until it is set
+Output = TypeVar("Output", bound="ModelOutput")
+
+
+class ModelOutput:
+    """Base of the outputs: a dataclass whose values that are None are absent from keys, items and indices.
+
+    It has the API of the output classes of transformers, with one difference: iterating gives values, so that
+    `last_hidden_state, pooler_output = model(...)` unpacks. There it gives names. Tools that treat an output as a
+    mapping use `keys`, `items` and `[name]`, which are the same in both.
+    """
+
+    def __init_subclass__(cls) -> None:
+        """Make every output a pytree with tensors as leaves, for `torch.export`, FSDP and `torch.func`."""
+        super().__init_subclass__()
+        pytree.register_pytree_node(
+            cls,
+            lambda output: (output.values(), output.keys()),
+            lambda values, names: cls._from_pairs(zip(names, values, strict=True)),
+            serialized_type_name=f"{cls.__module__}.{cls.__name__}",
+            flatten_with_keys_fn=lambda output: (
+                [(pytree.MappingKey(name), value) for name, value in output.items()],
+                output.keys(),
+            ),
+        )
+
+    def __post_init__(self) -> None:
+        """Accept a mapping, name-value pairs or values in order in place of the first field, as tools pass them."""
+        first_field = fields(self)[0].name  # type: ignore[arg-type]
+        argument = getattr(self, first_field)
+        if isinstance(argument, Tensor) or not isinstance(argument, Iterable):
+            return
+        setattr(self, first_field, None)
+        if isinstance(argument, Mapping):
+            values = list(argument.items())
+        else:
+            values = list(argument)
+        if not all(_is_pair(value) for value in values):
+            values = self._match_fields(values)
+        for name, value in values:
+            setattr(self, name, value)
+
+    @classmethod
+    def _from_pairs(cls, pairs: Iterable[tuple[str, Any]]) -> ModelOutput:
+        output = cls()
+        vars(output).update(pairs)
+        return output
+
+    @classmethod
+    def _match_fields(cls, values: list[Any]) -> list[tuple[str, Any]]:
+        """Pair each value with the next field it can belong to.
+
+        `torch.nn.DataParallel` gathers the values that iterating gives, without their names.
+        """
+        names = iter([field.name for field in fields(cls)])  # type: ignore[arg-type]
+        pairs = []
+        for value in values:
+            for name in names:
+                if _fits(name, value):
+                    pairs.append((name, value))
+                    break
+            else:
+                raise ValueError(
+                    f"{cls.__name__} takes values by name, or a mapping of them, not {values!r:.80}."
+                )
+        return pairs
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Return name and value of everything that is not None, in order."""
+        return [(name, value) for name, value in vars(self).items() if value is not None]
+
+    def keys(self) -> list[str]:
+        """Return the names of everything that is not None."""
+        return [name for name, _ in self.items()]
+
+    def values(self) -> list[Any]:
+        """Return everything that is not None."""
+        return [value for _, value in self.items()]
+
+    def to_tuple(self) -> tuple[Any, ...]:
+        """Return everything that is not None as a plain tuple."""
+        return tuple(self.values())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value called `name`, or `default` if it is None or missing."""
+        return dict(self.items()).get(name, default)
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        if not isinstance(key, str):
+            return self.to_tuple()[key]
+        present = dict(self.items())
+        if key not in present:
+            raise KeyError(f"{key!r} is not in this output, which has {', '.join(present)}")
+        return present[key]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values())
+
+    def __len__(self) -> int:
+        return len(self.items())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+
+Mapping.register(ModelOutput)
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether a value is a pair of a name and something."""
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a value can belong to a field, judged by its number of dimensions."""
+    if name in ("hidden_states", "attentions"):
+        if not isinstance(value, tuple):
+            return False
+        are_attentions = [tensor.dim() == 4 for tensor in value]
+        return all(is_attention == (name == "attentions") for is_attention in are_attentions)
+    if not isinstance(value, Tensor):
+        return False
+    is_loss = value.dim() < 2
+    return is_loss == (name == "loss")
+
+
+def to_output(output: Output, return_dict: bool | None, config: BertConfig) -> Output:
+    """Return an output in the form that the caller asks for.
+
+    Args:
+        output: the output of a model.
+        return_dict: False for a plain tuple. None: as the config says.
+        config: config of the model.
+
+    Returns:
+        The output itself, or its values as a tuple.
+    """
+    if return_dict is None:
+        return_dict = config.use_return_dict
+    if return_dict:
+        return output
+    return output.to_tuple()  # type: ignore[return-value]
+
+
+# The default of fields that every model fills in. Typed as Any, so that users need not check for None.
 ALWAYS_THERE: Any = None
 
 
@@ -24,11 +176,11 @@ class BertModelOutput(ModelOutput):
     """Output of `BertModel`.
 
     Attributes:
-        last_hidden_state: the last layer's hidden states, (batch, seq, hidden).
-        pooler_output: the [CLS] state after the pooler's linear layer and tanh, (batch, hidden). Not the [CLS]
-            state itself: that is `last_hidden_state[:, 0]`.
-        hidden_states: embeddings and every layer's result, `num_hidden_layers + 1` times (batch, seq, hidden).
-        attentions: every layer's attention probabilities, (batch, heads, seq, seq) each.
+        last_hidden_state: hidden states of the last layer, (batch, seq, hidden).
+        pooler_output: the [CLS] state after the linear layer and tanh of the pooler, (batch, hidden). The [CLS] state
+            itself is `last_hidden_state[:, 0]`.
+        hidden_states: h0 (the embeddings) to hL, `num_hidden_layers + 1` tensors (batch, seq, hidden).
+        attentions: attention probabilities of each layer, (batch, heads, seq, seq).
     """
 
     last_hidden_state: Tensor = ALWAYS_THERE
@@ -39,7 +191,15 @@ class BertModelOutput(ModelOutput):
 
 @dataclass
 class PreTrainingOutput(ModelOutput):
-    """Output of `BertForPreTraining`: MLM logits (batch, seq, vocab) and NSP logits (batch, 2)."""
+    """Output of `BertForPreTraining`.
+
+    Attributes:
+        loss: sum of both losses, if both kinds of labels are passed.
+        prediction_logits: scores of the words, (batch, seq, vocab).
+        seq_relationship_logits: scores of next-sentence prediction, (batch, 2).
+        hidden_states: as in `BertModelOutput`.
+        attentions: as in `BertModelOutput`.
+    """
 
     loss: Tensor | None = None
     prediction_logits: Tensor = ALWAYS_THERE
@@ -50,7 +210,14 @@ class PreTrainingOutput(ModelOutput):
 
 @dataclass
 class LogitsOutput(ModelOutput):
-    """Output of the heads with one kind of logits; their shape is in the head's docstring."""
+    """Output of the heads with one kind of logits.
+
+    Attributes:
+        loss: a single number, if labels are passed.
+        logits: scores, in the shape that the docstring of the head names.
+        hidden_states: as in `BertModelOutput`.
+        attentions: as in `BertModelOutput`.
+    """
 
     loss: Tensor | None = None
     logits: Tensor = ALWAYS_THERE
@@ -60,7 +227,15 @@ class LogitsOutput(ModelOutput):
 
 @dataclass
 class QuestionAnsweringOutput(ModelOutput):
-    """Output of `BertForQuestionAnswering`: logits of each token starting and ending the answer, (batch, seq)."""
+    """Output of `BertForQuestionAnswering`.
+
+    Attributes:
+        loss: a single number, if both kinds of positions are passed.
+        start_logits: score of each token as the first of the answer, (batch, seq).
+        end_logits: score of each token as the last of the answer, (batch, seq).
+        hidden_states: as in `BertModelOutput`.
+        attentions: as in `BertModelOutput`.
+    """
 
     loss: Tensor | None = None
     start_logits: Tensor = ALWAYS_THERE

@@ -28,7 +28,7 @@ from minibert.compat.keywords import (
     one_device,
 )
 from minibert.compat.model import ModelProtocol
-from minibert.compat.outputs import ModelOutput
+from minibert.compat.tied import TiedWeights
 from minibert.config import BertConfig
 from minibert.files import prefix_errors
 from minibert.progress import collector_paused
@@ -42,7 +42,6 @@ MAX_NEW = 50_000_000
 WORD_EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 
 Model = TypeVar("Model", bound="PreTrainedModel")
-Output = TypeVar("Output", bound=ModelOutput)
 
 # torch's threads do not live in a forked process, and an operator that waits for them there waits for ever; with one
 # thread there is none to wait for. A child whose parent has computed nothing yet may set its number of threads again.
@@ -124,7 +123,7 @@ def _listed(names: list[str], between: str = ", ", max_names: int = 6) -> str:
     return between.join(names[:max_names]) + rest
 
 
-class PreTrainedModel(ModelProtocol, nn.Module):
+class PreTrainedModel(ModelProtocol, TiedWeights):
     """The base class of every model: a config, initial weights, loading and saving."""
 
     config_class = BertConfig
@@ -321,11 +320,6 @@ class PreTrainedModel(ModelProtocol, nn.Module):
     def dtype(self) -> torch.dtype:
         """Type of the parameters."""
         return next(self.parameters()).dtype
-
-    def to_output(self, output: Output, return_dict: bool | None) -> Output:
-        """The output itself, or a plain tuple when the call or else the config says `return_dict=False`."""
-        wanted = self.config.use_return_dict if return_dict is None else return_dict
-        return output if wanted else output.to_tuple()  # type: ignore[return-value]
 
 
 class _NoInitialDraws(TorchFunctionMode):

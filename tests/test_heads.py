@@ -315,7 +315,7 @@ class TestLabelNames:
 
     def test_answers_have_a_start_and_an_end(self, tmp_path: Path) -> None:
         build("BertForTokenClassification", num_labels=9).save_pretrained(tmp_path)
-        with pytest.raises(ValueError, match="scores start and end: num_labels=2, not 9"):
+        with pytest.raises(ValueError, match="scores start and end: num_labels should be 2, not 9"):
             minibert.BertForQuestionAnswering.from_pretrained(tmp_path)
         with pytest.warns(UserWarning, match="qa_outputs.weight, qa_outputs.bias are not in"):
             minibert.BertForQuestionAnswering.from_pretrained(tmp_path, num_labels=2)
@@ -342,12 +342,12 @@ class TestBadLabels:
             (
                 "BertForSequenceClassification",
                 {"labels": [0, 3, 1]},
-                "labels hold 3, but the model has 3 classes (0 to",
+                "labels contains 3, but the model has 3 classes (0 to",
             ),
             (
                 "BertForSequenceClassification",
                 {"labels": [0, -1, 1]},
-                "labels hold -1, but the model has 3 classes",
+                "labels contains -1, but the model has 3 classes",
             ),
             (
                 "BertForSequenceClassification",
@@ -362,7 +362,7 @@ class TestBadLabels:
             (
                 "BertForSequenceClassification",
                 {"labels": [0.0, 1.0, 1.0]},
-                "for one class a text pass whole numbers",
+                "For a single class per text pass integers",
             ),
             (
                 "BertForSequenceClassification",
@@ -372,7 +372,7 @@ class TestBadLabels:
             (
                 "BertForTokenClassification",
                 {"labels": [[0.0] * 5] * 3},
-                "should be whole numbers (torch.long), one",
+                "should be integers (torch.long), one",
             ),
             (
                 "BertForTokenClassification",
@@ -387,12 +387,12 @@ class TestBadLabels:
             (
                 "BertForMaskedLM",
                 {"labels": [[99] * 5] * 3},
-                "labels hold 99, but the model has 99 classes (0 to 98)",
+                "labels contains 99, but the model has 99 classes (0 to 98)",
             ),
             (
                 "BertForNextSentencePrediction",
                 {"labels": [0, 1, 2]},
-                "labels hold 2, but the model has 2 classes",
+                "labels contains 2, but the model has 2 classes",
             ),
             (
                 "BertForPreTraining",
@@ -402,17 +402,17 @@ class TestBadLabels:
             (
                 "BertForQuestionAnswering",
                 {"start_positions": [0, -1, 2], "end_positions": [0, 1, 2]},
-                "positions hold -1; no answer is position 0, the place of [CLS]",
+                "positions contains -1. If a text has no answer, use 0, the position of [CLS]",
             ),
             (
                 "BertForQuestionAnswering",
                 {"start_positions": [0.0, 1.0, 2.0], "end_positions": [0, 1, 2]},
-                "positions should be whole numbers of shape (3,), not torch.float32 of (3,)",
+                "positions should be integers of shape (3,), not torch.float32 of (3,)",
             ),
             (
                 "BertForQuestionAnswering",
                 {"start_positions": [0, 1, 2], "end_positions": [0, 1]},
-                "positions should be whole numbers of shape (3,), not torch.int64 of (2,)",
+                "positions should be integers of shape (3,), not torch.int64 of (2,)",
             ),
         ],
     )
@@ -438,7 +438,7 @@ class TestBadLabels:
             ValueError, match=r"input_ids should be of shape \(batch, choices, seq\), not \(3, 5\)"
         ):
             model(torch.randint(1, 99, (3, 5)))
-        with pytest.raises(ValueError, match="labels hold 2, but the model has 2 classes"):
+        with pytest.raises(ValueError, match="labels contains 2, but the model has 2 classes"):
             model(torch.randint(1, 99, (3, 2, 5)), labels=torch.tensor([0, 1, 2]))
 
     @settings(deadline=None)
@@ -454,7 +454,7 @@ class TestBadLabels:
         wrong = [label for label in labels if label != IGNORED and not 0 <= label < classes]
         if wrong:
             with pytest.raises(
-                ValueError, match=f"labels hold {wrong[0]}, but the model has {classes} classes"
+                ValueError, match=f"labels contains {wrong[0]}, but the model has {classes} classes"
             ):
                 cross_entropy(logits, torch.tensor(labels, dtype=dtype))
             return

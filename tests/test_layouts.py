@@ -79,12 +79,14 @@ def test_a_mask_that_hides_nothing_is_none() -> None:
 
 @pytest.mark.parametrize("lengths", [[0], [3, 0, 2], [-1]])
 def test_bad_lengths(lengths: list[int]) -> None:
-    with pytest.raises(ValueError, match="lengths should be 1 or more, not"):
+    with pytest.raises(ValueError, match="but every sequence needs at least one token"):
         PackedLayout(lengths)
 
 
 def test_lengths_that_do_not_add_up() -> None:
-    with pytest.raises(ValueError, match=r"lengths add up to 5, but tokens are \(6,\)"):
+    with pytest.raises(
+        ValueError, match=r"tokens of shape \(5,\), as the lengths .* add up to 5, not \(6,\)"
+    ):
         MODEL(torch.ones(6, dtype=torch.long), layout=PackedLayout([2, 3]))
 
 
@@ -95,17 +97,18 @@ def test_no_sequences_at_all() -> None:
 
 def test_masks_that_are_no_masks() -> None:
     for shape in ((5,), (2, 1, 1, 5, 5)):
-        with pytest.raises(ValueError, match="attention_mask should be .batch, seq."):
+        with pytest.raises(ValueError, match="attention_mask has shape .* should be .batch, seq."):
             PaddedLayout(torch.ones(shape))
     with pytest.raises(
-        ValueError, match="is added to the scores: it should be 0 or -1000 and less, or boolean"
+        ValueError,
+        match="is added to the scores, so its values should be 0 .visible. or -1000 and less",
     ):
         PaddedLayout(torch.ones(2, 1, 1, 5))
     with pytest.raises(ValueError, match="is added to the scores"):
         PaddedLayout(torch.full((2, 1, 1, 5), torch.nan))
     for wrong in (-1, torch.nan, -10000.0):
         with pytest.raises(
-            ValueError, match=f"should hold 1 for tokens and 0 for padding, not {wrong:g}"
+            ValueError, match=f"contains {wrong:g}, but it should be 1 for tokens and 0 for padding"
         ):
             PaddedLayout(torch.tensor([[1, wrong]]))
 
@@ -119,7 +122,7 @@ def test_masks_of_another_shape(shape: tuple[int, ...], hides: bool) -> None:
     mask = torch.ones(shape, dtype=torch.bool)
     mask[..., 0] = not hides
     with pytest.raises(
-        ValueError, match=r"attention_mask is for .* tokens, but input_ids are \(2, 4\)"
+        ValueError, match=r"attention_mask has shape .*, but input_ids has tokens of shape \(2, 4\)"
     ):
         MODEL(torch.ones(2, 4, dtype=torch.long), attention_mask=mask)
 
@@ -137,6 +140,6 @@ def test_a_mask_that_broadcasts() -> None:
 def test_tokens_there_must_be() -> None:
     with pytest.raises(
         ValueError,
-        match=r"input_ids should have a token or more in each sequence, not shape \(2, 0\)",
+        match=r"tokens of shape \(2, 0\), but every sequence needs at least one token",
     ):
         MODEL(torch.zeros(2, 0, dtype=torch.long))

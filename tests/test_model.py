@@ -161,29 +161,32 @@ def test_empty_batch(model: BertModel) -> None:
             {"input_ids": [[1]], "inputs_embeds": [[[0.0] * 32]]},
             "exactly one of input_ids and inputs_embeds",
         ),
-        ({"input_ids": [[1, 99]]}, r"input_ids holds 99, but the model has 99 of them \(0 to 98\)"),
-        ({"input_ids": [[1, -1]]}, "input_ids holds -1"),
+        (
+            {"input_ids": [[1, 99]]},
+            r"input_ids contains 99, but the embedding table has 99 rows \(valid ids 0 to 98\)",
+        ),
+        ({"input_ids": [[1, -1]]}, "input_ids contains -1"),
         (
             {"input_ids": [[1, 2]], "token_type_ids": [[0, 2]]},
-            "token_type_ids holds 2, but the model has 2",
+            "token_type_ids contains 2, but the embedding table has 2 rows",
         ),
         (
             {"input_ids": [[1, 2]], "position_ids": [[0, 64]]},
-            "position_ids holds 64, but the model has 64",
+            "position_ids contains 64, but the embedding table has 64 rows",
         ),
         (
             {"input_ids": [[1] * 65]},
-            r"65 tokens is longer than max_position_embeddings \(64\): pass truncation=True",
+            "65 tokens, but max_position_embeddings is 64. Pass truncation=True",
         ),
         (
             {"input_ids": [[1, 2]], "attention_mask": [[0, 1, 1]]},
-            r"is for \(1, 3\) tokens, but input_ids are \(1, 2\)",
+            r"has shape \(1, 3\), but input_ids has tokens of shape \(1, 2\)",
         ),
         (
             {"input_ids": [[1, 2]], "attention_mask": [0, 1]},
-            r"attention_mask should be \(batch, seq\)",
+            r"attention_mask has shape \(2,\), but it should be \(batch, seq\)",
         ),
-        ({"input_ids": [1, 2]}, r"input_ids should be \(batch, seq\)"),
+        ({"input_ids": [1, 2]}, r"input_ids should have tokens of shape \(batch, seq\)"),
     ],
 )
 def test_bad_input(model: BertModel, inputs: dict[str, Any], message: str) -> None:
@@ -294,23 +297,23 @@ def test_the_reference_s_arguments(
     [
         (
             {"input_ids": torch.ones(1, 3, dtype=torch.uint8)},
-            "input_ids should be a tensor of whole numbers .*uint8",
+            "input_ids should be a tensor of integers .*uint8",
         ),
         (
             {"input_ids": torch.ones(1, 3)},
-            "input_ids should be a tensor of whole numbers .*float32",
+            "input_ids should be a tensor of integers .*float32",
         ),
         (
             {"input_ids": torch.ones(1, 3).bool()},
-            "input_ids should be a tensor of whole numbers .*bool",
+            "input_ids should be a tensor of integers .*bool",
         ),
         (
             {"input_ids": [[1, 2]]},
-            r"input_ids should be a tensor of whole numbers \(torch.long\), not list",
+            r"input_ids should be a tensor of integers \(torch.long\), not list",
         ),
         (
             {"inputs_embeds": [[0.0] * 32]},
-            r"inputs_embeds should be torch.float32 of shape .*, not list",
+            r"inputs_embeds should be a tensor, torch.float32 of shape .*, not list",
         ),
         (
             {"inputs_embeds": torch.ones(1, 3, 32).double()},
@@ -322,11 +325,11 @@ def test_the_reference_s_arguments(
         ),
         (
             {"input_ids": torch.ones(1, 3).long(), "position_ids": torch.arange(3).expand(2, 3)},
-            r"position_ids should be of shape \(1, 3\) as the tokens are, not \(2, 3\)",
+            r"position_ids should have the shape of the tokens, \(1, 3\), not \(2, 3\)",
         ),
         (
             {"input_ids": torch.ones(2, 3).long(), "token_type_ids": torch.zeros(3, 3).long()},
-            r"token_type_ids should be of shape \(2, 3\) as the tokens are, not \(3, 3\)",
+            r"token_type_ids should have the shape of the tokens, \(2, 3\), not \(3, 3\)",
         ),
         (
             {"input_ids": torch.ones(2, 3).long(), "attention_mask": [[1]]},
@@ -338,7 +341,7 @@ def test_the_reference_s_arguments(
                 "layout": PackedLayout([2, 3]),
                 "position_ids": torch.ones(1).long(),
             },
-            r"position_ids should be of shape \(5,\) as the tokens are, not \(1,\)",
+            r"position_ids should have the shape of the tokens, \(5,\), not \(1,\)",
         ),
     ],
 )

@@ -6,7 +6,7 @@ refused in a sentence when its value asks for what is not there.
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -14,18 +14,6 @@ from torch import Tensor, nn
 
 from minibert.checks import check_count
 from minibert.compat.keywords import Refused, drop_ignored_keywords
-
-
-class UnusedArguments(TypedDict, total=False):
-    """Arguments of the reference's `forward` that change nothing in an encoder."""
-
-    use_cache: bool | None
-    past_key_values: None
-    encoder_hidden_states: None
-    encoder_attention_mask: None
-    num_items_in_batch: Any
-    head_mask: None
-
 
 _WITHOUT_EFFECT = {
     "use_cache": "an encoder computes a text once and has nothing to keep, there and here",
@@ -49,14 +37,6 @@ _REFUSED: Refused = {
         "nor is it by the reference since version 5; Trace.switch_off_head switches a head off.",
     ),
 }
-
-
-def refuse_arguments(module: Any, arguments: Mapping[str, Any]) -> None:
-    """TypeError for an argument that no `forward` has, ValueError for a value that asks for what is not there."""
-    for name in drop_ignored_keywords(arguments, _WITHOUT_EFFECT, _REFUSED) if arguments else ():
-        raise TypeError(
-            f"{type(module).__name__}.forward() got an unexpected keyword argument {name!r}"
-        )
 
 
 class ModelProtocol:
@@ -151,6 +131,29 @@ class ModelProtocol:
     @classmethod
     def _can_set_attn_implementation(cls) -> bool:
         return True
+
+    def check_unused(self, arguments: Mapping[str, Any]) -> None:
+        """Check the arguments of a forward that have no effect here.
+
+        Raises:
+            ValueError: the value of an argument asks for something that minibert does not have.
+            TypeError: no `forward` has this argument.
+        """
+        for name in drop_ignored_keywords(arguments, _WITHOUT_EFFECT, _REFUSED):
+            raise TypeError(
+                f"{type(self).__name__}.forward() got an unexpected keyword argument {name!r}"
+            )
+
+    def fit_decoder(self, predictions: Any) -> None:
+        """Resize the decoder of a `BertLMPredictionHead` to a vocabulary that has been resized."""
+        words = self.get_input_embeddings().num_embeddings
+        decoder = predictions.decoder
+        if decoder.out_features == words:
+            return
+        predictions.bias = resized(predictions.bias, words)
+        decoder.weight = resized(decoder.weight, words)
+        decoder.bias = predictions.bias
+        decoder.out_features = words
 
     def post_init(self) -> None:
         """Does nothing: each part has drawn its weights already; `init_weights(names)` draws those of other layers."""
@@ -281,12 +284,3 @@ def resized(rows: Tensor, size: int, std: float | None = None) -> nn.Parameter:
         else:
             added.normal_(0.0, std or 0.0)
     return nn.Parameter(new, requires_grad=rows.requires_grad)
-
-
-def resize_decoder(predictions: Any, words: int) -> None:
-    """Fits the decoder of a `BertLMPredictionHead` to a vocabulary that has been resized."""
-    decoder = predictions.decoder
-    if decoder.out_features != words:
-        predictions.bias = resized(predictions.bias, words)
-        decoder.weight, decoder.bias = resized(decoder.weight, words), predictions.bias
-        decoder.out_features = words

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from minibert.attention import AttentionFunction, AttentionOutput, sdpa_attention
-from minibert.compat.tracing import is_traced
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertLayer
 from minibert.inference import rounded_rows
@@ -30,7 +29,7 @@ from minibert.inference.kernels import (
     has_instructions,
 )
 from minibert.inference.threads import Meetings, even_shares, workers
-from minibert.layouts import UNMASKED, Layout, PackedLayout
+from minibert.layouts import UNMASKED, Layout, PackedLayout, is_traced
 from minibert.outputs import BertModelOutput
 
 # a product keeps float32 where 8 bits change its results by more than this (norm of the error over norm of the result,
