@@ -32,12 +32,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="that made these, of the same space (default: --model)",
     )
-    help_ = (
-        "for corpora larger than memory: compare only what a byte or a bit for each number chooses"
-    )
-    parser.add_argument(
-        "--codes", choices=["int8", "binary"], help=f"{help_}; kept in the folder of --vectors"
-    )
     parser.add_argument("--top", type=int, default=5, help="lines to show")
     add_embedder_options(parser)
 
@@ -46,8 +40,6 @@ def run(options: argparse.Namespace) -> None:
     check_files(name for name in (options.corpus, options.vectors) if name not in ("-", None))
     if not all(map(str.strip, options.queries)):
         raise UsageError("the query is empty: write one between the quotation marks.")
-    if options.codes and not options.vectors:
-        raise UsageError("--codes needs --vectors, a folder that minibert embed --out-dir wrote.")
     embedder = of_corpus = load_embedder(options)
     if options.corpus_model is not None:
         of_corpus = load_embedder(
@@ -63,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     texts = list(read_lines(options.corpus))
     vectors: Vectors | ShardedVectors
     if options.vectors:
-        vectors = open_corpus(options.vectors, options.codes)
+        vectors = open_corpus(options.vectors)
         if len(vectors) != len(texts):
             raise ValueError(
                 f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."

@@ -20,15 +20,12 @@ from typing import IO, Any
 import numpy as np
 
 from minibert.extras import need
-from minibert.files import read_json, replacing
-from minibert.sentences.quantization import Codes, to_bits, to_bytes
-from minibert.sentences.rows import CHUNK_TEXTS, Vectors
+from minibert.files import read_json
+from minibert.sentences.rows import Vectors
 
 Chunks = Iterable[tuple[Sequence[str], Vectors]]  # some texts and their vectors (n, D), then others
 
 MAX_OPEN = 64  # shards that stay mapped, for the number of open files is limited
-# by which `nearest` chooses the vectors that it compares
-CODES: dict[str, Callable[[Vectors], Codes]] = {"int8": to_bytes, "binary": to_bits}
 
 
 def _npy_header(file: IO[bytes], rows: int, dimension: int) -> None:
@@ -114,12 +111,10 @@ class ShardedVectors:
     Attributes:
         shape: (N, D).
         unit: all are known to have length 1 (or 0), so that cosines are dot products.
-        codes: by which `nearest` chooses the vectors that it compares; see `open_corpus`.
     """
 
     ndim = 2
     dtype = np.dtype(np.float32)
-    codes: Codes | None = None
 
     def __init__(
         self, shards: list[Path], lines: list[int], dimension: int, unit: bool = False
@@ -174,26 +169,18 @@ class ShardedVectors:
         return self._open[number]
 
 
-def open_corpus(path: str | Path, codes: str | None = None) -> Vectors | ShardedVectors:
+def open_corpus(path: str | Path) -> Vectors | ShardedVectors:
     """The vectors (N, D) of a file or folder that `minibert embed` wrote, in the order of the texts.
 
     Args:
         path: an .npy, .safetensors, .jsonl or .parquet file, or the folder that `--out-dir` or `encode_corpus` filled.
-        codes: "int8" or "binary" lets `nearest` choose vectors by a byte or a bit for each number, and compare only
-            those it has chosen. The codes are kept in the folder, where they are made the first time.
 
     Raises:
         FileNotFoundError: there is no such file, or a shard is missing.
-        ValueError: a folder whose run has not finished, a file that does not hold vectors, or codes of a file.
-        ImportError: bits are to be counted, and NumPy is older than version 2.
-        OSError: the codes cannot be written.
+        ValueError: a folder whose run has not finished, or a file that does not hold vectors.
     """
     path = Path(path)
     if not path.is_dir():
-        if codes is not None:
-            raise ValueError(
-                f"{path} should be a folder of shards: {codes} codes are kept beside them."
-            )
         return open_vector_file(path)
     if not (path / "index.json").is_file():
         raise ValueError(
@@ -204,32 +191,7 @@ def open_corpus(path: str | Path, codes: str | None = None) -> Vectors | Sharded
         path / f"shard-{number:06d}.{index['file_format']}" for number in range(index["shards"])
     ]
     lines = [int(read_json(shard.with_suffix(".json"))["lines"]) for shard in shards]
-    vectors = ShardedVectors(shards, lines, index["dimension"], index.get("unit", False))
-    if codes is not None:
-        vectors.codes = _kept_codes(vectors, path, codes)
-    return vectors
-
-
-def _kept_codes(vectors: ShardedVectors, folder: Path, kind: str) -> Codes:
-    """Codes of a corpus (N, D), mapped from its folder, where they are made if there are none as new as its index."""
-    if kind not in CODES:
-        raise ValueError(f"codes should be one of {', '.join(CODES)}, not {kind!r}.")
-    if kind == "binary" and not hasattr(np, "bitwise_count"):
-        raise ImportError("counting the bits of binary codes needs NumPy 2: pip install -U numpy")
-    path = folder / f"{kind}.npy"
-    if not path.exists() or path.stat().st_mtime < (folder / "index.json").stat().st_mtime:
-        with replacing(path) as temporary:
-            some = CODES[kind](vectors[:0])
-            codes = np.lib.format.open_memmap(
-                temporary, "w+", some.dtype, (len(vectors), some.shape[1])
-            )
-            for start in range(0, len(vectors), CHUNK_TEXTS):
-                codes[start : start + CHUNK_TEXTS] = CODES[kind](
-                    vectors[start : start + CHUNK_TEXTS]
-                )
-            del codes  # closes the file
-    found: Codes = np.load(path, mmap_mode="r")
-    return found
+    return ShardedVectors(shards, lines, index["dimension"], index.get("unit", False))
 
 
 def open_vector_file(path: Path) -> Vectors:

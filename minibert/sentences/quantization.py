@@ -42,16 +42,3 @@ def quantize(vectors: Vectors, precision: str, ranges: Vectors | None = None) ->
     cells = np.clip(np.floor((vectors - ranges[0]) / np.where(steps == 0, 1, steps)), 0, 255)
     found: Codes = cells.astype(np.uint8) if precision == "uint8" else (cells - 128).astype(np.int8)
     return found
-
-
-def to_bytes(vectors: Vectors) -> Codes:
-    """Vectors (n, D) in int8: each less its length, the number farthest from 0 being 127 or -127."""
-    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=1e-12)
-    codes: Codes = np.rint(vectors * (127 / largest)).astype(np.int8)
-    return codes
-
-
-def to_bits(vectors: Vectors) -> Codes:
-    """A bit for each number of vectors (n, D), 1 above 0: words (n, ceil(D / 64)) in uint64."""
-    packed = np.packbits(vectors > 0, axis=1)
-    return np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.checks import check_count
-from minibert.sentences.quantization import to_bits
 from minibert.sentences.rows import Vectors
 
 Found = tuple[
@@ -18,9 +17,6 @@ Found = tuple[
 # lie in memory as many as that, for a few queries would wait for threads at every block
 BLOCK_ROWS = 16384
 BLOCK_SCORES = 2**24
-# rows that codes choose for each that is asked for: of the ten nearest among 13,232 sentences (STS-B, minibert-en) the
-# binary ones leave out 2% then, 14% with 4 rows each; int8 leaves out none with 2
-CANDIDATES = 20
 # more than two ways to add up the product of two vectors of length 1 in float32 ever differ by
 ROUNDING = 1e-5
 
@@ -82,13 +78,11 @@ def pairwise_similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.fl
 def nearest(
     queries: Any, corpus: Any, top: int = 5, *, metric: str = "cosine"
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The `top` rows of `corpus` that are most similar to each of `queries`; exact unless it has codes.
+    """The `top` rows of `corpus` that are most similar to each of `queries`; exact.
 
     Args:
         queries: (n, D).
         corpus: (N, D): an array, memory-mapped or not, or what `open_corpus` gives; a block of it is read at a time.
-            One with codes is not read as a whole: for each row that is asked for they choose `CANDIDATES`, int8 by
-            their cosine and binary by how many bits differ, and only these are compared.
         top: rows for each query.
         metric: "cosine", or the "dot" product, which is the same for vectors of length 1 and takes half the time. Where
             `open_corpus` knows that they are, "cosine" is as quick.
@@ -105,8 +99,7 @@ def nearest(
     if not hasattr(corpus, "shape"):
         corpus = _matrix(corpus)
     wanted = _matrix(queries)
-    compare = _compare_all if getattr(corpus, "codes", None) is None else _compare_chosen
-    best = compare(unit(wanted) if metric == "cosine" else wanted, corpus, top, metric)
+    best = _compare_all(unit(wanted) if metric == "cosine" else wanted, corpus, top, metric)
     scores, rows = zip(*best, strict=True) if best else ((), ())
     shape = len(wanted), min(top, len(corpus))
     return np.array(rows, dtype=np.int64).reshape(shape), np.array(
@@ -143,31 +136,6 @@ def _compare_all(wanted: Vectors, corpus: Any, top: int, metric: str) -> list[Fo
             order = np.argsort(-scores, kind="stable")[:top]
             best[number] = scores[order], rows[order]
     return best
-
-
-def _compare_chosen(wanted: Vectors, corpus: Any, top: int, metric: str) -> list[Found]:
-    codes, count = corpus.codes, min(CANDIDATES * top, len(corpus))
-    if codes.dtype == np.int8:
-        chosen = [rows for _, rows in _compare_all(unit(wanted), codes, count, "cosine")]
-    else:
-        chosen = [
-            np.argpartition(_differing_bits(codes, code), max(count, 1) - 1)[:count]
-            for code in to_bits(wanted)
-        ]
-    best = []
-    for query, rows in zip(wanted, map(np.sort, chosen), strict=True):
-        vectors = np.concatenate([corpus[:0], *(corpus[row : row + 1] for row in rows.tolist())])
-        ((scores, places),) = _compare_all(query[None], vectors, top, metric)
-        best.append((scores, rows[places]))
-    return best
-
-
-def _differing_bits(codes: NDArray[np.uint64], code: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """Hamming distances of codes (N, words) from one (words,), (N,)."""
-    blocks = [codes[start : start + BLOCK_ROWS] for start in range(0, len(codes) or 1, BLOCK_ROWS)]
-    return np.concatenate(
-        [np.bitwise_count(block ^ code).sum(axis=1, dtype=np.uint16) for block in blocks]
-    )
 
 
 def _comparable(a: Any, b: Any, metric: str) -> tuple[Vectors, Vectors]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,11 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from hypothesis.extra.numpy import arrays
 from tiny_folder import WORDS, tiny_folder
 
 from minibert import SentenceEmbedder, encode_corpus, encode_file, nearest, open_corpus, similarity
 from minibert.cli import main
 from minibert.sentences.pooling import Normalize
-from minibert.sentences.quantization import to_bits, to_bytes
 from minibert.sentences.search import METRICS, pairwise_similarity
 
 TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS[:3]]
@@ -113,61 +110,6 @@ class TestCorpora:
             found, _ = nearest(expected[[3, 29]], corpus, 2)
             assert found[:, 0].tolist() == [3, 29]
 
-    @pytest.mark.parametrize("codes", ["int8", "binary"])
-    def test_codes_choose_what_is_compared(
-        self,
-        embedder: SentenceEmbedder,
-        tmp_path: Path,
-        codes: str,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        """The scores are those of the vectors; rows that codes do not choose are missing, all others are in order."""
-        encode_corpus(embedder, TEXTS, tmp_path, shard_size=7)
-        exact, corpus = open_corpus(tmp_path), open_corpus(tmp_path, codes)
-        queries = embedder.encode([TEXTS[7], "x"])
-        for metric in ("cosine", "dot"):
-            for one, other in zip(
-                *(nearest(queries, own, 4, metric=metric) for own in (corpus, exact)), strict=True
-            ):
-                assert np.array_equal(one, other)  # 4 x 20 candidates are all of the 30
-        monkeypatch.setattr("minibert.sentences.search.CANDIDATES", 2)
-        rows, scores = nearest(queries, corpus, 5)
-        np.testing.assert_allclose(
-            scores, np.take_along_axis(similarity(queries, exact[:]), rows, axis=1), atol=1e-6
-        )
-        assert rows[0, 0] == 7 and (np.diff(scores) <= 0).all()
-        # the file is found again, and made anew when the folder is
-        del corpus  # mapped, it could not be replaced on Windows
-        kept = tmp_path / f"{codes}.npy"
-        made = kept.stat().st_mtime_ns
-        assert (
-            np.array_equal(np.load(kept), open_corpus(tmp_path, codes).codes)
-            and kept.stat().st_mtime_ns == made
-        )
-        os.utime(tmp_path / "index.json", ns=(made + 10**9,) * 2)
-        open_corpus(tmp_path, codes)
-        assert kept.stat().st_mtime_ns > made
-
-    @settings(max_examples=30, deadline=None)
-    @given(
-        vectors=arrays(
-            np.float32,
-            st.tuples(st.integers(0, 4), st.integers(1, 130)),
-            elements=st.floats(-9, 9, width=32),
-        )
-    )
-    def test_codes_keep_directions(self, vectors: Any) -> None:
-        codes, words = to_bytes(vectors), to_bits(vectors)
-        assert codes.shape == vectors.shape and words.shape == (
-            len(vectors),
-            -(-vectors.shape[1] // 64),
-        )
-        largest = np.abs(vectors).max(axis=1, keepdims=True, initial=1e-12)
-        np.testing.assert_allclose(
-            codes / 127 * largest, vectors, atol=largest.max(initial=0) / 253
-        )
-        assert np.bitwise_count(words).sum() == (vectors > 0).sum()
-
     def test_known_lengths(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         """Shards of a model that normalises say so; the cosine is a dot product there, zeros included."""
         encode_corpus(embedder, TEXTS, tmp_path / "any")
@@ -187,12 +129,6 @@ class TestCorpora:
     def test_mistakes(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         encode_corpus(embedder, TEXTS, tmp_path / "shards", shard_size=7)
         corpus: Any = open_corpus(tmp_path / "shards")
-        with pytest.raises(ValueError, match="codes should be one of int8, binary, not 'int4'"):
-            open_corpus(tmp_path / "shards", "int4")
-        with pytest.raises(
-            ValueError, match="should be a folder of shards: binary codes are kept beside them"
-        ):
-            open_corpus(tmp_path / "x.npy", "binary")
         with pytest.raises(ValueError, match="neighbouring rows"):
             corpus[::2]
         (tmp_path / "shards" / "index.json").unlink()
@@ -221,26 +157,8 @@ class TestCorpora:
         vectors = ["--vectors", str(tmp_path / "shards"), "--corpus", str(tmp_path / "lines.txt")]
         assert main(["search", TEXTS[20], "--model", model, *vectors, "--top", "1"]) == 0
         assert capsys.readouterr().out.split() == ["1.0000", "21", *TEXTS[20].split()]
-        coded = ["--codes", "binary", "--json", "--top", "2"]
+        coded = ["--json", "--top", "2"]
         assert main(["search", TEXTS[20], TEXTS[3], "--model", model, *vectors, *coded]) == 0
         found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [own["query"] for own in found] == [TEXTS[20], TEXTS[3]]
-        assert [own["results"][0]["line"] for own in found] == [21, 4] and (
-            tmp_path / "shards" / "binary.npy"
-        ).exists()
-        assert (
-            main(
-                [
-                    "search",
-                    "x",
-                    "--model",
-                    model,
-                    "--corpus",
-                    str(tmp_path / "lines.txt"),
-                    "--codes",
-                    "int8",
-                ]
-            )
-            == 2
-        )
-        assert "--codes needs --vectors" in capsys.readouterr().err
+        assert [own["results"][0]["line"] for own in found] == [21, 4]
