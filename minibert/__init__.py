@@ -25,19 +25,7 @@ def lazy(
     def getattribute(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        try:
-            return getattr(importlib.import_module(modules[name]), name)
-        except (
-            ImportError,
-            AttributeError,
-        ) as error:  # perhaps another package's file lies in the place of ours
-            from minibert.extras import other_package
-
-            if advice := other_package():
-                raise ImportError(
-                    f"{package}.{name} cannot be imported ({error}).{advice}"
-                ) from error
-            raise
+        return getattr(importlib.import_module(modules[name]), name)
 
     return (
         getattribute,

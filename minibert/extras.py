@@ -50,17 +50,3 @@ def install_line(extra: str = "") -> str:
         if (clone / "pyproject.toml").is_file():
             source = str(clone)
     return f"pip install {shlex.quote(f'{source}{brackets}')}"
-
-
-def other_package() -> str:
-    """A sentence if the other project called `minibert`, whose files replace ours, is installed; else nothing."""
-    import importlib.metadata
-
-    try:
-        version = importlib.metadata.version("minibert")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-    return (
-        f" Another package called minibert ({version}) is installed in the same folder: "
-        f"pip uninstall minibert {DISTRIBUTION} && {install_line()}"
-    )

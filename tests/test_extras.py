@@ -1,18 +1,14 @@
-"""Extras: the line that installs one works where it is printed, and the other `minibert` is told apart."""
+"""Extras: the line that installs one works where it is printed."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from conftest import CHECKOUT, python_path
+from conftest import CHECKOUT
 
-import minibert
 from minibert import extras
 
 
@@ -54,63 +50,3 @@ def test_every_extra_that_a_message_names_exists() -> None:
             arguments = call.split(")")[0].split('"')[1::2]
             if path.name != "extras.py" and len(arguments) == 3:
                 assert f"\n{arguments[1]} = [" in declared, f"{path} names the extra {arguments[1]}"
-
-
-def test_the_other_package_is_named_where_a_name_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def version(name: str) -> str:
-        return "0.2.2"
-
-    monkeypatch.setattr(importlib.metadata, "version", version)
-    monkeypatch.setitem(sys.modules, "minibert.model", None)  # cannot be imported
-    with pytest.raises(
-        ImportError, match=r"Another package called minibert \(0\.2\.2\) is installed"
-    ):
-        minibert.BertModel  # noqa: B018
-
-
-def test_without_the_other_package_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def version(name: str) -> Any:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", version)
-    assert extras.other_package() == ""
-
-
-@pytest.mark.parametrize(("installed_last", "code"), [("ours", 0), ("theirs", 1)])
-@pytest.mark.needs("symbolic links")
-def test_both_packages_in_one_environment(installed_last: str, code: int, tmp_path: Path) -> None:
-    """Files of the other minibert (0.2.2) lie among ours; of files that both have, those installed last stay."""
-    package = tmp_path / "minibert"
-    package.mkdir()
-    for path in Path(minibert.__file__).parent.iterdir():
-        (package / path.name).symlink_to(path)
-    for name in ("activations", "configuration", "modules"):  # theirs alone
-        (package / f"{name}.py").write_text(
-            "raise ImportError('no module of ours')", encoding="utf-8"
-        )
-    if installed_last == "theirs":
-        for name in ("__init__", "attention", "embeddings"):
-            (package / f"{name}.py").unlink()
-            (package / f"{name}.py").write_text("class Attention: ...", encoding="utf-8")
-    (tmp_path / "minibert-0.2.2.dist-info").mkdir()
-    (tmp_path / "minibert-0.2.2.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: minibert\nVersion: 0.2.2\n", encoding="utf-8"
-    )
-    command = [sys.executable, "-m", "minibert", "tokenize", "I love Korea"]
-    environment = python_path(tmp_path)
-    run = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=120
-    )
-    assert run.returncode == code, run.stderr
-    if code:
-        assert run.stderr.startswith(
-            "minibert cannot start. Another package called minibert (0.2.2) is installed"
-        )
-        assert (
-            run.stderr.count("\n") == 1
-            and "pip uninstall minibert minibert-torch && pip install " in run.stderr
-        )
-    else:
-        assert "korea" in run.stdout and not run.stderr

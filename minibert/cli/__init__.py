@@ -85,13 +85,6 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    if not hasattr(
-        minibert, "__version__"
-    ):  # installed after us, another package has put its __init__.py there
-        from minibert.extras import other_package
-
-        print(f"minibert cannot start.{other_package()}", file=sys.stderr)
-        return 1
     warnings.showwarning = show_warning
     sys.stdout = _ClosedOutput() if sys.stdout is None else sys.stdout
     if isinstance(sys.stdout, io.TextIOWrapper):
