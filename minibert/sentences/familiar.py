@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from minibert.compat.langchain import count_as
 from minibert.sentences.encode import TextEncoder
 from minibert.sentences.search import pairwise_similarity, similarity
 
@@ -105,6 +104,3 @@ class FamiliarNames(TextEncoder):
         import asyncio
 
         return await asyncio.to_thread(self.embed_query, text)
-
-
-count_as("langchain_core.embeddings.embeddings", "Embeddings", FamiliarNames)

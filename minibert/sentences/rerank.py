@@ -16,7 +16,6 @@ from torch import nn
 
 from minibert.checkpoints.source import Source
 from minibert.checks import check_count
-from minibert.compat.langchain import count_as
 from minibert.config import BertConfig
 from minibert.heads import BertForSequenceClassification
 from minibert.inference import BATCH_TOKENS
@@ -187,9 +186,6 @@ class CrossEncoder:
         scores = self.predict([(query, document) for document in documents])
         best = np.argsort(-scores, kind="stable")[:top_k].tolist()
         return [Ranked(corpus_id=i, score=float(scores[i]), text=documents[i]) for i in best]
-
-
-count_as("langchain_core.cross_encoders", "BaseCrossEncoder", CrossEncoder)
 
 
 def rerank(

@@ -269,35 +269,28 @@ def test_setfit(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(*answers, atol=1e-5)
 
 
-def test_langchain_takes_the_object(embedder: SentenceEmbedder) -> None:
+def test_langchain(embedder: SentenceEmbedder, recipe: Any) -> None:
+    """Its chains, filters and stores of other packages, with the recipe's class."""
+    made = recipe("with_langchain", "langchain_core").Embeddings(embedder)
     need("langchain_community")
     from langchain_classic.chains import HypotheticalDocumentEmbedder
     from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
     from langchain_community.document_transformers import EmbeddingsRedundantFilter
     from langchain_community.vectorstores import FAISS
     from langchain_core.documents import Document
-    from langchain_core.embeddings import Embeddings
     from langchain_core.language_models import FakeListLLM
 
     documents = [Document(page_content=text) for text in TEXTS]
-    store = FAISS.from_texts(TEXTS, embedder)
-    chosen = EmbeddingsFilter(embeddings=embedder, k=5).compress_documents(documents, QUERY)
+    store = FAISS.from_texts(TEXTS, made)
+    chosen = EmbeddingsFilter(embeddings=made, k=5).compress_documents(documents, QUERY)
     for answer in (store.similarity_search(QUERY, k=5), chosen):
         assert [document.page_content for document in answer] == found(embedder)
 
-    class Plain(Embeddings):
-        embed_documents, embed_query = embedder.embed_documents, embedder.embed_query
-
-    filters = [
-        EmbeddingsRedundantFilter(embeddings=own, similarity_threshold=0.95)
-        for own in (embedder, Plain())
-    ]
-    one, other = (
-        [own.page_content for own in one.transform_documents(documents)] for one in filters
-    )
-    assert one == other and len(one) < len(TEXTS)
+    redundant = EmbeddingsRedundantFilter(embeddings=made, similarity_threshold=0.95)
+    remaining = redundant.transform_documents(documents)
+    assert 0 < len(remaining) < len(TEXTS)
     hyde = HypotheticalDocumentEmbedder.from_llm(
-        FakeListLLM(responses=[TEXTS[3]]), embedder, "web_search"
+        FakeListLLM(responses=[TEXTS[3]]), made, "web_search"
     )
     np.testing.assert_allclose(
         hyde.embed_query("x"), embedder.encode_document([TEXTS[3]])[0], atol=1e-6

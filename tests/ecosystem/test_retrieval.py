@@ -46,12 +46,20 @@ def expected(embedder: SentenceEmbedder, query: str, top: int) -> list[str]:
     return [TEXTS[row] for row in rows[0]]
 
 
-def test_langchain(embedder: SentenceEmbedder) -> None:
-    stores = pytest.importorskip("langchain_core.vectorstores")
-    store = stores.InMemoryVectorStore(embedder)
+@pytest.fixture
+def langchain() -> dict[str, Any]:
+    """The classes of the recipe."""
+    pytest.importorskip("langchain_core")
+    return runpy.run_path(str(CHECKOUT / "scripts" / "clients" / "with_langchain.py"))
+
+
+def test_langchain(embedder: SentenceEmbedder, langchain: dict[str, Any]) -> None:
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    store = InMemoryVectorStore(langchain["Embeddings"](embedder))
     store.add_texts(TEXTS)
-    found = store.similarity_search("tall trees in korea", k=5)
-    assert [document.page_content for document in found] == expected(
+    documents = store.similarity_search("tall trees in korea", k=5)
+    assert [document.page_content for document in documents] == expected(
         embedder, "tall trees in korea", 5
     )
 
@@ -61,26 +69,17 @@ async def _search(store: Any, query: str) -> list[str]:
     return [document.page_content for document in await store.asimilarity_search(query, k=5)]
 
 
-def test_langchain_awaited(embedder: SentenceEmbedder) -> None:
+def test_langchain_awaited(embedder: SentenceEmbedder, langchain: dict[str, Any]) -> None:
     import asyncio
 
-    stores = pytest.importorskip("langchain_core.vectorstores")
-    store = stores.InMemoryVectorStore(embedder)
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    store = InMemoryVectorStore(langchain["Embeddings"](embedder))
     assert asyncio.run(_search(store, "hello world")) == expected(embedder, "hello world", 5)
 
 
-def test_it_counts_as_langchains_embeddings(embedder: SentenceEmbedder) -> None:
-    """Where LangChain checks the type; and no import of ours brings it in."""
-    pytest.importorskip("langchain_core")
-    program = (
-        "import sys; from minibert import SentenceEmbedder; from minibert.sentences.rerank import CrossEncoder\n"
-        "assert not [name for name in sys.modules if name.startswith('langchain')]\n"
-        "from langchain_core.embeddings import Embeddings; from langchain_core.cross_encoders import BaseCrossEncoder\n"
-        "assert issubclass(SentenceEmbedder, Embeddings) and issubclass(CrossEncoder, BaseCrossEncoder)\n"
-        "assert not [finder for finder in sys.meta_path if 'minibert' in type(finder).__module__]"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
-
+def test_langchain_checks_the_types(embedder: SentenceEmbedder, langchain: dict[str, Any]) -> None:
+    """Fields of pydantic models, as in LangChain's filters and chains, take the recipe's classes."""
     from langchain_core.cross_encoders import BaseCrossEncoder
     from langchain_core.embeddings import Embeddings
     from pydantic import BaseModel, ConfigDict
@@ -91,13 +90,22 @@ def test_it_counts_as_langchains_embeddings(embedder: SentenceEmbedder) -> None:
         reranker: BaseCrossEncoder
 
     config = tiny_config(vocab_size=len(embedder.tokenizer), num_labels=1)
-    reranker = CrossEncoder(BertForSequenceClassification(config), embedder.tokenizer)
-    checked = Checked(embeddings=embedder, reranker=reranker)
-    assert checked.embeddings is embedder
-    assert (
-        checked.reranker.score([("hello", "world")])
-        == reranker.predict([("hello", "world")]).tolist()
+    cross_encoder = CrossEncoder(BertForSequenceClassification(config), embedder.tokenizer)
+    checked = Checked(
+        embeddings=langchain["Embeddings"](embedder), reranker=langchain["Reranker"](cross_encoder)
     )
+    pairs = [("hello", "world"), ("trees", "korea")]
+    assert checked.reranker.score(pairs) == cross_encoder.predict(pairs).tolist()
+
+
+def test_import_leaves_the_import_system_alone() -> None:
+    program = (
+        "import sys; finders = list(sys.meta_path)\n"
+        "from minibert import CrossEncoder, SentenceEmbedder\n"
+        "assert sys.meta_path == finders\n"
+        "assert not [name for name in sys.modules if name.startswith('langchain')]"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 def test_faiss(embedder: SentenceEmbedder) -> None:
