@@ -1,4 +1,4 @@
-"""Packs a run of pre-training for the article of `minibert learn`: minibert/study/page/run.json.xz.
+"""Packs a run of pre-training for the article of `minibert learn`: minibert/page/run.json.xz.
 
 python scripts/make_run.py out/run
 """
@@ -11,7 +11,7 @@ import lzma
 from pathlib import Path
 
 import minibert
-from minibert.study.page.lesson import read_run
+from minibert.page.lesson import read_run
 
 LARGEST = 31  # whole numbers of 6 bits
 

@@ -47,6 +47,7 @@ ROOMS = [
     "serving",
     "training",
     "study",
+    "page",
     "cli",
     "__main__",
 ]

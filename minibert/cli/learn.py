@@ -16,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from minibert.study.page.lesson import FIRST_TEXT, article
+    from minibert.page.lesson import FIRST_TEXT, article
 
     out = options.out or str(Path(tempfile.mkdtemp(prefix="minibert-"), "learn.html"))
     write(

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
         if options.text is None:
             raise UsageError("give the text to walk through, or --run FOLDER.")
         return write(options, options.out, source_of(options), options.text, options.open)
-    from minibert.study.page.lesson import PROMPT, read_run, snapshots
+    from minibert.page.lesson import PROMPT, read_run, snapshots
 
     source = str(snapshots(options.training)[-1])
     write(
@@ -52,8 +52,8 @@ def write(
     """Writes a page with what else it shows, says where it is, and opens it if asked to."""
     import webbrowser
 
+    from minibert.page.build import STEPS, write_page
     from minibert.progress import Progress, is_watched
-    from minibert.study.page.build import STEPS, write_page
 
     pair, pad_to = getattr(options, "pair", None), getattr(options, "pad_to", None)
     with Progress(is_watched(), STEPS, "steps") as progress:

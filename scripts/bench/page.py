@@ -15,8 +15,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from minibert.study.page.build import write_page
-from minibert.study.page.lesson import FIRST_TEXT, article
+from minibert.page.build import write_page
+from minibert.page.lesson import FIRST_TEXT, article
 
 ALIVE = "() => document.documentElement.dataset.ready && document.querySelector('#pieces tbody tr')"
 EDIT = """async (text) => {

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from minibert.study.page.build import write_page
-from minibert.study.page.lesson import FIRST_TEXT, article
+from minibert.page.build import write_page
+from minibert.page.lesson import FIRST_TEXT, article
 
 TEXT = "The animal did not cross the street because it was too tired."
 SCENE = 5  # “it” and the animal

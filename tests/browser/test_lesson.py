@@ -13,10 +13,10 @@ from opened import Opened, browser as browser, shown
 
 from minibert import BertForPreTraining, BertTokenizer
 from minibert.cli import main
+from minibert.page import live
+from minibert.page.build import load
+from minibert.page.lesson import article
 from minibert.study import patching_sweep, rounded, run
-from minibert.study.page import live
-from minibert.study.page.build import load
-from minibert.study.page.lesson import article
 
 pytestmark = pytest.mark.browser
 

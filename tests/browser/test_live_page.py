@@ -16,8 +16,8 @@ from conftest import shared_data, tiny_config
 from opened import SECTIONS, Opened, browser as browser
 
 import minibert
-from minibert.study.page import build as study_page, live
-from minibert.study.page.build import page_data, render, run, write_page
+from minibert.page import build as page_build, live
+from minibert.page.build import page_data, render, run, write_page
 from minibert.study.trace import trace
 from minibert.tokenization.coverage import coverage_warning
 
@@ -75,7 +75,7 @@ def korean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
     """Compares the page with PyTorch on the weights as they are embedded; returns the largest difference."""
-    model, tokenizer = study_page.load(name)
+    model, tokenizer = page_build.load(name)
     model, largest = live.rounded(model), 0.0
     for number, text in enumerate(texts):
         options: dict[str, Any] = {}
@@ -180,7 +180,7 @@ def test_editing_masking_and_switching_off_redraw(browser: Any, english: Path) -
         opened.open("predictions")
         opened.page.wait_for_function("() => shown.lens[0]")
         best = opened.page.inner_text("#lens-2-2")
-        model, tokenizer = study_page.load("minibert-tiny")
+        model, tokenizer = page_build.load("minibert-tiny")
         t, _ = live.compute(
             live.rounded(model), tokenizer, "The cat sat on the mat.", masked=[2], off=[(0, 1)]
         )
@@ -376,7 +376,7 @@ def test_numbers_that_take_too_much_room_are_computed_when_the_page_is_opened(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        study_page, "MAX_LIVE_DETAILS", 0
+        page_build, "MAX_LIVE_DETAILS", 0
     )  # of a text of some thirty tokens in minibert-en
     path = tmp_path / "page.html"
     write_page(path, "minibert-tiny", "Paris is the [MASK] of France.")
@@ -458,8 +458,8 @@ def test_rounded_weights_are_those_of_the_page() -> None:
 
 def test_a_page_lives_in_a_notebooks_frame(browser: Any, tmp_path: Path) -> None:
     """A frame without an origin of its own: no storage, no clipboard, no address, and still everything works."""
-    model, tokenizer = study_page.load("minibert-tiny")
-    frame = study_page.show(model, tokenizer, "Paris is the [MASK] of France.")._repr_html_()
+    model, tokenizer = page_build.load("minibert-tiny")
+    frame = page_build.show(model, tokenizer, "Paris is the [MASK] of France.")._repr_html_()
     (tmp_path / "notebook.html").write_text(
         f"<!doctype html><meta charset=utf-8>{frame}", encoding="utf-8"
     )

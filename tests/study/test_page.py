@@ -23,8 +23,8 @@ from hypothesis import given, settings, strategies as st
 
 import minibert
 from minibert.cli import main
-from minibert.study.page import build as study_page, live
-from minibert.study.page.build import load, pack, page_data, render, run, show, write_page
+from minibert.page import build as page_build, live
+from minibert.page.build import load, pack, page_data, render, run, show, write_page
 
 PARTS = Path(minibert.__file__).parent / "study" / "page"
 
@@ -360,7 +360,7 @@ def test_the_page_of_a_bundled_model_stays_below_20_mb(
     """With the longest text whose numbers the page holds, and with the longest of all."""
     model, tokenizer = load(name)
     embedded = live.embed(model, tokenizer)
-    monkeypatch.setattr(study_page, "embed", lambda *_: embedded)  # packed once
+    monkeypatch.setattr(page_build, "embed", lambda *_: embedded)  # packed once
 
     def written(count: int) -> dict[str, Any]:
         data = page_data(model, tokenizer, ". " * (count - 2))
@@ -374,10 +374,10 @@ def test_the_page_of_a_bundled_model_stays_below_20_mb(
         sum(
             math.prod(shape)
             for name, shape in names_and_shapes
-            if study_page._DETAILS.fullmatch(name)
+            if page_build._DETAILS.fullmatch(name)
         )
         // 10
     )
-    longest = study_page.MAX_LIVE_DETAILS // each
+    longest = page_build.MAX_LIVE_DETAILS // each
     assert written(longest)["complete"] and not written(longest + 1)["complete"]
-    assert written(study_page.MAX_TOKENS)["arrays"]["table"] == []
+    assert written(page_build.MAX_TOKENS)["arrays"]["table"] == []

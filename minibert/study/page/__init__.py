@@ -1,1 +1,1 @@
-"""The page that `minibert view` writes: build (its data), live (the model inside it), and its JavaScript."""
+"""The earlier home of `minibert.page`, kept for one release."""

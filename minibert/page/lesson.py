@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from minibert.study.page.build import PARTS, load, part
-from minibert.study.page.live import embed
+from minibert.page.build import PARTS, load, part
+from minibert.page.live import embed
 
 FIRST_TEXT = "The cat was sleeping on the mat."
 PROMPT = "I have a [MASK]."

