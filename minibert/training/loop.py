@@ -51,8 +51,10 @@ from minibert.training.state import (
     check_room,
     cut_log,
     first_line,
+    load_training_state,
     read_state,
     saved_states,
+    training_state,
     write_state,
 )
 
@@ -192,7 +194,7 @@ class Trainer:
         for name, parameter in model.named_parameters():
             if options.freeze and _depth(name) <= options.freeze:
                 parameter.requires_grad_(False)
-        self._parallel = Parallel(model, self.processes, options.sharded)
+        self._parallel = Parallel(model, self.processes)
         self.optimizer = make_optimizer(model, options)
 
     def run(self) -> None:
@@ -282,10 +284,6 @@ class Trainer:
         # a process for which no example is left computes the first one without counting it, because all must take part
         mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)
         parts = [(part, weight) for part in split_by_tokens(mine, options.tokens_per_forward)]
-        if (
-            options.sharded
-        ):  # each forward asks the others for weights, so all make as many as the one with most
-            parts += [(ordered[:1], 0.0)] * (max(self.processes.gather(len(parts))) - len(parts))
         totals: dict[str, Tensor] = {}
         for number, (part, weight) in enumerate(parts):
             operators = (
@@ -387,8 +385,8 @@ class Trainer:
     def _save(self) -> None:
         """Writes everything that the next step depends on, atomically."""
         random = self.processes.gather(self._random.get_rng_state())
-        state = self._parallel.state(self.optimizer)
         if self.is_first:
+            state = training_state(self.model, self.optimizer)
             state |= {"about": self._about, "random": random}
             state["position"] = {name: getattr(self, name) for name in POSITION}
             write_state(self.folder, state, self._kept)
@@ -411,7 +409,7 @@ class Trainer:
                     )
                 raise ValueError(f"{path} is of a run with {what}: {advice}.")
         try:
-            self._parallel.load(state, self.optimizer)
+            load_training_state(state, self.model, self.optimizer)
             for name in POSITION:
                 setattr(self, name, state["position"][name])
             self._saved_step = self.step
@@ -448,9 +446,8 @@ class Trainer:
 
     def save_model(self, folder: str | os.PathLike[str]) -> None:
         """Saves the model as it is now, and its tokenizer; every process of the run calls this."""
-        model = self._parallel.whole()
         if self.is_first:
-            model.save_pretrained(folder)
+            self.model.save_pretrained(folder)
             if self.tokenizer is not None:
                 self.tokenizer.save_pretrained(folder)
 

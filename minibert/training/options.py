@@ -62,9 +62,6 @@ class TrainingOptions:
     exact: bool = _option(
         False, "bit for bit as a plain loop: padded, with slower operators", data_order=True
     )
-    sharded: bool = _option(
-        False, "share weights and optimiser state out to the processes too (FSDP2)"
-    )
     seed: int = _option(0, "of the order of the data", 0, data_order=True)
     pool: int = _option(
         50,

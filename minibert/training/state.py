@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from minibert.files import remove_abandoned, replacing
+from minibert.pretrained import PreTrainedModel
 
 LOG_FILE = "log.jsonl"
 # the place in the data at which a state was saved, and how good the model was until then
@@ -117,6 +118,46 @@ def read_state(path: Path) -> dict[str, Any]:
         if len(saved_states(path.parent)) > 1:
             advice = "delete it, and --resume goes on from the state before."
         raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
+
+
+def training_state(model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The weights of a model and the moments of its optimizer, by the names of the parameters.
+
+    By name, because a run may be resumed with other layers frozen, and then the optimizer groups its parameters
+    differently. Tied weights are stored once.
+    """
+    weights = model.state_dict()
+    for alias, name in model.tied_weights().items():
+        weights[alias] = weights[name]
+    moments = {
+        name: optimizer.state[parameter]
+        for name, parameter in model.named_parameters()
+        if parameter in optimizer.state
+    }
+    return {"model": weights, "optimizer": moments}
+
+
+def load_training_state(
+    state: dict[str, Any], model: PreTrainedModel, optimizer: torch.optim.Optimizer
+) -> None:
+    """Restores what `training_state` returned.
+
+    Raises:
+        ValueError: a moment has another shape than its parameter.
+        RuntimeError: the weights are of another model.
+    """
+    model.load_state_dict(state["model"])
+    parameters = dict(model.named_parameters())
+    for name, moments in state["optimizer"].items():
+        parameter = parameters[name]
+        for key, moment in moments.items():
+            if key != "step" and moment.shape != parameter.shape:
+                raise ValueError(
+                    f"{key} of {name} has shape {tuple(moment.shape)}, not {tuple(parameter.shape)}"
+                )
+        optimizer.state[parameter] = {
+            key: moment.to(parameter.device) for key, moment in moments.items()
+        }
 
 
 def first_line(error: Exception) -> str:

@@ -18,14 +18,11 @@ import pytest
 import torch
 from conftest import CHECKOUT, python_path, tiny_config
 from safetensors.torch import load_file
-from torch.torch_version import TorchVersion
 
 from minibert import BertForMaskedLM
-from minibert.training.processes import Parallel, Processes
-from minibert.training.state import saved_states
+from minibert.training.state import saved_states, training_state
 
 ENVIRONMENT = {**python_path(CHECKOUT), "OMP_NUM_THREADS": "1"}
-shards = pytest.mark.skipif(torch.__version__ < "2.7", reason="torch 2.6 shards on GPUs only")
 
 
 @pytest.fixture
@@ -153,15 +150,12 @@ def test_killed_many_times_and_resumed_to_the_same_weights(
 @pytest.mark.parametrize(
     "batch_size", [8, 1]
 )  # with 1 the second process never has an example of its own
-@pytest.mark.parametrize(
-    "sharded", [(), pytest.param(("--sharded",), marks=shards)], ids=["ddp", "fsdp"]
-)
-def test_two_processes_equal_one(sharded: tuple[str, ...], batch_size: int, project: Path) -> None:
+def test_two_processes_equal_one(batch_size: int, project: Path) -> None:
     write_config(project, dropout=0.0)
     options = ("--steps", "20", "--batch-size", str(batch_size))
     options += ("--tokens-per-forward", "100")  # each process makes several forwards a step
     one = train(project, "one", *options)
-    two = train(project, "two", *options, *sharded, processes=2)
+    two = train(project, "two", *options, processes=2)
     assert (
         max(abs(a - b) for a, b in zip(losses(project, "one"), losses(project, "two"), strict=True))
         < 1e-6
@@ -172,18 +166,11 @@ def test_two_processes_equal_one(sharded: tuple[str, ...], batch_size: int, proj
         )
 
 
-def test_old_versions_of_torch_shard_on_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "__version__", TorchVersion("2.6.0"))
-    with pytest.raises(ValueError, match="Shards on a CPU need torch 2.7 or newer, not 2.6.0"):
-        Parallel(BertForMaskedLM(tiny_config()), Processes(0, 2, torch.device("cpu")), sharded=True)
-
-
-@shards
-def test_shards_of_a_run_that_one_process_began(project: Path) -> None:
-    """The saved state is whole: other processes go on with it, and end where the first would have ended."""
+def test_two_processes_continue_what_one_began(project: Path) -> None:
+    """A state is complete: any number of processes can resume from it."""
     write_config(project, dropout=0.0)
     options = ("--steps", "20", "--save-every", "10", "--keep-states", "1")
-    one = train(project, "one", *options)
+    whole = train(project, "whole", *options)
     run = subprocess.Popen(
         command(project, "cut", *options), env=ENVIRONMENT, stderr=subprocess.DEVNULL
     )
@@ -191,21 +178,18 @@ def test_shards_of_a_run_that_one_process_began(project: Path) -> None:
     while run.poll() is None and not state.exists():
         time.sleep(0.001)
     run.kill()
-    run.wait()
+    run.wait(timeout=60)
     assert saved_states(project / "cut")[-1] == state
-    two = train(project, "cut", *options, "--sharded", "--resume", processes=2)
-    for name, weight in one.items():
+    resumed = train(project, "cut", *options, "--resume", processes=2)
+    for name, weight in whole.items():
         torch.testing.assert_close(
-            two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}"
+            resumed[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}"
         )
 
 
 def test_a_saved_state_holds_tied_weights_once() -> None:
     model = BertForMaskedLM(tiny_config())
-    alone = Processes(0, 1, torch.device("cpu"))
-    weights = Parallel(model, alone, sharded=False).state(torch.optim.SGD(model.parameters()))[
-        "model"
-    ]
+    weights = training_state(model, torch.optim.SGD(model.parameters()))["model"]
     assert weights.keys() == model.state_dict().keys()
     assert all(weights[alias] is weights[name] for alias, name in model.tied_weights().items())
 
@@ -256,7 +240,7 @@ processes = Processes.join()
 
 
 def train(model, begin, end):
-    parallel = Parallel(model, processes, sharded=False)
+    parallel = Parallel(model, processes)
     for step in range(begin, end):
         torch.manual_seed(10 * step + processes.rank)
         parallel.forward(torch.randint(5, 99, (4, 16))).logits.square().mean().backward()
@@ -284,14 +268,6 @@ def test_sums_of_four_processes_are_the_same_after_a_restart(tmp_path: Path) -> 
     run = (*torchrun, str(tmp_path / "restarted.py"))
     result = subprocess.run(run, env=environment, capture_output=True, encoding="utf-8")
     assert result.returncode == 0, result.stderr[-3000:]
-
-
-def test_shards_need_several_processes(project: Path) -> None:
-    run = subprocess.run(
-        command(project, "out", "--sharded"), env=ENVIRONMENT, capture_output=True, encoding="utf-8"
-    )
-    assert run.returncode == 1
-    assert "Shards need several processes: start this with torchrun" in run.stderr
 
 
 def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> None:
