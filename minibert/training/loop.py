@@ -8,7 +8,6 @@ loss is a sum over labels divided by the labels of the whole batch, so the resul
 from __future__ import annotations
 
 import hashlib
-import inspect
 import math
 import os
 import re
@@ -93,15 +92,7 @@ def make_optimizer(model: Any, options: TrainingOptions) -> torch.optim.AdamW:
         {"params": own, "weight_decay": decay, "share": share}
         for (decay, share), own in groups.items()
     ]
-    return _AdamW(described, lr=options.learning_rate, fused=True)
-
-
-class _AdamW(torch.optim.AdamW):
-    """Torch's own without its decorators, which import torch's compiler: half of what importing torch takes."""
-
-    add_param_group: Any = inspect.unwrap(torch.optim.AdamW.add_param_group)
-    zero_grad: Any = inspect.unwrap(torch.optim.AdamW.zero_grad)
-    step: Any = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+    return torch.optim.AdamW(described, lr=options.learning_rate, fused=True)
 
 
 def _depth(name: str) -> float:
