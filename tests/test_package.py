@@ -119,7 +119,7 @@ def test_no_reference_is_imported() -> None:
 def test_importing_is_light() -> None:
     """`import minibert` imports neither torch nor any reference, nor does tokenizing; the model imports torch alone.
 
-    Nor does it import torch's compiler, which takes as long as torch itself; a step of training does not, either.
+    Nor does it import torch's compiler, which takes as long as torch itself.
     """
     code = f"""if True:
         import sys, minibert
@@ -127,13 +127,9 @@ def test_importing_is_light() -> None:
         BertTokenizer.from_pretrained("minibert-tiny")(["I love Korea"], return_offsets_mapping=True)
         assert "torch" not in sys.modules
         from minibert import BertModel, BertConfig, SentenceEmbedder
-        from minibert.training.pretraining import TrainingOptions
-        from minibert.training.loop import make_optimizer, torch
+        import torch
         model = BertModel(BertConfig.from_preset("tiny"))
-        optimizer = make_optimizer(model, TrainingOptions())
         model(torch.tensor([[2, 3]])).pooler_output.sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
         assert not sys.modules.keys() & {{"torch._dynamo", "torch.distributed.tensor", "sympy"}}
         print([name for name in sys.modules if name in {REFERENCES} or name == "huggingface_hub"])
     """

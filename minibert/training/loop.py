@@ -41,7 +41,7 @@ from minibert.training.data import (
 )
 from minibert.training.journal import Record, journal
 from minibert.training.options import TrainingOptions
-from minibert.training.processes import Parallel, Processes
+from minibert.training.processes import Processes
 from minibert.training.speedups import faster_operators
 from minibert.training.state import (
     LOG_FILE,
@@ -185,7 +185,7 @@ class Trainer:
         for name, parameter in model.named_parameters():
             if options.freeze and _depth(name) <= options.freeze:
                 parameter.requires_grad_(False)
-        self._parallel = Parallel(model, self.processes)
+        self.processes.broadcast(model)
         self.optimizer = make_optimizer(model, options)
 
     def run(self) -> None:
@@ -274,26 +274,24 @@ class Trainer:
         ordered = sorted(batch, key=length)
         # a process for which no example is left computes the first one without counting it, because all must take part
         mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)
-        parts = [(part, weight) for part in split_by_tokens(mine, options.tokens_per_forward)]
         totals: dict[str, Tensor] = {}
-        for number, (part, weight) in enumerate(parts):
-            operators = (
+        for part in split_by_tokens(mine, options.tokens_per_forward):
+            with (
                 nullcontext()
                 if options.exact
                 else faster_operators(self.processes.device, self.model)
-            )
-            with self._parallel.exchanging(number == len(parts) - 1), operators:
-                shares = {name: share * weight for name, share in self._losses(part, batch).items()}
-                whole = (
-                    torch.stack(list(shares.values())).sum() * size
-                )  # the exchange takes the mean over processes
-                whole.backward()  # type: ignore[no-untyped-call]
-            totals = {name: totals.get(name, 0) + share.detach() for name, share in shares.items()}
+            ):
+                losses = {name: each * weight for name, each in self._losses(part, batch).items()}
+                torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+            for name, each in losses.items():
+                totals[name] = totals.get(name, 0) + each.detach()
+        self.processes.sum_gradients(self.model)
         summed, self._stops = torch.stack(list(totals.values())), self._told_to_stop()
         if size > 1:  # torchrun tells all processes to stop, but not in the same step
             dist.all_reduce(both := torch.cat([summed, summed.new_tensor([self._stops])]))
             summed, self._stops = both[:-1], bool(both[-1])
-        norm, loss = self._parallel.clip_gradients(options.max_grad_norm), summed.sum().item()
+        loss = summed.sum().item()
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), options.max_grad_norm))
         self._check(loss, norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -349,7 +347,7 @@ class Trainer:
         device = self.processes.device
         inputs = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in inputs.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=self.options.bf16):
-            sums = self.objective(self._parallel.forward, inputs)
+            sums = self.objective(self.model, inputs)
         return {name: summed / max(1, count_labels(batch, name)) for name, summed in sums.items()}
 
     # --- where we are in the data ------------------------------------------------------------------------------------

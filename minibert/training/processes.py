@@ -1,26 +1,15 @@
-"""The processes of a run: how they find each other, and how they exchange gradients."""
+"""The processes of a run: how they find each other, and how they exchange gradients (data parallelism)."""
 
 from __future__ import annotations
 
 import atexit
 import os
-import time
-import warnings
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-
-from minibert.pretrained import PreTrainedModel
-
-# Seconds. An exchange is over a moment before gloo's own threads let go of its tensors, for which they need Python's
-# lock, and a thread that asks for it while Python ends aborts the process (before Python 3.14). So Python waits with
-# ending.
-_LAST_WORK = 0.5
 
 
 @dataclass(frozen=True)
@@ -33,7 +22,7 @@ class Processes:
 
     @classmethod
     def join(cls) -> Processes:
-        """Meets the others: over nccl with GPUs, over gloo without."""
+        """Joins the process group: nccl with GPUs, else gloo."""
         gpu = torch.cuda.is_available()
         try:
             rank, size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
@@ -59,40 +48,36 @@ class Processes:
             dist.init_process_group(
                 "nccl" if gpu else "gloo", store=store, rank=rank, world_size=size
             )
-            atexit.register(time.sleep, _LAST_WORK)
+            # Threads of gloo release their tensors a moment after an exchange, for which they need Python's lock. A
+            # process that ends before is aborted; destroying the group waits for these threads.
+            atexit.register(dist.destroy_process_group)
         return cls(rank, size, device)
 
     def gather(self, value: Any) -> list[Any]:
-        """The value that every process has, by rank."""
+        """Collects a value from every process, in the order of their ranks."""
         values = [value] * self.size
         if self.size > 1:
             dist.all_gather_object(values, value)
         return values
 
+    def broadcast(self, model: nn.Module) -> None:
+        """Gives every process the weights of the first one."""
+        if self.size > 1:
+            for parameter in model.parameters():
+                dist.broadcast(parameter.data, src=0)
 
-class Parallel:
-    """A model trained by several processes, each of which holds all of it; gradients are averaged (DDP).
+    def sum_gradients(self, model: nn.Module) -> None:
+        """Adds up the gradients of all processes, in a single exchange.
 
-    Args:
-        model: trained in place, on this process's device.
-        processes: all of them start from the same weights.
-    """
-
-    def __init__(self, model: PreTrainedModel, processes: Processes) -> None:
-        self.model = model
-        self.forward: nn.Module = model
-        if processes.size > 1:
-            # Looking for unused parameters, of which there are none, keeps gradients where they are: otherwise they are
-            # laid out anew after the first step, and sums of three or more processes would tell when a run was resumed.
-            warnings.filterwarnings("ignore", "find_unused_parameters=True was specified")
-            self.forward = DistributedDataParallel(model, find_unused_parameters=True)
-
-    def exchanging(self, wanted: bool) -> AbstractContextManager[None]:
-        """Processes exchange gradients once a step, however many forwards each of them makes."""
-        if isinstance(self.forward, DistributedDataParallel) and not wanted:
-            return self.forward.no_sync()
-        return nullcontext()
-
-    def clip_gradients(self, max_norm: float) -> float:
-        """Scales the gradients down to this norm; returns what it was."""
-        return float(nn.utils.clip_grad_norm_(self.model.parameters(), max_norm))
+        One tensor holds them all, always in the same order: so its sums have the same bits in a resumed run.
+        """
+        if self.size == 1:
+            return
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        start = 0
+        for gradient in gradients:
+            end = start + gradient.numel()
+            gradient.copy_(flat[start:end].view_as(gradient))
+            start = end

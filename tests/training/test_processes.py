@@ -225,48 +225,10 @@ def test_the_end_waits_for_the_last_exchange(tmp_path: Path) -> None:
         "--nproc-per-node=2",
         str(script),
     )
-    result = subprocess.run(torchrun, env=ENVIRONMENT, capture_output=True, encoding="utf-8")
-    assert result.returncode == 0, result.stderr[-3000:]
-
-
-RESTARTED = """
-import torch
-from conftest import tiny_config
-
-from minibert import BertForMaskedLM
-from minibert.training.processes import Parallel, Processes
-
-processes = Processes.join()
-
-
-def train(model, begin, end):
-    parallel = Parallel(model, processes)
-    for step in range(begin, end):
-        torch.manual_seed(10 * step + processes.rank)
-        parallel.forward(torch.randint(5, 99, (4, 16))).logits.square().mean().backward()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter -= 0.5 * parameter.grad
-                parameter.grad = None
-
-
-torch.manual_seed(0)
-whole = BertForMaskedLM(tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
-cut = BertForMaskedLM(whole.config)
-cut.load_state_dict(whole.state_dict())
-train(whole, 0, 8)
-train(cut, 0, 4)
-train(cut, 4, 8)
-assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), cut.parameters()))
-"""
-
-
-def test_sums_of_four_processes_are_the_same_after_a_restart(tmp_path: Path) -> None:
-    (tmp_path / "restarted.py").write_text(RESTARTED, encoding="utf-8")
     environment = {**ENVIRONMENT, **python_path(CHECKOUT, CHECKOUT / "tests")}
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4")
-    run = (*torchrun, str(tmp_path / "restarted.py"))
-    result = subprocess.run(run, env=environment, capture_output=True, encoding="utf-8")
+    result = subprocess.run(
+        torchrun, env=environment, capture_output=True, encoding="utf-8", timeout=120
+    )
     assert result.returncode == 0, result.stderr[-3000:]
 
 
