@@ -22,7 +22,7 @@ from minibert.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from minibert.inference.batching import IdRows, run_packed
+from minibert.inference.packing import IdRows, run_packed
 from minibert.layouts import PackedLayout
 from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.encoding import Encoding

@@ -25,7 +25,7 @@ def service(model: str, precision: str, replicas: int, threads: int) -> serve.Ap
     key = os.environ.get("MINIBERT_API_KEY") or None
 
     def application() -> Any:  # made in each replica, for a model is not pickled
-        from minibert.inference import BATCH_TOKENS
+        from minibert.inference.batching import BATCH_TOKENS
         from minibert.serving.app import create_app
         from minibert.serving.models import load
 

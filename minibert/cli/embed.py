@@ -20,7 +20,7 @@ from minibert.cli.common import (
     report,
     texts_of,
 )
-from minibert.inference import BATCH_TOKENS
+from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
     from minibert.corpus.shards import CorpusReport

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
         need(module, "serve", "minibert serve")
     import uvicorn
 
-    from minibert.inference import BATCH_TOKENS
+    from minibert.inference.batching import BATCH_TOKENS
     from minibert.serving.app import create_app
     from minibert.serving.gate import Limits, logger
     from minibert.serving.models import load

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from minibert.attention import AttentionOutput
-from minibert.inference import rounded_rows
+from minibert.inference.batching import rounded_rows
 from minibert.inference.kernels import processor_features
 from minibert.layouts import Block, Layout, PackedLayout
 

@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_map
 from minibert.attention import AttentionFunction, AttentionOutput, sdpa_attention
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertLayer
-from minibert.inference import rounded_rows
 from minibert.inference.attention import bf16_attention, packed_attention
+from minibert.inference.batching import rounded_rows
 from minibert.inference.kernels import (
     Activation,
     Int8Kernel,

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from minibert.inference import rounded_rows
+from minibert.inference.batching import rounded_rows
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 
 # with fewer tokens for each, threads do better to share the weights than the batch

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from minibert.checkpoints.source import Source, split_source
 from minibert.checks import check_count, refuse_unknown
 from minibert.extras import need
-from minibert.inference import BATCH_TOKENS
+from minibert.inference.batching import BATCH_TOKENS
 from minibert.sentences.familiar import FamiliarNames
 from minibert.sentences.folder import read_sentence_folder
 from minibert.sentences.onnx import OnnxGraph, OnnxModel

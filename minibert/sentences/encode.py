@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, overlo
 import numpy as np
 
 from minibert.checks import check_count, refuse_unknown
-from minibert.inference import BATCH_TOKENS, Report
+from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.progress import SILENT, Progress
 from minibert.sentences.batched import Batched
 from minibert.sentences.quantization import PRECISIONS, quantize

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.files import read_json
-from minibert.inference import Report
-from minibert.inference.batching import run_packed
+from minibert.inference.batching import Report
 from minibert.inference.optimize import optimize
+from minibert.inference.packing import run_packed
 from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
 from minibert.sentences.folder import SentenceFolder, value_of

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.extras import need
-from minibert.inference import Report, batches
+from minibert.inference.batching import Report, batches
 from minibert.sentences.rows import Rows, Settings, Vectors
 from minibert.sentences.search import unit
 

@@ -18,7 +18,7 @@ from minibert.checkpoints.source import Source
 from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.heads import BertForSequenceClassification
-from minibert.inference import BATCH_TOKENS
+from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.optimize import optimize
 from minibert.predict import logits_of_rows
 from minibert.sentences.folder import SentenceFolder, read_sentence_folder

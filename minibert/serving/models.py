@@ -155,7 +155,7 @@ def load(
         source, backend=backend, precision=precision, mmap=False
     )
     if backend == "torch":
-        from minibert.inference.batching import warm_up
+        from minibert.inference.packing import warm_up
 
         warm_up(embedder.model)
     prompts = {
@@ -179,7 +179,7 @@ def _load_classifier(
 
     from minibert.auto import class_for_tensors
     from minibert.checkpoints.tensors import read_tensors
-    from minibert.inference.batching import warm_up
+    from minibert.inference.packing import warm_up
     from minibert.predict import class_scores
     from minibert.sentences.rerank import CrossEncoder
 

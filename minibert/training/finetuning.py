@@ -26,7 +26,7 @@ from torch.nn.utils.rnn import pad_sequence
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification
-from minibert.inference.batching import run_packed
+from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
 from minibert.losses import cross_entropy, regression_loss, span_loss
 from minibert.predict import best_span, span_logits

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.files import only_run_in
-from minibert.inference import rounded_rows
+from minibert.inference.batching import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
 from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer

@@ -28,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 
 from minibert.attention import AttentionOutput, sdpa_attention
 from minibert.encoder import BertEncoder
-from minibert.inference import rounded_rows
+from minibert.inference.batching import rounded_rows
 from minibert.inference.fused import as_rows
 from minibert.inference.kernels import processor_features
 from minibert.layouts import Layout, PackedLayout

@@ -33,7 +33,6 @@ from minibert import (
 from minibert.attention import sdpa_attention
 from minibert.inference import fused, kernels, threads as inference_threads
 from minibert.inference.attention import packed_attention
-from minibert.inference.batching import run_packed
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import (
     Int8Kernel,
@@ -43,6 +42,7 @@ from minibert.inference.kernels import (
     PlainKernel,
     runs_here,
 )
+from minibert.inference.packing import run_packed
 
 CLASSES = ["BertModel", *HEADS[:-1]]
 # how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, strategies as st
 
 from minibert import BertConfig, BertModel, PackedLayout, PaddedLayout, optimize
-from minibert.inference.batching import run_packed
+from minibert.inference.packing import run_packed
 from minibert.inference.threads import MAX_WAIT, Meetings, split
 
 

@@ -615,7 +615,7 @@ def test_models_are_warm_when_they_are_loaded(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warmed: list[Any] = []
-    monkeypatch.setattr("minibert.inference.batching.warm_up", warmed.append)
+    monkeypatch.setattr("minibert.inference.packing.warm_up", warmed.append)
     for folder in (folders.embedder, folders.classifier):
         load("tiny", Source(folder), precision="fp32", **QUEUE).batched.close()
     assert [type(model).__name__ for model in warmed] == [

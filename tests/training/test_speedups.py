@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from minibert import BertForSequenceClassification, BertModel
 from minibert.attention import sdpa_attention
-from minibert.inference import rounded_rows
+from minibert.inference.batching import rounded_rows
 from minibert.layouts import PackedLayout, PaddedLayout
 from minibert.losses import IGNORED
 from minibert.training import speedups

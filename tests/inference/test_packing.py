@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from minibert import BertConfig, BertModel, PackedLayout
-from minibert.inference.batching import batches, run_packed
+from minibert.inference.packing import batches, run_packed
 
 ROWS = [[2, 7, 3], [2, 3], [2, 5, 6, 7, 8, 3], [2, 9, 3], [2, 4, 4, 3]]
 
@@ -77,7 +77,7 @@ def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> No
         import random, warnings
         import torch
         from minibert import BertConfig, BertModel, PackedLayout, optimize
-        from minibert.inference.batching import run_packed, warm_up
+        from minibert.inference.packing import run_packed, warm_up
 
         warnings.simplefilter("ignore")  # a processor without these instructions
         torch.set_num_threads({threads})
