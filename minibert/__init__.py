@@ -56,7 +56,10 @@ _HOMES = {
     "sentences.rerank": "CrossEncoder rerank",
     "sentences.sklearn": "SentenceVectorizer",
     # Answers of fine-tuned models
-    "predict": "answer_question classify fill_mask find_entities",
+    "tasks.answers": "answer_question",
+    "tasks.classification": "classify",
+    "tasks.masks": "fill_mask",
+    "tasks.entities": "find_entities",
     # Speed, and a look inside
     "inference.optimize": "optimize unoptimize",
     "study.trace": "trace",

@@ -44,12 +44,10 @@ from minibert.sentences.rerank import CrossEncoder as CrossEncoder, rerank as re
 from minibert.sentences.sklearn import SentenceVectorizer as SentenceVectorizer
 
 # Answers of fine-tuned models
-from minibert.predict import (
-    answer_question as answer_question,
-    classify as classify,
-    fill_mask as fill_mask,
-    find_entities as find_entities,
-)
+from minibert.tasks.answers import answer_question as answer_question
+from minibert.tasks.classification import classify as classify
+from minibert.tasks.masks import fill_mask as fill_mask
+from minibert.tasks.entities import find_entities as find_entities
 
 # Speed, and a look inside
 from minibert.inference.optimize import optimize as optimize, unoptimize as unoptimize

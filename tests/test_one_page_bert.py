@@ -58,7 +58,7 @@ def test_fills_a_mask_as_the_package_does(
         BertTokenizer.from_pretrained(folder),
     )
     assert [word for _, word in lines] == [
-        answer["token"] for answer in fill_mask(model, tokenizer, TEXTS[0])[0]
+        answer["token_str"] for answer in fill_mask(model, tokenizer, TEXTS[0])[0]
     ]
 
 

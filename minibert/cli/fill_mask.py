@@ -20,8 +20,8 @@ _AT_ONCE = 64  # texts: the logits of a [MASK] are as many as the vocabulary has
 def run(options: argparse.Namespace) -> None:
     texts, source = list(texts_of(options)), source_of(options)
     from minibert.heads import BertForMaskedLM
-    from minibert.predict import fill_mask
     from minibert.progress import Progress, is_watched
+    from minibert.tasks.masks import fill_mask
     from minibert.tokenization.coverage import warn_of_coverage
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -50,4 +50,4 @@ def run(options: argparse.Namespace) -> None:
             if len(masks) > 1:
                 print(f"{tokenizer.mask_token} {number}")
             for guess in guesses:
-                print(f"{guess['score']:.4f}  {guess['token']}")
+                print(f"{guess['score']:.4f}  {guess['token_str']}")

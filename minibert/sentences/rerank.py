@@ -19,8 +19,8 @@ from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.batching import BATCH_TOKENS
+from minibert.inference.logits import logits_of_rows
 from minibert.inference.optimize import optimize
-from minibert.predict import logits_of_rows
 from minibert.sentences.folder import SentenceFolder, read_sentence_folder
 from minibert.sentences.pooling import ACTIVATIONS, activation_name
 from minibert.sentences.rows import (

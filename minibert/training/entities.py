@@ -15,8 +15,9 @@ from minibert.files import read_text
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.pretrained import PreTrainedModel
+from minibert.tasks import metrics
+from minibert.tasks.windows import encode_windows
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.training import metrics
 from minibert.training.data import Batch, Example, not_empty
 from minibert.training.finetuning import Path_, Rows, Task, inputs_of, number_of, outputs_of
 
@@ -82,14 +83,16 @@ class TokenTask(Task):
         two of them has its label in the first.
         """
         by_character = _are_characters(rows)
-        encoded = tokenizer(
-            ["".join(words) if by_character else words for words, _ in rows],
-            is_split_into_words=not by_character,
-            truncation=True,
-            max_length=max_length,
+        texts: list[Any] = [words for words, _ in rows]
+        if by_character:
+            texts = ["".join(words) for words in texts]
+        encoded = encode_windows(
+            tokenizer,
+            texts,
+            None,
+            max_length,
             stride=max(0, min(max_length // 4, max_length - 3)),
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
+            is_split_into_words=not by_character,
         )
         examples = []
         seen: set[tuple[int, int | None]] = set()

@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
@@ -29,12 +28,18 @@ from minibert.heads import BertForQuestionAnswering, BertForSequenceClassificati
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
 from minibert.losses import cross_entropy, regression_loss, span_loss
-from minibert.predict import best_span, span_logits
 from minibert.pretrained import PreTrainedModel
 from minibert.progress import Progress, is_watched
+from minibert.tasks import metrics
+from minibert.tasks.windows import (
+    best_answers,
+    context_offsets,
+    encode_windows,
+    pad_windows,
+    span_logits,
+)
 from minibert.tokenization.coverage import warn_of_coverage
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_squad, read_table, text_lengths
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
@@ -310,19 +315,12 @@ class AnswerTask(Task):
             raise ValueError(
                 f"max_length={max_length} leaves no room for a context beside the question {question!r}."
             )
-        encoded = tokenizer(
-            questions,
-            [row["context"] for row in rows],
-            truncation="only_second",
-            max_length=max_length,
-            stride=min(self.stride, room // 2),
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
-        )
+        contexts = [row["context"] for row in rows]
+        stride = min(self.stride, room // 2)
+        encoded = encode_windows(tokenizer, questions, contexts, max_length, stride)
         examples = []
         for window, number in enumerate(encoded["overflow_to_sample_mapping"]):
-            in_context = np.array([part == 1 for part in encoded.sequence_ids(window)])
-            offsets = np.where(in_context[:, None], np.array(encoded["offset_mapping"][window]), -1)
+            offsets = context_offsets(encoded, window)
             start, end = _place(offsets, rows[number])
             examples.append(
                 {
@@ -339,11 +337,10 @@ class AnswerTask(Task):
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Cross entropy of the start and of the end, half of each, over the tokens of each window."""
         logits = span_logits(model(**inputs_of(batch)))
-        lowest = torch.finfo(logits.dtype).min
         if "layout" in batch:
-            rows = list(torch.split(logits, batch["layout"].lengths))
-            windows = pad_sequence(rows, batch_first=True, padding_value=lowest)  # (batch, seq, 2)
+            windows = pad_windows(logits, batch["layout"].lengths)
         else:
+            lowest = torch.finfo(logits.dtype).min
             windows = logits.masked_fill(batch["attention_mask"][..., None] == 0, lowest)
         start, end = (
             span_loss(windows[..., number], batch[name], "sum")
@@ -360,22 +357,23 @@ class AnswerTask(Task):
     def answers(self, model: Any, rows: Rows, examples: Sequence[Example]) -> list[str]:
         """The best answer to each question; "" where none is better, if some questions cannot be answered.
 
-        As in `minibert.predict.answer_question`: the best span of all windows, against the lowest score of [CLS].
+        As in `minibert.answer_question`: the best span of all windows, against the lowest score of [CLS].
         """
-        some_without = any(not row["answers"] for row in rows)
-        found = [(-np.inf, "")] * len(rows)
-        nothing = [np.inf] * len(rows)
-        for example, logits in zip(examples, outputs_of(model, examples, span_logits), strict=True):
-            row, offsets = example["row"], example["offsets"]
-            if span := best_span(logits, torch.from_numpy(offsets[:, 0] >= 0), LONGEST_ANSWER):
-                score, first, last = span
-                text = rows[row]["context"][offsets[first, 0] : offsets[last, 1]]
-                found[row] = max(found[row], (score, text), key=lambda span: span[0])
-            nothing[row] = min(nothing[row], logits[0].sum().item())
-        scores = zip(found, nothing, strict=True)
-        return [
-            "" if some_without and without > score else text for (score, text), without in scores
+        logits = outputs_of(model, examples, span_logits)
+        windows = [
+            (example["row"], example["offsets"], window_logits)
+            for example, window_logits in zip(examples, logits, strict=True)
         ]
+        best = best_answers(len(rows), windows, LONGEST_ANSWER)
+        some_unanswerable = any(not row["answers"] for row in rows)
+        answers = []
+        for row, answer in zip(rows, best, strict=True):
+            score, start, end = answer.span or (-math.inf, 0, 0)
+            if some_unanswerable and answer.no_answer_score > score:
+                answers.append("")
+            else:
+                answers.append(row["context"][start:end])
+        return answers
 
 
 def _place(offsets: Any, row: dict[str, Any]) -> tuple[int, int]:

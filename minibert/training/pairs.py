@@ -29,8 +29,8 @@ from minibert.pretrained import PreTrainedModel
 from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.rows import Vectors
 from minibert.sentences.search import pairwise_similarity, similarity
+from minibert.tasks import metrics
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.training import metrics
 from minibert.training.data import Batch, Example, read_table
 from minibert.training.finetuning import Path_, Rows, Task, inputs_of
 

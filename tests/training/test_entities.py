@@ -95,7 +95,7 @@ def test_a_particle_is_no_part_of_a_name(checkpoint: Path, tmp_path: Path) -> No
     model = BertForTokenClassification.from_pretrained(tmp_path / "out" / "best")
     tokenizer = BertTokenizer.from_pretrained(tmp_path / "out" / "best")
     found = find_entities(model, tokenizer, TEXT, by_piece=True)
-    assert [(e["label"], e["start"], e["end"], e["text"]) for e in found] == [
+    assert [(e["entity_group"], e["start"], e["end"], e["word"]) for e in found] == [
         ("PS", 0, 3, "김 모"),
         ("LC", 5, 7, "서울"),
     ]
@@ -126,7 +126,7 @@ def test_spans_of_a_long_text_are_exact() -> None:
     times, step = 40, len(TEXT) + 1
     for stride in (None, 0, 5):
         found = find_entities(model, tokenizer, " ".join([TEXT] * times), stride, by_piece=True)
-        assert [(e["start"], e["end"], e["text"]) for e in found] == [
+        assert [(e["start"], e["end"], e["word"]) for e in found] == [
             (n * step + start, n * step + end, TEXT[start:end])
             for n in range(times)
             for start, end in ((0, 3), (5, 7))

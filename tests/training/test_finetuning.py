@@ -19,9 +19,9 @@ from minibert import (
     BertForTokenClassification,
     BertModel,
     BertTokenizer,
+    answer_question,
 )
 from minibert.losses import IGNORED
-from minibert.predict import answer_question
 from minibert.training.data import length, pack, pad
 from minibert.training.entities import TokenTask
 from minibert.training.finetuning import AnswerTask, SequenceTask, Task, finetune
@@ -318,7 +318,7 @@ def test_some_questions_have_no_answer(checkpoint: str) -> None:
     examples = task.examples(rows, tokenizer, model.config, 8)
     assert len(examples) > 1
     answerable = answer_question(model, tokenizer, "who sat?", rows[0]["context"], stride=0)
-    assert task.answers(model, rows, examples) == [answerable["text"]]
+    assert task.answers(model, rows, examples) == [answerable["answer"]]
     found = []
     for bias in (-100.0, 100.0):  # of having no answer
 
@@ -333,7 +333,7 @@ def test_some_questions_have_no_answer(checkpoint: str) -> None:
         biased = Biased.from_pretrained(checkpoint)
         biased.load_state_dict(model.state_dict())
         found.append(task.answers(biased, [{**rows[0], "answers": []}], examples))
-    assert found == [[answerable["text"]], [""]]
+    assert found == [[answerable["answer"]], [""]]
 
 
 def test_every_word_of_a_long_sentence_has_its_tag(checkpoint: str) -> None:

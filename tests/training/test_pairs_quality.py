@@ -14,9 +14,9 @@ from conftest import shared_data, sts_dev
 from torch.utils.data import BatchSampler, SequentialSampler
 
 from minibert import SentenceEmbedder
+from minibert.tasks.metrics import regression_scores
 from minibert.training.data import epoch_order
 from minibert.training.finetuning import finetune
-from minibert.training.metrics import regression_scores
 from minibert.training.options import TrainingOptions
 from minibert.training.pairs import SimilarityTask
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from minibert.training.metrics import (
+from minibert.tasks.metrics import (
     answer_scores,
     classification_scores,
     entity_scores,

@@ -158,7 +158,7 @@ def labelled(labels: dict[str, str], tokenizer: minibert.BertTokenizer, position
 
 
 def spans(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(span["label"], span["text"]) for span in found]
+    return [(span["entity_group"], span["word"]) for span in found]
 
 
 class TestFindEntities:
@@ -180,13 +180,13 @@ class TestFindEntities:
         assert sum(map(len, found)) > 10
         for text, ours in zip(TEXTS, found, strict=True):
             theirs = reference(text)
-            assert [(s["label"], s["start"], s["end"]) for s in ours] == [
+            assert [(s["entity_group"], s["start"], s["end"]) for s in ours] == [
                 (s["entity_group"], s["start"], s["end"]) for s in theirs
             ]
             assert [s["score"] for s in ours] == pytest.approx(
                 [float(s["score"]) for s in theirs], rel=1e-4
             )
-            assert all(s["text"] == text[s["start"] : s["end"]] for s in ours)
+            assert all(s["word"] == text[s["start"] : s["end"]] for s in ours)
 
     @pytest.mark.parametrize(
         ("labels", "text", "expected"),
@@ -235,11 +235,11 @@ class TestFindEntities:
         model.config = model.config.replace(id2label={0: "X"})
         (span,) = find_entities(model, tokenizer, "the kingdom of paris")
         assert span == {
-            "label": "X",
+            "entity_group": "X",
             "score": 1.0,
+            "word": "the kingdom of paris",
             "start": 0,
             "end": 20,
-            "text": "the kingdom of paris",
         }
 
     @pytest.mark.parametrize("stride", [None, 0, 5, 13])
@@ -280,7 +280,7 @@ class TestFindEntities:
         text = "the " * 16
         found = find_entities(model, tokenizer, text.strip(), stride=4)
         # words 0-9 are in the first window at places 1-10, words 6-15 in the second; 8 and 9 are deeper in the second
-        assert [span["label"] for span in found] == [
+        assert [span["entity_group"] for span in found] == [
             f"place{n}" for n in [1, 2, 3, 4, 5, 6, 7, 8, 3, 4, 5, 6, 7, 8, 9, 10]
         ]
 
@@ -300,7 +300,7 @@ class TestFindEntities:
         end = 0
         for span in found:
             assert end <= span["start"] < span["end"] <= len(text)
-            assert span["text"] == text[span["start"] : span["end"]] and 0 < span["score"] <= 1
+            assert span["word"] == text[span["start"] : span["end"]] and 0 < span["score"] <= 1
             end = span["end"]
 
 
@@ -358,10 +358,10 @@ class TestAnswerQuestion:
             assert answer["no_answer_score"] == pytest.approx(nothing, rel=1e-4)
             assert answer["score"] == pytest.approx(best[0], rel=1e-4)
             if nothing > best[0]:
-                assert (answer["text"], answer["start"], answer["end"]) == ("", 0, 0)
+                assert (answer["answer"], answer["start"], answer["end"]) == ("", 0, 0)
             else:
                 assert (answer["start"], answer["end"]) == best[1:]
-                assert answer["text"] == context[answer["start"] : answer["end"]] != ""
+                assert answer["answer"] == context[answer["start"] : answer["end"]] != ""
             alone = answer_question(model, tokenizer, question, context, **options)
             assert alone["start"] == answer["start"] and alone["score"] == pytest.approx(
                 answer["score"], rel=1e-4
@@ -374,12 +374,12 @@ class TestAnswerQuestion:
         with torch.no_grad():
             model.qa_outputs.weight.copy_(cls.expand(2, -1))
         found = answer_question(model, tokenizer, "the king?", TEXTS[2])
-        assert found["text"] and found.keys() == {"text", "score", "start", "end"}
+        assert found["answer"] and found.keys() == {"answer", "score", "start", "end"}
         nothing = answer_question(model, tokenizer, "the king?", TEXTS[2], no_answer=True)
         assert nothing["no_answer_score"] == pytest.approx(2 * float(cls @ cls))
         assert nothing == {
             **found,
-            "text": "",
+            "answer": "",
             "start": 0,
             "end": 0,
             "no_answer_score": nothing["no_answer_score"],
@@ -387,7 +387,7 @@ class TestAnswerQuestion:
 
     @pytest.mark.parametrize("context", ["", "  \n "])
     def test_a_context_without_a_word(self, context: str, tokenizer: Any) -> None:
-        message = f"The context {context!r} holds no word to answer with"
+        message = f"The context {context!r} has no word to answer with"
         with pytest.raises(ValueError, match=re.escape(message)):
             answer_question(build("BertForQuestionAnswering"), tokenizer, "where?", context)
 
@@ -409,9 +409,9 @@ class TestAnswerQuestion:
                 model, small_tokenizer(512), question, context, max_answer_length=longest
             )
         except ValueError as error:
-            assert re.search("holds no word to answer with|the model has room for", str(error))
+            assert re.search("has no word to answer with|the model has room for", str(error))
         else:
-            assert answer["text"] == context[answer["start"] : answer["end"]] != ""
+            assert answer["answer"] == context[answer["start"] : answer["end"]] != ""
 
     def test_options(self, tokenizer: Any) -> None:
         model = build("BertForQuestionAnswering")
@@ -432,22 +432,24 @@ class TestFillMask:
             "[MASK]",
             "Paris is the [MASK] [MASK] of [MASK].",
         ]
-        found = fill_mask(model, tokenizer, texts, top=4)
+        found = fill_mask(model, tokenizer, texts, top_k=4)
         for text, ours in zip(texts, found, strict=True):
             theirs = reference(text, top_k=4)
             theirs = theirs if isinstance(theirs[0], list) else [theirs]
             assert len(ours) == text.count("[MASK]")
             for guesses, expected in zip(ours, theirs, strict=True):
-                assert [guess["id"] for guess in guesses] == [guess["token"] for guess in expected]
                 assert [guess["token"] for guess in guesses] == [
-                    VOCABULARY[guess["id"]] for guess in guesses
+                    guess["token"] for guess in expected
+                ]
+                assert [guess["token_str"] for guess in guesses] == [
+                    VOCABULARY[guess["token"]] for guess in guesses
                 ]
                 assert [g["score"] for g in guesses] == pytest.approx(
                     [g["score"] for g in expected], rel=1e-4
                 )
-            alone = fill_mask(model, tokenizer, text, top=4)
-            assert [[g["id"] for g in mask] for mask in alone] == [
-                [g["id"] for g in mask] for mask in ours
+            alone = fill_mask(model, tokenizer, text, top_k=4)
+            assert [[g["token"] for g in mask] for mask in alone] == [
+                [g["token"] for g in mask] for mask in ours
             ]
 
     @pytest.mark.parametrize("name", ["BertForMaskedLM", "BertForPreTraining"])
@@ -466,13 +468,13 @@ class TestFillMask:
 
     def test_top(self, tokenizer: Any) -> None:
         model = build("BertForMaskedLM")
-        (every,) = fill_mask(model, tokenizer, "the [MASK]", top=1000)
+        (every,) = fill_mask(model, tokenizer, "the [MASK]", top_k=1000)
         assert len(every) == len(VOCABULARY) and sum(
             guess["score"] for guess in every
         ) == pytest.approx(1)
-        assert fill_mask(model, tokenizer, "the [MASK]", top=2) == [every[:2]]
-        with pytest.raises(ValueError, match="top should be a whole number of 1 or more, not 0"):
-            fill_mask(model, tokenizer, "the [MASK]", top=0)
+        assert fill_mask(model, tokenizer, "the [MASK]", top_k=2) == [every[:2]]
+        with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
+            fill_mask(model, tokenizer, "the [MASK]", top_k=0)
 
     def test_words_that_only_the_model_has_are_not_guessed(self, tokenizer: Any) -> None:
         """A vocabulary rounded up to a multiple of 8 has rows that stand for no word."""
@@ -480,14 +482,14 @@ class TestFillMask:
         model.resize_token_embeddings(48)
         with torch.no_grad():
             model.cls.predictions.bias[40:] = 100
-        (guesses,) = fill_mask(model, tokenizer, "the [MASK]", top=48)
+        (guesses,) = fill_mask(model, tokenizer, "the [MASK]", top_k=48)
         assert len(guesses) == len(VOCABULARY)
 
     def test_bad_texts(self, tokenizer: Any) -> None:
         model = build("BertForMaskedLM")
         with pytest.raises(
             ValueError,
-            match=re.escape("There is no [MASK] in 'the river'; write it where a word is"),
+            match=re.escape("'the river' has no [MASK]; write it where a word should be guessed"),
         ):
             fill_mask(model, tokenizer, ["the [MASK]", "the river"])
         with pytest.raises(
@@ -522,9 +524,9 @@ class TestCommand:
     def test_plain(self, folder: str, tokenizer: Any, capsys: pytest.CaptureFixture[str]) -> None:
         text = "Paris is the [MASK] of the river."
         assert main(["fill-mask", text, "--top", "3", "--model", folder]) == 0
-        (guesses,) = fill_mask(build("BertForMaskedLM"), tokenizer, text, top=3)
+        (guesses,) = fill_mask(build("BertForMaskedLM"), tokenizer, text, top_k=3)
         assert capsys.readouterr().out == "".join(
-            f"{g['score']:.4f}  {g['token']}\n" for g in guesses
+            f"{g['score']:.4f}  {g['token_str']}\n" for g in guesses
         )
 
     def test_several(self, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -550,8 +552,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["the river"], "There is no [MASK] in 'the river'; write it where a word is wanted."),
-            (["[MASK]", "--top", "0"], "top should be a whole number of 1 or more, not 0."),
+            (["the river"], "'the river' has no [MASK]; write it where a word should be guessed."),
+            (["[MASK]", "--top", "0"], "top_k should be a whole number of 1 or more, not 0."),
             (
                 ["[MASK]", "--model", "no/such-model", "--offline"],
                 "'no/such-model' is not a local folder",

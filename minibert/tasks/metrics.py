@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from minibert.extras import need
-from minibert.predict import entity_spans
+from minibert.tasks.entities import entity_spans
 
 
 def check() -> None:

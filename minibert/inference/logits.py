@@ -1,0 +1,75 @@
+"""Logits of many rows of token ids, whatever head the model has."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minibert.heads import BertForSequenceClassification
+from minibert.inference.packing import IdRows, run_packed
+from minibert.layouts import PackedLayout
+from minibert.pretrained import PreTrainedModel
+
+
+def run_rows(
+    model: PreTrainedModel,
+    compute: Callable[..., Tensor],
+    ids: IdRows,
+    types: IdRows | None = None,
+    sizes: Sequence[int] | None = None,
+) -> list[Tensor]:
+    """Runs a model on rows of token ids, sorted by length and packed without padding.
+
+    Args:
+        model: The model; dropout is off meanwhile.
+        compute: Calls the model. It takes the ids (tokens,) and keyword arguments of `forward`, and returns logits.
+        ids: Token ids of each row.
+        types: Token types of each row. None: all 0.
+        sizes: How many logits each row has. None: one for each of its tokens.
+
+    Returns:
+        The logits of each row, (size, classes), float32, on the CPU.
+
+    Raises:
+        ValueError: The logits are not finite.
+    """
+
+    def forward(row_ids: Tensor, layout: PackedLayout, row_types: Tensor | None) -> Tensor:
+        logits = compute(
+            row_ids,
+            token_type_ids=row_types,
+            layout=layout,
+            output_attentions=False,
+            return_dict=True,
+        )
+        logits = logits.float().cpu()
+        if not logits.isfinite().all():
+            raise ValueError("The model's logits are not finite: its weights are damaged.")
+        return logits
+
+    return run_packed(model, forward, ids, types, sizes)
+
+
+def logits_of_rows(
+    model: BertForSequenceClassification, ids: IdRows, types: IdRows | None = None
+) -> Tensor:
+    """Logits of a sequence classifier.
+
+    Args:
+        model: The classifier.
+        ids: Token ids of each row.
+        types: Token types of each row. None: all 0.
+
+    Returns:
+        The logits, (rows, labels), float32.
+    """
+
+    def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
+        logits: Tensor = model(row_ids, **inputs).logits
+        return logits
+
+    rows = run_rows(model, compute, ids, types, sizes=[1] * len(ids))
+    if not rows:
+        return torch.empty(0, model.config.num_labels)
+    return torch.cat(rows)

@@ -1,0 +1,42 @@
+"""Arguments that all tasks share: the model, its tokenizer and texts."""
+
+from collections.abc import Mapping, Sequence
+from reprlib import Repr
+from typing import Any
+
+from minibert.pretrained import PreTrainedModel
+from minibert.tokenization.tokenizer import BertTokenizer
+
+Texts = str | Sequence[str]
+
+_excerpt = Repr()
+_excerpt.maxstring = 50
+
+
+def excerpt(text: str) -> str:
+    """A text in quotation marks, as an error shows it: of a long one the beginning and the end."""
+    return _excerpt.repr(text)
+
+
+def require_model(model: Any, *classes: type) -> None:
+    """Raises a TypeError unless the model is an instance of one of the classes."""
+    if not isinstance(model, classes):
+        expected = " or ".join(model_class.__name__ for model_class in classes)
+        raise TypeError(f"model should be a {expected}, not a {type(model).__name__}.")
+
+
+def as_text_list(texts: Texts) -> list[str]:
+    """The texts as a list; raises a ValueError for a mapping or a set."""
+    if isinstance(texts, Mapping | set):
+        raise ValueError(
+            f"texts is a {type(texts).__name__}; pass a string or a list of strings, and second "
+            "texts on their own."
+        )
+    if isinstance(texts, str):
+        return [texts]
+    return list(texts)
+
+
+def token_limit(model: PreTrainedModel, tokenizer: BertTokenizer) -> int:
+    """How many tokens of a text the model and its tokenizer take at once."""
+    return min(tokenizer.model_max_length, model.config.max_position_embeddings)

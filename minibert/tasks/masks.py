@@ -1,0 +1,122 @@
+"""The words behind [MASK]."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, TypedDict, overload
+
+from torch import Tensor
+
+from minibert.checks import check_count
+from minibert.heads import BertForMaskedLM, BertForPreTraining
+from minibert.inference.logits import run_rows
+from minibert.tasks.arguments import Texts, as_text_list, excerpt, require_model, token_limit
+from minibert.tokenization.tokenizer import BertTokenizer
+
+
+class MaskGuess(TypedDict):
+    """A word for a [MASK]: its probability, its token id and the token itself."""
+
+    score: float
+    token: int
+    token_str: str
+
+
+@overload
+def fill_mask(  # type: ignore[overload-overlap]
+    model: BertForMaskedLM | BertForPreTraining,
+    tokenizer: BertTokenizer,
+    texts: str,
+    top_k: int = 5,
+    *,
+    top: int | None = None,
+) -> list[list[MaskGuess]]: ...
+
+
+@overload
+def fill_mask(
+    model: BertForMaskedLM | BertForPreTraining,
+    tokenizer: BertTokenizer,
+    texts: Sequence[str],
+    top_k: int = 5,
+    *,
+    top: int | None = None,
+) -> list[list[list[MaskGuess]]]: ...
+
+
+def fill_mask(
+    model: BertForMaskedLM | BertForPreTraining,
+    tokenizer: BertTokenizer,
+    texts: Texts,
+    top_k: int = 5,
+    *,
+    top: int | None = None,
+) -> list[list[MaskGuess]] | list[list[list[MaskGuess]]]:
+    """The most probable words behind each [MASK]. Several in one text are guessed independently of each other.
+
+    Args:
+        model: A model with a masked language modeling head.
+        tokenizer: Its tokenizer.
+        texts: A text or several.
+        top_k: How many words to return for each [MASK].
+        top: Former name of `top_k`, for one release.
+
+    Returns:
+        For each text a list, for each [MASK] in it a list of `{"score", "token", "token_str"}`, best first. The score
+        is the word's probability, `token` its id.
+
+    Raises:
+        TypeError: `model` has no masked language modeling head.
+        ValueError: A text has no [MASK], or more tokens than the model takes; or `top_k` is less than 1.
+    """
+    require_model(model, BertForMaskedLM, BertForPreTraining)
+    if top is not None:
+        warnings.warn("fill_mask(top=) is now called top_k.", FutureWarning, stacklevel=2)
+        top_k = top
+    check_count("top_k", top_k)
+    rows = as_text_list(texts)
+    batch = tokenizer(rows, verbose=False)
+    limit = token_limit(model, tokenizer)
+    mask_counts = []
+    for text, ids in zip(rows, batch["input_ids"], strict=True):
+        mask_counts.append(_count_masks(text, ids, tokenizer, limit))
+
+    # the decoder is as much work as several layers, so it computes the masked tokens only
+    def compute(ids: Tensor, **inputs: Any) -> Tensor:
+        logits: Tensor = model(ids, positions=ids == tokenizer.mask_token_id, **inputs)[0]
+        return logits
+
+    logits = run_rows(model, compute, batch["input_ids"], batch["token_type_ids"], mask_counts)
+    results = [_guesses(row_logits, tokenizer, top_k) for row_logits in logits]
+    return results[0] if isinstance(texts, str) else results
+
+
+def _count_masks(text: str, ids: Sequence[int], tokenizer: BertTokenizer, limit: int) -> int:
+    """How many [MASK] a text has; raises a ValueError if there are none, or if the text is too long."""
+    count = list(ids).count(tokenizer.mask_token_id)
+    if count == 0:
+        raise ValueError(
+            f"{excerpt(text)} has no {tokenizer.mask_token}; write it where a word should be guessed."
+        )
+    if len(ids) > limit:
+        raise ValueError(
+            f"{excerpt(text)} has {len(ids)} tokens, but the model takes {limit}: shorten it."
+        )
+    return count
+
+
+def _guesses(logits: Tensor, tokenizer: BertTokenizer, top_k: int) -> list[list[MaskGuess]]:
+    """The best words of each [MASK] of a text; `logits` (masks, vocab)."""
+    # a vocabulary that was rounded up has rows without a word
+    probabilities = logits.softmax(-1)[:, : len(tokenizer)]
+    best = probabilities.topk(min(top_k, probabilities.shape[-1]))
+    masks = []
+    for ids, scores in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+        tokens = tokenizer.convert_ids_to_tokens(ids)
+        guesses = [
+            MaskGuess(score=score, token=token_id, token_str=token)
+            for token, token_id, score in zip(tokens, ids, scores, strict=True)
+        ]
+        masks.append(guesses)
+    return masks

@@ -1,0 +1,134 @@
+"""Long texts in windows that overlap, and the best answer of all windows: for prediction and for training alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from minibert.tokenization.tokenizer import BertTokenizer
+
+Offsets = npt.NDArray[np.int64]
+"""Where each token of a window is in the context, `[start, end)` in characters; -1 for other tokens. (tokens, 2)"""
+
+
+def encode_windows(
+    tokenizer: BertTokenizer,
+    texts: Sequence[Any],
+    contexts: Sequence[str] | None,
+    max_length: int,
+    stride: int,
+    *,
+    is_split_into_words: bool = False,
+) -> Any:
+    """Tokenizes texts of any length into windows.
+
+    Args:
+        tokenizer: The tokenizer.
+        texts: The texts to split, or the questions that stand before every window of their context.
+        contexts: The texts to split, one for each question. None: split `texts`.
+        max_length: Tokens of a window, special tokens counted.
+        stride: Tokens that neighboring windows share.
+        is_split_into_words: Each of `texts` is a list of words.
+
+    Returns:
+        The tokenizer's batch with a row for each window; `overflow_to_sample_mapping` has the index of its text.
+    """
+    return tokenizer(
+        texts,
+        contexts,
+        is_split_into_words=is_split_into_words,
+        truncation=True if contexts is None else "only_second",
+        max_length=max_length,
+        stride=stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+
+
+def context_offsets(batch: Any, window: int) -> Offsets:
+    """Where the tokens of a window's context are, in characters; -1 for the question and special tokens."""
+    offsets = np.array(batch["offset_mapping"][window])
+    in_context = np.array([part == 1 for part in batch.sequence_ids(window)])
+    return np.where(in_context[:, None], offsets, -1)
+
+
+def span_logits(output: Any) -> Tensor:
+    """Start and end logits of a question answerer side by side: (tokens, 2) for packed rows."""
+    return torch.stack([output.start_logits, output.end_logits], dim=-1)
+
+
+def pad_windows(logits: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Packed logits (tokens, 2) as (windows, seq, 2); padding has the lowest logit, which no span includes."""
+    lowest = torch.finfo(logits.dtype).min
+    windows = torch.split(logits, list(lengths))
+    return pad_sequence(list(windows), batch_first=True, padding_value=lowest)
+
+
+def best_span(
+    logits: Tensor, in_context: Tensor, max_answer_length: int
+) -> tuple[float, int, int] | None:
+    """The span with the largest sum of its first token's start logit and its last token's end logit.
+
+    Args:
+        logits: Start and end, (tokens, 2).
+        in_context: Which tokens a span may include, (tokens,).
+        max_answer_length: Tokens of the longest span.
+
+    Returns:
+        The sum, the first and the last token; None if no token may be included.
+    """
+    sums = logits[:, None, 0] + logits[None, :, 1]  # (first token, last token)
+    allowed = (in_context[:, None] & in_context).triu().tril(max_answer_length - 1)
+    if not allowed.any():
+        return None
+    best = int(sums.masked_fill(~allowed, -torch.inf).argmax())
+    first, last = divmod(best, len(sums))
+    return sums[first, last].item(), first, last
+
+
+@dataclass
+class BestAnswer:
+    """The best span of all windows of a context.
+
+    Attributes:
+        span: Its score, and `[start, end)` in characters. None if no window has a word of the context.
+        no_answer_score: The score of [CLS] as start and end, in the window where it is lowest.
+    """
+
+    span: tuple[float, int, int] | None = None
+    no_answer_score: float = float("inf")
+
+    def add_window(self, logits: Tensor, offsets: Offsets, max_answer_length: int) -> None:
+        """Takes another window into account; `logits` (tokens, 2), `offsets` as of `context_offsets`."""
+        self.no_answer_score = min(self.no_answer_score, logits[0].sum().item())
+        in_context = torch.from_numpy(offsets[:, 0] >= 0)
+        span = best_span(logits, in_context, max_answer_length)
+        if span is None:
+            return
+        score, first, last = span
+        candidate = (score, int(offsets[first, 0]), int(offsets[last, 1]))
+        if self.span is None or candidate > self.span:
+            self.span = candidate
+
+
+def best_answers(
+    count: int, windows: Iterable[tuple[int, Offsets, Tensor]], max_answer_length: int
+) -> list[BestAnswer]:
+    """The best answer to each of `count` questions.
+
+    Args:
+        count: The number of questions.
+        windows: The index of its question, the offsets and the logits (tokens, 2) of each window.
+        max_answer_length: Tokens of the longest answer.
+    """
+    answers = [BestAnswer() for _ in range(count)]
+    for index, offsets, logits in windows:
+        answers[index].add_window(logits, offsets, max_answer_length)
+    return answers
