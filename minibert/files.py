@@ -255,12 +255,13 @@ def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
     with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
         number = 0
         try:
-            for number, line in enumerate(file, 1):
-                if number == 1:
-                    line = line.removeprefix(
-                        codecs.BOM_UTF8
-                    )  # which some editors put before everything
-                yield line.rstrip(b"\r\n").decode("utf-8")
+            for block in file:
+                for line in block.splitlines():  # an old Macintosh ends lines by \r
+                    number += 1
+                    if number == 1:
+                        # some editors put it before everything
+                        line = line.removeprefix(codecs.BOM_UTF8)
+                    yield line.decode("utf-8")
         except UnicodeDecodeError:
             raise not_utf8(where, number) from None
         except OSError as error:

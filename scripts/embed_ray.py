@@ -43,7 +43,7 @@ def embed_part(
     name: str,
     part: Part,
     target: str,
-    column: str,
+    column: str | None,
     id_column: str | None,
     threads: int,
     encoding: dict[str, Any],
@@ -140,7 +140,7 @@ def embed(
     source: str,
     target: str,
     *,
-    column: str = "text",
+    column: str | None = None,
     id_column: str | None = None,
     workers: int | None = None,
     threads: int = 1,
@@ -155,7 +155,7 @@ def embed(
     Args:
         source: file or folder, path or URI.
         target: folder for the vectors; new, empty, or that of a run to go on with.
-        column: of the texts, in tables.
+        column: of the texts, in tables; None: "text".
         id_column: of the ids, kept beside the vectors.
         workers: parts that are done at a time; None: as many as the cluster has CPUs (or GPUs) for.
         threads: CPUs of each.
@@ -239,9 +239,7 @@ def main() -> int:
     parser.add_argument(
         "--model", required=True, help="folder or Hub id, to be found on every machine"
     )
-    parser.add_argument(
-        "--column", default="text", help="of the texts, in tables (default: %(default)s)"
-    )
+    parser.add_argument("--column", help="column of the texts in tables (default: text)")
     parser.add_argument("--id-column", help="of the ids, kept beside the vectors")
     parser.add_argument(
         "--workers",

@@ -51,8 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--column",
-        default="text",
-        help="of the texts in a --file of .jsonl, .csv, .tsv or .parquet",
+        help="column of the texts in a --file of .jsonl, .csv, .tsv or .parquet (default: text)",
     )
     parser.add_argument(
         "--id-column", metavar="COLUMN", help="kept beside the vectors in .jsonl and .parquet"

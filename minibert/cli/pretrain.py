@@ -52,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="text with a sentence a line and empty lines between documents; .jsonl, .csv or .parquet with a document "
         "a row; compressed, too; folders; s3://...; with the share of tokens to take of each, or all as they are",
     )
-    parser.add_argument("--column", default="text", help="of the texts, in tables")
+    parser.add_argument("--column", help="column of the texts in tables (default: text)")
     parser.add_argument(
         "--held-out", type=float, default=0.01, metavar="P", help="share of documents for measuring"
     )

@@ -17,7 +17,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--corpus", metavar="FILE", nargs="+", required=True, help="text, as for minibert pretrain"
     )
-    parser.add_argument("--column", default="text", help="of the texts, in tables")
+    parser.add_argument("--column", help="column of the texts in tables (default: text)")
     parser.add_argument("--vocab-size", type=int, default=30000, metavar="N", help="at most")
     parser.add_argument("--min-frequency", type=int, default=2, metavar="N", help="of a piece")
     parser.add_argument(

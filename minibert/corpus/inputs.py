@@ -1,123 +1,246 @@
 """Corpora as they are: files and folders of texts, read row by row.
 
-    .jsonl         an object a line
-    .csv, .tsv     a table with a header line; quoted, or not
-    .parquet       needs pyarrow
-    others         a text a line
+    .jsonl, .ndjson, .json   an object a line; .json may also be an array of objects
+    .csv, .tsv, .tab         a table with a header line
+    .parquet, .pq            needs pyarrow
+    others                   a text a line
 
-Each also compressed (.gz, .bz2, .xz, .zst), but parquet, and anywhere that `minibert.corpus.location.Location` reaches.
+Endings are compared without regard to case. Each file but parquet may be compressed (.gz, .bz2, .xz, .zst), and may lie
+anywhere that `minibert.corpus.location.Location` reaches. Text is UTF-8, with or without a byte order mark, or what the
+mark names; see `minibert.corpus.encodings`.
+
+    read_texts(source)    the texts of a file or folder, for whatever wants texts
+    read_rows(source)     their rows, with all columns
+    read_table(path)      the rows of one table in a list, as fine-tuning reads it
+    parts_of(source)      a corpus in parts, each of which `read_part` reads by itself
 """
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
-import json
 import lzma
+import os
+import re
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, count
-from typing import Any, NamedTuple
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
+from minibert.corpus.delimited import Quoting, delimited_rows
+from minibert.corpus.json_rows import is_object_a_line, json_rows
+from minibert.corpus.lines import is_wide, read_lines
 from minibert.corpus.location import Location
-from minibert.extras import need
-from minibert.files import NOT_UTF8, parse_json
+from minibert.corpus.parquet import parquet_rows, rows_and_bytes
+from minibert.corpus.rows import BadRow, OnBad, Part, Row, Text, refuse
+from minibert.files import parse_json, read_lines as read_stdin_lines
 
+__all__ = [
+    "BadRow",
+    "OnBad",
+    "Part",
+    "Row",
+    "Text",
+    "is_table",
+    "iter_rows",
+    "parts_of",
+    "read_part",
+    "read_rows",
+    "read_table",
+    "read_texts",
+    "refuse",
+]
 
-class Text(str):
-    """A text that knows the id of its row; otherwise a string like any other."""
+DEFAULT_COLUMN = "text"
 
-    id: str | int | None
+JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
+DELIMITED_ENDINGS = (".csv", ".tsv", ".tab")
+PARQUET_ENDINGS = (".parquet", ".pq")
 
-    def __new__(cls, text: str, id: str | int | None = None) -> Text:
-        """The text, and the id."""
-        made = super().__new__(cls, text)
-        made.id = id
-        return made
+_NOT_TEXT = {
+    ".xlsx": "a spreadsheet: save it as .csv",
+    ".xls": "a spreadsheet: save it as .csv",
+    ".ods": "a spreadsheet: save it as .csv",
+    ".zip": "an archive: unpack it",
+    ".7z": "an archive: unpack it",
+    ".tar": "an archive: unpack it",
+    ".tgz": "an archive: unpack it",
+    ".arrow": "an Arrow file: write it as .parquet",
+    ".feather": "an Arrow file: write it as .parquet",
+    ".avro": "an Avro file: write it as .parquet",
+    ".orc": "an ORC file: write it as .parquet",
+    ".pdf": "a PDF document: extract its text",
+    ".docx": "a Word document: save it as .txt",
+    ".npy": "an array of NumPy, not text",
+    ".safetensors": "a file of tensors, not text",
+}
 
+# files about a data set, which lie beside its data
+_ABOUT_DATA = re.compile(
+    r"(readme|licen[cs]e|notice|changelog|citation)(\.[a-z]+)?"
+    r"|dataset_infos?\.json|dataset_dict\.json|state\.json|croissant\.json"
+    r"|(md5|sha\d+)sums?(\.txt)?",
+    re.IGNORECASE,
+)
 
-class BadRow(NamedTuple):
-    """A row without a text: its file and place, what is wrong with it, and how it begins."""
-
-    place: str
-    reason: str
-    content: str
-
-
-class Part(NamedTuple):
-    """Some rows of a file: row numbers `[start, end)` of parquet, bytes of lines; `end` None: to the last one."""
-
-    file: str
-    start: int = 0
-    end: int | None = None
-
-
-OnBad = Callable[[BadRow], object]
-Row = tuple[str, dict[str, Any]]  # where it stands, and its columns by name
-
-
-def refuse(row: BadRow) -> None:
-    """Ends the reading at a row without a text, by a ValueError."""
-    raise ValueError(f"{row.place}: {row.reason}.")
+# a corpus may hold a line of JSON somewhere; a file of JSON shows it at once
+LINES_WITHOUT_JSON = 100
 
 
 def read_texts(
-    source: str, column: str = "text", id_column: str | None = None, on_bad: OnBad = refuse
+    source: str | os.PathLike[str],
+    column: str | None = None,
+    id_column: str | None = None,
+    on_bad: OnBad = refuse,
+    *,
+    delimiter: str | None = None,
+    quoting: Quoting = "auto",
 ) -> Iterator[Text]:
-    """The texts of a file, or of all files of a folder in alphabetical order.
+    """Yield the texts of a file, or of all files of a folder in alphabetical order.
 
     Args:
-        source: path or URI.
-        column: of the texts, in tables.
-        id_column: of the ids, whole numbers or strings.
-        on_bad: is given each row without a text.
+        source: Path or URI; "-" reads lines from stdin.
+        column: Column of the texts in tables; None: "text". Files of plain lines have no columns.
+        id_column: Column of the ids, which are integers or strings; None: texts without ids.
+        on_bad: Receives each row without a text; the default raises its ValueError.
+        delimiter: Character between the columns of .csv, .tsv and .tab; None: as the ending says.
+        quoting: Whether fields of .tsv and .tab stand between quotation marks; see
+            `minibert.corpus.delimited.delimited_rows`.
 
     Raises:
-        FileNotFoundError: no such file, or a folder without files.
-        ValueError: a table without the columns, a file that cannot be read, or what `on_bad` raises.
+        FileNotFoundError: The file does not exist, or the folder has no files.
+        ValueError: A table without the columns, columns of a file that has none, a file that cannot be read,
+            or what `on_bad` raises.
     """
-    location = Location(source)
-    for name in _files(location):
-        yield from read_part(Part(str(location / name)), column, id_column, on_bad)
+    for file in _locations(source):
+        part = Part(str(file))
+        yield from read_part(part, column, id_column, on_bad, delimiter=delimiter, quoting=quoting)
 
 
-def _files(location: Location) -> dict[str, tuple[int, float]]:
-    if files := location.files():
-        return files
-    raise FileNotFoundError(f"there is no file {location}, and no folder with files in it.")
+def read_rows(
+    source: str | os.PathLike[str],
+    columns: Sequence[str] = (),
+    on_bad: OnBad = refuse,
+    *,
+    delimiter: str | None = None,
+    quoting: Quoting = "auto",
+) -> Iterator[Row]:
+    """Yield the rows of a file, or of all files of a folder, with all their columns.
+
+    Args:
+        source: Path or URI; "-" reads lines from stdin.
+        columns: Columns that every table must have. A file of plain lines has the column "text" alone.
+        on_bad: Receives each row that cannot be read or lacks a column; the default raises its ValueError.
+        delimiter: As in `read_texts`.
+        quoting: As in `read_texts`.
+
+    Returns:
+        An iterator of the place of a row ("line 7") and its values by column.
+
+    Raises:
+        FileNotFoundError: The file does not exist, or the folder has no files.
+        ValueError: As `read_texts`.
+    """
+    for file in _locations(source):
+        if is_table(file):
+            rows = iter_rows(file, delimiter=delimiter, quoting=quoting, on_bad=on_bad)
+        else:
+            _check_has_columns(file, columns)
+            rows = _text_rows(file, 0, None, on_bad)
+        for place, row in rows:
+            missing = [name for name in columns if name not in row]
+            if missing:
+                reason = f"there is no column {missing[0]!r}"
+                on_bad(BadRow(f"{file}, {place}", reason, repr(row)[:200]))
+            else:
+                yield place, row
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    needed: Sequence[str] = (),
+    quoting: Quoting = "auto",
+) -> list[dict[str, Any]]:
+    """Read all rows of one table.
+
+    Args:
+        path: Path or URI of a file: .csv, .jsonl, .ndjson, .json, .parquet, or any other with tabs between its columns.
+        columns: Names of the first columns, for a file without a header line.
+        delimiter: Character between the columns of a table of text; None: a comma in .csv, a tab elsewhere.
+        needed: Columns that every row must have.
+        quoting: Whether fields stand between quotation marks: "quoted", "none", or "auto", which reads a .csv as
+            quoted, and a table with tabs where it evidently is.
+
+    Returns:
+        A dict for each row, with its values by column.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        ValueError: A row that cannot be read or has another number of columns, a column that is needed and
+            missing, or no rows at all.
+    """
+    rows: list[dict[str, Any]] = []
+    location = Location(path)
+    for _, row in iter_rows(location, names=columns, delimiter=delimiter, quoting=quoting):
+        rows.append(row)
+        for column in needed:
+            if column not in row:
+                known = ", ".join(row)
+                raise ValueError(
+                    f"{path} has no column {column!r} in row {len(rows)}; its columns are {known}."
+                )
+    if not rows:
+        raise ValueError(f"{path} holds no rows.")
+    return rows
 
 
 def read_part(
-    part: Part, column: str = "text", id_column: str | None = None, on_bad: OnBad = refuse
+    part: Part,
+    column: str | None = None,
+    id_column: str | None = None,
+    on_bad: OnBad = refuse,
+    *,
+    delimiter: str | None = None,
+    quoting: Quoting = "auto",
 ) -> Iterator[Text]:
-    """The texts of a part of a file; see `read_texts`."""
+    """Yield the texts of a part of a file.
+
+    Args:
+        part: One of those that `parts_of` returns, or a whole file.
+        column: As in `read_texts`, like the others.
+        id_column: Column of the ids.
+        on_bad: Receives each row without a text.
+        delimiter: Character between columns.
+        quoting: Whether fields stand between quotation marks.
+
+    Raises:
+        ValueError: As `read_texts`.
+    """
     location = Location(part.file)
-    wanted = [column] if id_column is None else [column, id_column]
-    if is_table(part.file):
-        rows = iter_rows(location, part.start, part.end, wanted, on_bad=on_bad)
-    elif id_column is not None:
-        raise ValueError(
-            f"{location} is read as lines, without a column {id_column!r}: use jsonl, csv or parquet."
+    names = [column or DEFAULT_COLUMN]
+    if id_column is not None:
+        names.append(id_column)
+    if is_table(location):
+        rows = iter_rows(
+            location,
+            part.start,
+            part.end,
+            names,
+            delimiter=delimiter,
+            quoting=quoting,
+            on_bad=on_bad,
         )
     else:
-        lines = _lines(location, part.start, part.end, on_bad)
-        rows = _undamaged(
-            location, ((place, {column: line.rstrip("\r\n")}) for place, line in lines)
-        )
+        _check_has_columns(location, [name for name in (column, id_column) if name is not None])
+        rows = _text_rows(location, part.start, part.end, on_bad)
     for place, row in rows:
-        if missing := [name for name in wanted if name not in row]:
-            reason = f"there is no column {missing[0]!r}"
-        elif not isinstance(text := row[column], str):
-            reason = f"{column} is {'null' if text is None else f'of type {type(text).__name__}'}"
-        elif id_column is not None and not isinstance(row[id_column], str | int):
-            reason = f"{id_column} is {row[id_column]!r}, neither a whole number nor a string"
+        reason = _fault(row, names)
+        if reason:
+            on_bad(BadRow(f"{location}, {place}", reason, repr(row)[:200]))
         else:
-            yield Text(text, None if id_column is None else row[id_column])
-            continue
-        on_bad(BadRow(f"{location}, {place}", reason, repr(row)[:200]))
+            yield Text(row[names[0]], None if id_column is None else row[id_column])
 
 
 def iter_rows(
@@ -128,73 +251,197 @@ def iter_rows(
     *,
     names: Sequence[str] | None = None,
     delimiter: str | None = None,
+    quoting: Quoting = "auto",
     on_bad: OnBad = refuse,
 ) -> Iterator[Row]:
-    """The rows of a table: where each stands, and its columns by name.
+    """Yield the rows of a table.
 
     Args:
-        location: `.jsonl`, one JSON object a line; `.parquet`; `.csv`, separated by commas and quoted; or anything
-            else, separated by tabs and not quoted. Each but parquet also compressed.
-        start: of the part that is read, as in `Part`.
-        end: of the part.
-        wanted: columns that a table should have.
-        names: of the first columns, for a file whose first line does not give them.
-        delimiter: what separates the columns, where the file's name does not tell.
-        on_bad: is given each row that cannot be read.
+        location: A file of JSON, a parquet file, or a table of text: .csv, or anything else with tabs.
+        start: First row or byte of the part that is read, as in `Part`.
+        end: Row or byte after the last.
+        wanted: Columns that the table must have. Of parquet, only these are read.
+        names: Names of the first columns, for a table of text without a header line.
+        delimiter: Character between the columns of a table of text.
+        quoting: As in `minibert.corpus.delimited.delimited_rows`.
+        on_bad: Receives each row that cannot be read.
 
     Raises:
-        ValueError: a file that is damaged or lacks a column, or what `on_bad` raises.
+        ValueError: A file that is damaged or lacks a column, or what `on_bad` raises.
     """
-    if location.suffix == ".jsonl":
-        rows = _jsonl(location, start, end, on_bad)
-    elif location.suffix == ".parquet":
-        rows = _rows_of_parquet(location, start, end, wanted)
+    _check_kind(location)
+    if location.suffix in JSON_ENDINGS:
+        rows = json_rows(location, start, end, on_bad)
+    elif location.suffix in PARQUET_ENDINGS:
+        rows = parquet_rows(location, start, end, wanted)
     else:
-        rows = _csv(
-            location,
-            wanted,
-            names,
-            delimiter or ("," if location.suffix == ".csv" else "\t"),
-            on_bad,
-        )
+        rows = delimited_rows(location, wanted, names, delimiter, quoting, on_bad)
     return _undamaged(location, rows)
 
 
-def parts_of(source: str, column: str, part_bytes: int) -> dict[str, Part]:
-    """A corpus in parts of about `part_bytes` of text, by a name that tells file and place.
+def is_table(source: str | Location) -> bool:
+    """Return whether the texts of a file are a column of it, and not its lines."""
+    location = source if isinstance(source, Location) else Location(source)
+    return location.suffix in (*JSON_ENDINGS, *DELIMITED_ENDINGS, *PARQUET_ENDINGS)
 
-    A compressed file and a .csv, whose quoted texts may hold line breaks, are one part.
+
+def data_files(location: Location) -> dict[str, tuple[int, float]]:
+    """Return the files that hold the texts of a corpus.
+
+    What lies beside data is left out: names that begin with a dot or an underscore, READMEs, licenses, and the
+    descriptions that libraries write (dataset_infos.json).
+
+    Returns:
+        Size in bytes and time of the last change, by the path below the location; a file's own name is "".
 
     Raises:
-        FileNotFoundError: no such file, or a folder without files.
-        ValueError: a parquet file that is damaged or has no such column.
+        FileNotFoundError: The file does not exist, or the folder has no files.
+    """
+    files = location.files()
+    if "" in files:
+        return files
+    data = {
+        name: about
+        for name, about in files.items()
+        if not _ABOUT_DATA.fullmatch(name.rpartition("/")[2])
+    }
+    if data:
+        return data
+    raise FileNotFoundError(f"there is no file {location}, and no folder with files in it.")
+
+
+def parts_of(
+    source: str | os.PathLike[str], column: str | None, part_bytes: int
+) -> dict[str, Part]:
+    """Split a corpus into parts of about `part_bytes` of text.
+
+    Files that can only be read from the beginning are one part each: compressed ones, tables of text (a quoted field
+    may hold line ends), arrays of JSON, and UTF-16.
+
+    Args:
+        source: Path or URI of a file or folder.
+        column: Column of the texts in tables; None: "text".
+        part_bytes: Bytes of text in a part.
+
+    Returns:
+        The parts by a name that tells file and place.
+
+    Raises:
+        FileNotFoundError: The file does not exist, or the folder has no files.
+        ValueError: A parquet file that is damaged or has no such column.
     """
     location = Location(source)
-    files = _files(location)
+    files = data_files(location)
 
-    def cut(name: str) -> dict[str, Part]:
-        file, size = location / name, files[name][0]
-        if file.suffix == ".parquet":
-            with _parquet(file, [column]) as table:
-                rows, own = table.metadata.num_rows, table.schema_arrow.get_field_index(column)
-                groups = range(table.metadata.num_row_groups)
-                text = sum(
-                    table.metadata.row_group(g).column(own).total_uncompressed_size for g in groups
-                )
-            size, step = rows, max(1, rows * part_bytes // max(1, text))
-        else:
-            step = (
-                max(1, size) if file.compressed or file.suffix in (".csv", ".tsv") else part_bytes
-            )
-        base = name or file.path.replace("\\", "/").rpartition("/")[2]
-        starts = range(0, size, step)
-        return {
-            f"{base}-{n:012d}": Part(str(file), n, None if n + step >= size else n + step)
-            for n in starts
-        }
+    def split(name: str) -> dict[str, Part]:
+        return _parts_of_file(location / name, name, files[name][0], column, part_bytes)
 
+    parts: dict[str, Part] = {}
     with ThreadPoolExecutor(16) as readers:  # who wait for the answers of an object store
-        return {name: part for parts in readers.map(cut, files) for name, part in parts.items()}
+        for file_parts in readers.map(split, files):
+            parts.update(file_parts)
+    return parts
+
+
+def _parts_of_file(
+    file: Location, name: str, size: int, column: str | None, part_bytes: int
+) -> dict[str, Part]:
+    if file.suffix in PARQUET_ENDINGS:
+        rows, text_bytes = rows_and_bytes(file, column or DEFAULT_COLUMN)
+        size = rows
+        step = max(1, rows * part_bytes // max(1, text_bytes))
+    elif size > part_bytes and _can_be_split(file):
+        step = part_bytes
+    else:
+        step = max(1, size)
+    base = name or file.path.replace("\\", "/").rpartition("/")[2]
+    parts: dict[str, Part] = {}
+    for start in range(0, size, step):
+        end = start + step if start + step < size else None
+        parts[f"{base}-{start:012d}"] = Part(str(file), start, end)
+    return parts
+
+
+def _can_be_split(file: Location) -> bool:
+    """Whether a reader can begin in the middle of a file."""
+    if file.compressed or file.suffix in DELIMITED_ENDINGS or is_wide(file):
+        return False
+    return file.suffix not in JSON_ENDINGS or is_object_a_line(file)
+
+
+def _locations(source: str | os.PathLike[str]) -> list[Location]:
+    if os.fspath(source) == "-":
+        return [Location("-")]
+    location = Location(source)
+    return [location / name for name in data_files(location)]
+
+
+def _text_rows(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[Row]:
+    """The lines of a file, each as the row of a table with one column."""
+    if location.name == "-":
+        lines = ((f"line {n}", line) for n, line in enumerate(read_stdin_lines("-"), 1))
+    else:
+        _check_kind(location)
+        lines = read_lines(location, start, end, on_bad)
+    if start == 0:
+        lines = _without_json(location, lines)
+    rows = ((place, {DEFAULT_COLUMN: line.rstrip("\r\n")}) for place, line in lines)
+    return _undamaged(location, rows)
+
+
+def _without_json(
+    location: Location, lines: Iterator[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """The lines of a file; ValueError where it is a file of JSON under another name."""
+    for place, line in islice(lines, LINES_WITHOUT_JSON):
+        if _is_object(line.strip()):
+            where = "stdin" if location.name == "-" else f"{location}"
+            raise ValueError(
+                f"{where}, {place}: the line is a JSON object, but files that do not end in .jsonl, .ndjson or .json "
+                "are read as lines of text. Rename the file to end in .jsonl, and name the column of the texts "
+                'where it is not "text".'
+            )
+        yield place, line
+    yield from lines
+
+
+def _is_object(line: str) -> bool:
+    if not (line.startswith("{") and line.endswith("}")):
+        return False
+    try:
+        return bool(parse_json(line, "the line", dict))
+    except ValueError:
+        return False
+
+
+def _check_has_columns(location: Location, columns: Sequence[str]) -> None:
+    if columns:
+        where = "stdin" if location.name == "-" else f"{location}"
+        raise ValueError(
+            f"{where} is read as lines, without a column {columns[0]!r}: use .jsonl, .csv, .tsv or .parquet."
+        )
+
+
+def _check_kind(location: Location) -> None:
+    kind = _NOT_TEXT.get(location.suffix) or _NOT_TEXT.get(Path(location.path).suffix.lower())
+    if kind:
+        raise ValueError(f"{location} is {kind}.")
+
+
+def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
+    """What is wrong with a row whose text, and perhaps id, stand in the columns `names`; or nothing."""
+    for name in names:
+        if name not in row:
+            return f"there is no column {name!r}"
+    text = row[names[0]]
+    if text is None:
+        return f"{names[0]} is null"
+    if not isinstance(text, str):
+        return f"{names[0]} is of type {type(text).__name__}"
+    for name in names[1:]:
+        if not isinstance(row[name], str | int):
+            return f"{name} is {row[name]!r}, neither a whole number nor a string"
+    return ""
 
 
 def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
@@ -202,147 +449,8 @@ def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
     try:
         yield from rows
     except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
-        of_the_disk = getattr(error, "errno", None) is not None
-        unpacking = location.compressed and not of_the_disk and not isinstance(error, ValueError)
-        if not unpacking and not type(error).__module__.startswith("pyarrow"):
+        is_of_disk = getattr(error, "errno", None) is not None
+        is_unpacking = location.compressed and not is_of_disk and not isinstance(error, ValueError)
+        if not is_unpacking and not type(error).__module__.startswith("pyarrow"):
             raise
         raise ValueError(f"{location} is damaged ({error}); get it again.") from None
-
-
-def _lines(
-    location: Location, start: int, end: int | None, on_bad: OnBad
-) -> Iterator[tuple[str, str]]:
-    """Where the lines are that begin in `[start, end)`, and they, with their ends."""
-    with location.open() as file:
-        position = 0
-        if start:
-            file.seek(start - 1)
-            position = (
-                start - 1 + len(file.readline())
-            )  # a line that began before belongs to the part before
-        for number in count(1):
-            if (end is not None and position >= end) or not (line := file.readline()):
-                return
-            place = f"byte {position}" if start else f"line {number}"
-            position += len(line)
-            try:
-                yield (
-                    place,
-                    (line.removeprefix(codecs.BOM_UTF8) if place == "line 1" else line).decode(
-                        "utf-8"
-                    ),
-                )
-            except UnicodeDecodeError:
-                on_bad(BadRow(f"{location}, {place}", f"the line {NOT_UTF8}", repr(line[:200])))
-
-
-def _jsonl(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[Row]:
-    for place, line in _lines(location, start, end, on_bad):
-        if not line.strip():
-            continue
-        try:
-            row = parse_json(line, "the line", dict)
-            json.dumps(
-                row, ensure_ascii=False
-            ).encode()  # fails for half a character, which JSON can hold
-        except ValueError as error:
-            halved = isinstance(error, UnicodeEncodeError)
-            reason = (
-                "the line has half a character, a surrogate"
-                if halved
-                else str(error).removesuffix(".")
-            )
-            on_bad(BadRow(f"{location}, {place}", reason, line[:200]))
-        else:
-            yield place, row
-
-
-def _csv(
-    location: Location,
-    wanted: Sequence[str],
-    names: Sequence[str] | None,
-    delimiter: str,
-    on_bad: OnBad,
-) -> Iterator[Row]:
-    if len(delimiter) != 1:
-        raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
-    csv.field_size_limit(2**31 - 1)  # a text may be as long as the file
-
-    def lines() -> Iterator[str]:
-        for _, line in _lines(
-            location, 0, None, refuse
-        ):  # what is quoted may go on in the next line
-            yield from io.StringIO(
-                line, newline=""
-            )  # an old Macintosh ends its lines in another way
-
-    # in tables separated by tabs a quotation mark is only a quotation mark
-    table = csv.reader(
-        lines(),
-        delimiter=delimiter,
-        quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
-        strict=True,
-    )
-    try:
-        rows = filter(None, table)  # empty lines are no rows
-        columns = next(rows, []) if names is None else list(names)
-        _check_columns(location, wanted, columns)
-        if twice := [name for name, count in Counter(columns).items() if count > 1]:
-            raise ValueError(f"{location} has the column {twice[0]!r} twice: rename one.")
-        for row in rows:
-            place = f"line {table.line_num}"
-            if len(row) < len(columns) or (len(row) > len(columns) and names is None):
-                reason = f"there are {len(row)} columns, not {len(columns)} ({', '.join(columns)})"
-                on_bad(BadRow(f"{location}, {place}", reason, delimiter.join(row)[:200]))
-            else:
-                yield place, dict(zip(columns, row, strict=False))
-    except csv.Error as error:
-        raise ValueError(
-            f"{location}, line {table.line_num}: {error}; look for a quotation mark too many."
-        ) from None
-
-
-def _rows_of_parquet(
-    location: Location, start: int, end: int | None, wanted: Sequence[str]
-) -> Iterator[Row]:
-    with _parquet(location, wanted) as table:
-        rows = [
-            table.metadata.row_group(group).num_rows
-            for group in range(table.metadata.num_row_groups)
-        ]
-        for group, last in enumerate(accumulate(rows)):
-            first = last - rows[group]
-            if last <= start or (end is not None and first >= end):
-                continue
-            for batch in table.iter_batches(
-                batch_size=4096, row_groups=[group], columns=list(wanted) or None
-            ):
-                begin, stop = max(0, start - first), max(0, (last if end is None else end) - first)
-                for number, row in enumerate(batch[begin:stop].to_pylist(), first + begin):
-                    yield f"row {number}", row
-                first += len(batch)
-
-
-def _parquet(location: Location, columns: Sequence[str]) -> Any:
-    """The open file, its columns checked."""
-    pyarrow, parquet = (
-        need(module, "parquet", "Reading .parquet") for module in ("pyarrow", "pyarrow.parquet")
-    )
-    try:
-        file = parquet.ParquetFile(location.path, filesystem=location.fs)
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{location} is not a complete parquet file: {error}") from None
-    _check_columns(location, columns, file.schema_arrow.names)
-    return file
-
-
-def _check_columns(location: Location, columns: Sequence[str], known: Sequence[str]) -> None:
-    if missing := [name for name in columns if name not in known]:
-        raise ValueError(
-            f"{location} has no column {missing[0]!r}; its columns are {', '.join(known) or 'none'}."
-        )
-
-
-def is_table(source: str) -> bool:
-    """Whether the texts of a file are a column of it, and not its lines."""
-    return Location(source).suffix in (".jsonl", ".csv", ".tsv", ".parquet")

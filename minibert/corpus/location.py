@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import importlib
 import io
 import lzma
 import os
@@ -14,7 +15,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +26,15 @@ _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
 
 
 def _unpack_zstd(file: IO[bytes]) -> IO[bytes]:
+    """Decompress by Python's own module (3.14), by the package zstandard, or by pyarrow."""
+    raw: Any
+    with suppress(ImportError):
+        raw = importlib.import_module("compression.zstd").open(file, "rb")
+        return io.BufferedReader(raw)
+    with suppress(ImportError):
+        decompressor = importlib.import_module("zstandard").ZstdDecompressor()
+        raw = decompressor.stream_reader(file, read_across_frames=True)
+        return io.BufferedReader(raw)
     arrow = need("pyarrow", "parquet", "Reading .zst")
     return io.BufferedReader(arrow.CompressedInputStream(arrow.PythonFile(file, "r"), "zstd"))
 
@@ -74,14 +84,16 @@ class Location:
 
     @property
     def suffix(self) -> str:
-        """The ending that says the format: ".jsonl" of "a.jsonl.gz", too."""
+        """The ending that says the format, in lower case: ".jsonl" for "A.JSONL.gz"."""
         path = Path(self.path)
-        return path.with_suffix("").suffix if path.suffix in _DECOMPRESS else path.suffix
+        if path.suffix.lower() in _DECOMPRESS:
+            path = path.with_suffix("")
+        return path.suffix.lower()
 
     @property
     def compressed(self) -> bool:
         """Whether the file has to be read from its beginning."""
-        return Path(self.path).suffix in _DECOMPRESS
+        return Path(self.path).suffix.lower() in _DECOMPRESS
 
     def files(self) -> dict[str, tuple[int, float]]:
         """Size in bytes and time of the last change of every file, by its path below this folder, sorted.
@@ -127,7 +139,7 @@ class Location:
             if self.fs is None
             else io.BufferedReader(self.fs.open_input_file(self.path))
         )
-        unpack = _DECOMPRESS.get(Path(self.path).suffix)
+        unpack = _DECOMPRESS.get(Path(self.path).suffix.lower())
         return unpack(file) if unpack else file  # type: ignore[no-any-return]
 
     def make_folder(self) -> None:

@@ -39,7 +39,7 @@ _DESCRIPTION = "cache.json"
 _FILES = ("ids.bin", "sentences.npy", "documents.npy")
 
 
-def read_documents(part: Part, column: str = "text") -> Iterator[list[str]]:
+def read_documents(part: Part, column: str | None = None) -> Iterator[list[str]]:
     """The documents of some text, one at a time, as lists of sentences.
 
     A line is a sentence and an empty line ends a document; in a table each row is a document.
@@ -171,7 +171,7 @@ class Corpus:
         sources: as `read_texts` takes them.
         tokenizer: cuts them.
         folder: for the ids. What an earlier run has left there, a `TokenCache` for each part, is not cut again.
-        column: of the text in tables.
+        column: of the text in tables; None: "text".
         held_out: the share of documents that training does not read.
         seed: of the order, and of what is held out.
         cut: False: another process cuts.
@@ -187,7 +187,7 @@ class Corpus:
         tokenizer: Any,
         folder: str | os.PathLike[str],
         *,
-        column: str = "text",
+        column: str | None = None,
         held_out: float = 0.0,
         seed: int = 0,
         cut: bool = True,
@@ -203,7 +203,7 @@ class Corpus:
                 for name, size_and_time in location.files().items()
             }
             for part in parts_of(source, column, PART_BYTES).values():
-                made_of = [*part, column, *about.get(part.file, ()), vocabulary]
+                made_of = [*part, column or "text", *about.get(part.file, ()), vocabulary]
                 self._jobs.append((part, str(self.folder / f"{len(self._jobs):06}"), made_of))
         self.part = lru_cache(2 * EPOCH_PARTS)(
             self._part
@@ -310,7 +310,7 @@ class Corpus:
 _Job = tuple[Part, str, Any]  # what to cut, where the ids go, and what they are made of
 
 
-def _cut_parts(jobs: Sequence[_Job], tokenizer: Any, column: str, error_file: Path) -> None:
+def _cut_parts(jobs: Sequence[_Job], tokenizer: Any, column: str | None, error_file: Path) -> None:
     """Cuts parts in a process of its own, until its parent has ended."""
     signal.signal(
         signal.SIGINT, signal.SIG_IGN

@@ -18,8 +18,6 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from minibert.corpus.inputs import iter_rows
-from minibert.corpus.location import Location
 from minibert.files import read_json
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
@@ -31,33 +29,6 @@ Batch = dict[str, Any]
 Epochs = Callable[[int], Sequence[Example]]
 """Gives the examples of an epoch by its number, the same ones whenever it is called."""
 T = TypeVar("T")
-
-
-def read_table(
-    path: str | os.PathLike[str],
-    columns: Sequence[str] | None = None,
-    delimiter: str | None = None,
-    needed: Sequence[str] = (),
-) -> list[dict[str, Any]]:
-    """Rows of a table, by the names of its columns; a file as of `minibert.corpus.inputs.iter_rows`.
-
-    Where the first line does not give the names, `columns` are those of the first columns; where the file's name does
-    not tell what separates them, `delimiter` does. Every row should have the columns that are `needed`.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: a line that cannot be read, or that has another number of columns; no row at all, or one without a
-            column that is needed.
-    """
-    rows: list[dict[str, Any]] = []
-    for _, row in iter_rows(Location(path), names=columns, delimiter=delimiter):
-        rows.append(row)
-        if missing := next((column for column in needed if column not in row), None):
-            known = ", ".join(row)
-            raise ValueError(
-                f"{path} has no column {missing!r} in row {len(rows)}; its columns are {known}."
-            )
-    return not_empty(path, rows)
 
 
 def not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.corpus.inputs import read_table
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
@@ -40,7 +41,7 @@ from minibert.tasks.windows import (
 )
 from minibert.tokenization.coverage import warn_of_coverage
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.training.data import Batch, Example, read_squad, read_table, text_lengths
+from minibert.training.data import Batch, Example, read_squad, text_lengths
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.state import check_new, remove_states

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.corpus.inputs import read_table
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
@@ -31,7 +32,7 @@ from minibert.sentences.rows import Vectors
 from minibert.sentences.search import pairwise_similarity, similarity
 from minibert.tasks import metrics
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.training.data import Batch, Example, read_table
+from minibert.training.data import Batch, Example
 from minibert.training.finetuning import Path_, Rows, Task, inputs_of
 
 # Cosines are multiplied by it before the softmax, as in sentence-transformers; a temperature of 0.05

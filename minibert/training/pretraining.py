@@ -320,7 +320,7 @@ def pretrain(
     folder: str | os.PathLike[str],
     options: TrainingOptions,
     *,
-    column: str = "text",
+    column: str | None = None,
     held_out: float = 0.01,
     resume: bool | Literal["with other data"] = False,
     callback: Callable[[Record], object] | None = None,
@@ -334,7 +334,7 @@ def pretrain(
         corpus: files, folders or URIs of texts, see `Corpus`; a mapping gives each the share of tokens to take of it.
         folder: for the ids of the corpus, the states, the log and the model.
         options: how to train.
-        column: of the texts, in tables.
+        column: of the texts, in tables; None: "text".
         held_out: share of the documents that a run is measured with and does not learn from.
         resume: go on with the run in `folder`, as in `Trainer`.
         callback: see `Trainer`.

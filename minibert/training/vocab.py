@@ -60,7 +60,7 @@ def train_vocabulary(
 def count_words_of_files(
     sources: Iterable[str],
     *,
-    column: str = "text",
+    column: str | None = None,
     lowercase: bool = True,
     max_bytes: int | None = None,
 ) -> Counter[str]:
@@ -85,5 +85,5 @@ def count_words_of_files(
     return words
 
 
-def _count_part(part: Part, column: str, lowercase: bool) -> Counter[str]:
+def _count_part(part: Part, column: str | None, lowercase: bool) -> Counter[str]:
     return count_words(read_part(part, column), BasicTokenizer(lowercase))

@@ -19,7 +19,8 @@ from safetensors.torch import load_file, save_file
 from tiny_folder import sentence_folder, tiny_folder
 
 from minibert import BertForSequenceClassification, BertModel, BertTokenizer, SentenceEmbedder
-from minibert.training.data import read_squad, read_table
+from minibert.corpus.inputs import read_table
+from minibert.training.data import read_squad
 from minibert.training.state import read_state
 
 GIANT = 10**10

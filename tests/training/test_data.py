@@ -11,7 +11,8 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from minibert.training.data import epoch_order, pack, pad, read_squad, read_table, split_by_tokens
+from minibert.corpus.inputs import read_table
+from minibert.training.data import epoch_order, pack, pad, read_squad, split_by_tokens
 from minibert.training.entities import read_conll
 
 EXAMPLES = [
@@ -89,10 +90,7 @@ def test_tables(tmp_path: Path) -> None:
     )  # with a byte order mark
     assert read_table(tmp_path / "excel.csv") == [{"text": long, "label": "1"}]
     (tmp_path / "wide.csv").write_text("text,label\ngood,1\n", encoding="utf-16")
-    with pytest.raises(
-        ValueError, match=r"wide\.csv, line 1: the line is not UTF-8; convert the file"
-    ):
-        read_table(tmp_path / "wide.csv")
+    assert read_table(tmp_path / "wide.csv") == [{"text": "good", "label": "1"}]
     with pytest.raises(ValueError, match="delimiter should be one character, not ';;'"):
         read_table(tmp_path / "a.csv", delimiter=";;")
     assert read_table(tmp_path / "bare.tsv", ["text"]) == [

@@ -1,0 +1,147 @@
+"""Encodings of text files.
+
+UTF-8 is read, and so is what a byte order mark names (UTF-16, UTF-32). Korean files without a mark are often
+cp949, the code page of Korean Windows; they are read where their bytes can hardly be anything else. For all others
+`guess_encoding` names the likely encoding, so that the error can say how to convert the file.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+
+# UTF-32 first: its little-endian mark begins with that of UTF-16
+_WIDE_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+_COMPRESSED = "compressed: rename it to end in "
+_BINARY = {
+    b"\x1f\x8b": f"gzip-{_COMPRESSED}.gz",
+    b"\xfd7zXZ": f"xz-{_COMPRESSED}.xz",
+    b"\x28\xb5\x2f\xfd": f"zstd-{_COMPRESSED}.zst",
+    b"PAR1": "a parquet file: rename it to end in .parquet",
+    b"PK\x03\x04": "a zip archive or an Office document: unpack it, or save it as .csv",
+    b"\xd0\xcf\x11\xe0": "an Office document: save it as .csv",
+    b"%PDF-": "a PDF document: extract its text",
+    b"ARROW1": "an Arrow file: write it as .parquet",
+    b"\x93NUMPY": "an array of NumPy, not text",
+    b"SQLite format 3\0": "an SQLite database: export the table as .csv",
+}
+
+# Half of the syllables of running Korean text are among these; 4% of syllables drawn at random would be.
+_FREQUENT_SYLLABLES = frozenset(
+    "이다는에의을가고를한지로서도하기은자사리인그대시어들해나정아일스라게원보전주장제상수여부구"
+    "있으만것안요세면과와년니우동성공국경생신소오중방조선발학실무문적회체되관분미용연행비영산물"
+    "위내모진람없않말음거러네까같습된할좋너무야마했었"
+)
+MIN_SYLLABLES = 4
+
+
+def wide_encoding(head: bytes) -> str | None:
+    """Return the encoding that a byte order mark names, if a character takes two or four bytes in it.
+
+    Args:
+        head: The first bytes of a file, four or more where it has them.
+
+    Returns:
+        "utf-16" or "utf-32"; None for UTF-8, with a mark or without.
+    """
+    for mark, encoding in _WIDE_MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    return None
+
+
+def check_is_text(head: bytes, where: object) -> None:
+    """Check the first bytes of a file that is about to be read as text.
+
+    Args:
+        head: The first bytes, 64 or more where the file has them.
+        where: The file, for the message.
+
+    Raises:
+        ValueError: It is compressed or another kind of binary file, whatever its name says; or it is UTF-16
+            without a byte order mark.
+    """
+    for magic, kind in _BINARY.items():
+        if head.startswith(magic):
+            raise ValueError(f"{where} is {kind}.")
+    for first, encoding in ((1, "utf-16le"), (0, "utf-16be")):
+        characters = head[first : len(head) // 2 * 2 : 2]
+        if len(characters) > 1 and not any(characters):
+            raise ValueError(
+                f"{where} is encoded in {encoding} without a byte order mark; "
+                f"convert the file (iconv -f {encoding} -t utf-8)."
+            )
+
+
+def is_cp949(data: bytes) -> bool:
+    """Return whether whole lines of bytes are Korean in cp949 and can hardly be anything else."""
+    try:
+        text = data.decode("cp949")
+    except UnicodeDecodeError:
+        return False
+    letters = [char for char in text if char > "\x7f" and char.isalpha()]
+    syllables = [char for char in letters if "가" <= char <= "힣"]
+    frequent = [char for char in syllables if char in _FREQUENT_SYLLABLES]
+    return (
+        len(syllables) >= MIN_SYLLABLES
+        and len(syllables) >= 0.9 * len(letters)
+        and len(frequent) >= 0.3 * len(syllables)
+    )
+
+
+def guess_encoding(data: bytes) -> str | None:
+    """Return the likely encoding of bytes that are not UTF-8, by the name that iconv knows; None: no idea."""
+    if b"\0" in data:
+        return "utf-16"
+    if is_cp949(data):
+        return "cp949"
+    for encoding, is_likely in _LIKELY.items():
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if is_likely(text):
+            return encoding
+    return None
+
+
+def _share(text: str, belongs: Callable[[str], bool]) -> float:
+    """The share of a text's characters beyond ASCII for which `belongs` holds."""
+    beyond = [char for char in text if char > "\x7f"]
+    return sum(map(belongs, beyond)) / max(1, len(beyond))
+
+
+def _is_kana(char: str) -> bool:
+    return "぀" <= char <= "ヿ"
+
+
+def _is_ideograph(char: str) -> bool:
+    return "一" <= char <= "鿿"
+
+
+def _is_japanese(text: str) -> bool:
+    return _share(text, _is_kana) >= 0.25
+
+
+def _is_chinese(text: str) -> bool:
+    return _share(text, _is_ideograph) >= 0.8
+
+
+def _is_western(text: str) -> bool:
+    """Accents among many letters without, as in French or German."""
+    beyond = sum(char > "\x7f" for char in text)
+    return beyond <= 0.3 * len(text) and _share(text, str.isprintable) == 1
+
+
+_LIKELY: dict[str, Callable[[str], bool]] = {
+    "euc-jp": _is_japanese,
+    "cp932": _is_japanese,
+    "gb18030": _is_chinese,
+    "cp1252": _is_western,
+}

@@ -1,0 +1,131 @@
+"""The rows of JSON files: an object a line (.jsonl, .ndjson, .json), or an array of objects (.json)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from minibert.corpus.lines import Line, read_lines
+from minibert.corpus.location import Location
+from minibert.corpus.rows import BadRow, OnBad, Row
+from minibert.files import parse_json
+
+_SPACE = " \t\r\n"
+
+
+def json_rows(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[Row]:
+    """Yield the objects of a file.
+
+    An array, or an object that is printed over several lines, is held in memory as a whole.
+
+    Args:
+        location: The file.
+        start: First byte of the part that is read; above 0 only for a file with an object a line.
+        end: Byte after the last.
+        on_bad: Receives each line or entry that is not a JSON object.
+
+    Raises:
+        ValueError: An array or object that is not complete, or what `on_bad` raises.
+    """
+    lines = read_lines(location, start, end, on_bad)
+    for place, line in lines:
+        if not line.strip():
+            continue
+        if start == 0 and _spans_lines(location, line.strip()):
+            text = line + "".join(more for _, more in lines)
+            yield from _entries(location, text, int(place.removeprefix("line ")), on_bad)
+        else:
+            yield from _objects(location, chain([(place, line)], lines), on_bad)
+
+
+def is_object_a_line(location: Location) -> bool:
+    """Return whether a file holds one JSON object a line, so that it can be split at line ends."""
+    for _, line in read_lines(location, on_bad=lambda row: None):
+        if line.strip():
+            return not _spans_lines(location, line.strip())
+    return True
+
+
+def _spans_lines(location: Location, line: str) -> bool:
+    """Whether the first line that is not blank begins a value of several lines, or an array of objects."""
+    if line.startswith("["):
+        return location.suffix == ".json" or line[1:].lstrip()[:1] in ("", "{")
+    return location.suffix == ".json" and line.startswith("{") and not line.endswith("}")
+
+
+def _objects(location: Location, lines: Iterator[Line], on_bad: OnBad) -> Iterator[Row]:
+    for place, line in lines:
+        if not line.strip():
+            continue
+        try:
+            row = parse_json(line, "the line", dict)
+        except ValueError as error:
+            reason = str(error).removesuffix(".")
+            on_bad(BadRow(f"{location}, {place}", reason, line[:200]))
+            continue
+        if _has_surrogate(row):
+            reason = "the line has half a character, a surrogate"
+            on_bad(BadRow(f"{location}, {place}", reason, line[:200]))
+            continue
+        yield place, row
+
+
+def _entries(location: Location, text: str, number: int, on_bad: OnBad) -> Iterator[Row]:
+    """The objects of an array, or those that stand one after the other in `text`, which begins in line `number`."""
+    counted = 0
+    for position, value in _values(location, text, number):
+        number += text.count("\n", counted, position)
+        counted = position
+        place = f"line {number}"
+        reason = ""
+        if not isinstance(value, dict):
+            reason = f"the entry should be a JSON object but is a {type(value).__name__}"
+        elif _has_surrogate(value):
+            reason = "the entry has half a character, a surrogate"
+        if reason:
+            on_bad(BadRow(f"{location}, {place}", reason, repr(value)[:200]))
+        else:
+            yield place, value
+
+
+def _values(location: Location, text: str, number: int) -> Iterator[tuple[int, Any]]:
+    """Where each value begins in `text`, and the value."""
+    decoder = json.JSONDecoder()
+    position = _skip(text, 0, _SPACE)
+    is_array = text[position] == "["
+    if is_array:
+        position = _skip(text, position + 1, _SPACE)
+    closed = False
+    while position < len(text):
+        if is_array and text[position] == "]":
+            closed = True
+            position = _skip(text, position + 1, _SPACE)
+            break
+        try:
+            value, after = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            line = number + text.count("\n", 0, position)
+            raise ValueError(f"{location}, line {line}: not JSON ({error}).") from None
+        yield position, value
+        position = _skip(text, after, _SPACE + "," if is_array else _SPACE)
+    if is_array and not closed:
+        raise ValueError(f"{location}: its JSON array has no end; get the file again.")
+    if position < len(text):
+        raise ValueError(f"{location}: there is more text after the end of its JSON array.")
+
+
+def _skip(text: str, position: int, characters: str) -> int:
+    while position < len(text) and text[position] in characters:
+        position += 1
+    return position
+
+
+def _has_surrogate(row: dict[str, Any]) -> bool:
+    """Whether a text holds half a character, which JSON can escape and UTF-8 cannot encode."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,137 @@
+"""The lines of a text file, or of a part of it, with their places. LF, CR LF and CR end a line."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Iterator
+from itertools import chain
+from typing import IO
+
+from minibert.corpus.encodings import check_is_text, guess_encoding, is_cp949, wide_encoding
+from minibert.corpus.location import Location
+from minibert.corpus.rows import BadRow, OnBad, refuse
+
+HEAD_BYTES = 64
+SAMPLE_BYTES = 1 << 16  # of lines that are not UTF-8, from which the encoding is told
+
+Line = tuple[str, str]
+"""Where a line stands ("line 7"), and the line with its end."""
+
+
+def read_lines(
+    location: Location, start: int = 0, end: int | None = None, on_bad: OnBad = refuse
+) -> Iterator[Line]:
+    """Yield the lines that begin in bytes `[start, end)` of a file.
+
+    Args:
+        location: The file, compressed or not.
+        start: First byte. Above 0 only for files that `parts_of` splits.
+        end: Byte after the last; None reads to the end.
+        on_bad: Receives each line that cannot be decoded.
+
+    Raises:
+        ValueError: The file is binary or its encoding is not read; or what `on_bad` raises.
+    """
+    with location.open() as file:
+        if start == 0:
+            head = file.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
+            encoding = wide_encoding(head)
+            if encoding is not None:
+                yield from _wide_lines(file, encoding, location)
+                return
+            check_is_text(head, location)
+        yield from _decode(_byte_lines(file, start, end), location, on_bad)
+
+
+def is_wide(location: Location) -> bool:
+    """Return whether a file is in UTF-16 or UTF-32, which cannot be split at the byte of a line end."""
+    with location.open() as file:
+        return wide_encoding(file.read(4)) is not None
+
+
+def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[str, bytes]]:
+    position = 0
+    if start:
+        # a line that began before `start` belongs to the part before
+        file.seek(start - 1)
+        position = start - 1 + len(file.readline())
+    number = 0
+    while end is None or position < end:
+        block = file.readline()
+        if not block:
+            return
+        for line in block.splitlines(keepends=True):
+            number += 1
+            if number == 1 and not start:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            yield f"byte {position}" if start else f"line {number}", line
+        position += len(block)
+
+
+def _decode(
+    lines: Iterator[tuple[str, bytes]], location: Location, on_bad: OnBad
+) -> Iterator[Line]:
+    """Decode lines as UTF-8, or as cp949 where the first lines beyond ASCII are."""
+    rest: Iterator[tuple[str, bytes]] = iter(())
+    encoding = "utf-8"
+    for place, line in lines:
+        if line.isascii():
+            yield place, line.decode("ascii")
+            continue
+        sample = [(place, line)]
+        if not _is_utf8(line):
+            sample += _take(lines, SAMPLE_BYTES)
+            if is_cp949(b"".join(data for _, data in sample)):
+                encoding = "cp949"
+        rest = chain(sample, lines)
+        break
+    for place, line in rest:
+        try:
+            text = line.decode(encoding)
+        except UnicodeDecodeError:
+            reason = _not_encoded(line, encoding)
+            on_bad(BadRow(f"{location}, {place}", reason, repr(line[:200])))
+        else:
+            yield place, text
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _take(lines: Iterator[tuple[str, bytes]], size: int) -> list[tuple[str, bytes]]:
+    """The next lines, about `size` bytes of them."""
+    taken: list[tuple[str, bytes]] = []
+    while size > 0:
+        entry = next(lines, None)
+        if entry is None:
+            break
+        taken.append(entry)
+        size -= len(entry[1])
+    return taken
+
+
+def _not_encoded(line: bytes, encoding: str) -> str:
+    name = encoding.upper() if encoding == "utf-8" else encoding
+    guess = guess_encoding(line)
+    if guess is None or guess == encoding:
+        return f"the line is not {name}; convert the file (iconv -t utf-8)"
+    return f"the line is not {name} but looks like {guess}; convert the file (iconv -f {guess} -t utf-8)"
+
+
+def _wide_lines(file: IO[bytes], encoding: str, location: Location) -> Iterator[Line]:
+    text = io.TextIOWrapper(file, encoding=encoding, newline="")
+    number = 0
+    try:
+        for line in text:
+            number += 1
+            yield f"line {number}", line
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{location} begins as {encoding} but is damaged after line {number}; get it again."
+        ) from None

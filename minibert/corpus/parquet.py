@@ -1,0 +1,84 @@
+"""The rows of parquet files, which need pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from minibert.corpus.location import Location
+from minibert.corpus.rows import Row, check_columns
+from minibert.extras import need
+
+BATCH_ROWS = 4096
+
+
+def parquet_rows(
+    location: Location, start: int, end: int | None, wanted: Sequence[str]
+) -> Iterator[Row]:
+    """Yield the rows `[start, end)` of a file; only the row groups that hold them are read.
+
+    Args:
+        location: The file.
+        start: First row.
+        end: Row after the last; None reads to the end.
+        wanted: Columns to read; empty reads all of them.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: A damaged file, or one without a column.
+    """
+    with open_parquet(location, wanted) as table:
+        first = 0
+        for group in range(table.metadata.num_row_groups):
+            after = first + table.metadata.row_group(group).num_rows
+            if after > start and (end is None or first < end):
+                yield from _rows_of_group(table, group, first, start, end, wanted)
+            first = after
+
+
+def _rows_of_group(
+    table: Any, group: int, first: int, start: int, end: int | None, wanted: Sequence[str]
+) -> Iterator[Row]:
+    columns = list(wanted) or None
+    for batch in table.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
+        begin = max(0, start - first)
+        stop = len(batch) if end is None else max(0, end - first)
+        for number, row in enumerate(batch[begin:stop].to_pylist(), first + begin):
+            yield f"row {number}", row
+        first += len(batch)
+
+
+def rows_and_bytes(location: Location, column: str) -> tuple[int, int]:
+    """Return the number of rows of a file, and the bytes that a column takes when it is decompressed.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: A damaged file, or one without the column.
+    """
+    with open_parquet(location, [column]) as table:
+        metadata = table.metadata
+        index = table.schema_arrow.get_field_index(column)
+        size = 0
+        for group in range(metadata.num_row_groups):
+            size += metadata.row_group(group).column(index).total_uncompressed_size
+        return metadata.num_rows, size
+
+
+def open_parquet(location: Location, columns: Sequence[str]) -> Any:
+    """Open a file, and check its columns.
+
+    Returns:
+        A `pyarrow.parquet.ParquetFile`.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: A damaged file, or one without a column.
+    """
+    pyarrow = need("pyarrow", "parquet", "Reading .parquet")
+    parquet = need("pyarrow.parquet", "parquet", "Reading .parquet")
+    try:
+        file = parquet.ParquetFile(location.path, filesystem=location.fs)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{location} is not a complete parquet file: {error}") from None
+    check_columns(location, columns, file.schema_arrow.names)
+    return file
