@@ -1,8 +1,9 @@
 """The rows of tables of text: .csv and .tsv, or any other file whose columns a character separates.
 
-In a .csv a field may stand between quotation marks, which are doubled inside it. In a .tsv some programs write
-quotation marks so (pandas, spreadsheets), and for others they are ordinary characters (the files of GLUE). Nothing in
-the file says which, so `quoting="auto"` reads the fields as quoted only where they can hardly be anything else.
+In a .csv a field may stand between quotation marks, which are doubled inside it. In a .tsv some
+programs write quotation marks so (pandas, spreadsheets), and for others they are ordinary
+characters (the files of GLUE). Nothing in the file says which, so `quoting="auto"` reads the fields
+as quoted only where they can hardly be anything else.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ def delimited_rows(
         wanted: Columns that it must have.
         names: Names of the first columns, for a file without a header line.
         delimiter: Character between columns; None: a comma in .csv, a tab elsewhere.
-        quoting: "quoted": fields may stand between quotation marks; "none": quotation marks are ordinary characters;
-            "auto": quoted, but with tabs only where the file evidently is.
+        quoting: "quoted": fields may stand between quotation marks; "none": quotation marks are
+            ordinary characters; "auto": quoted, but with tabs only where the file evidently is.
         on_bad: Receives each row with another number of columns than the header.
 
     Raises:
-        ValueError: A delimiter or quoting that does not exist, a column that is missing or that occurs twice,
-            a quotation mark without its other, or what `on_bad` raises.
+        ValueError: A delimiter or quoting that does not exist, a column that is missing or that
+            occurs twice, a quotation mark without its other, or what `on_bad` raises.
     """
     if delimiter is None:
         delimiter = "," if location.suffix == ".csv" else "\t"
@@ -94,8 +95,10 @@ def _split(
     location: Location, lines: Iterator[str], delimiter: str, is_quoted: bool, before: int = 0
 ) -> Iterator[Record]:
     """Split lines into fields; `before` is the number of lines before them."""
-    quoting = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    if is_quoted:
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    else:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=True)
     try:
         for record in reader:
             yield before + reader.line_num, record
@@ -107,7 +110,7 @@ def _split(
 
 
 def _detect_quoting(location: Location, lines: Iterator[str], delimiter: str) -> Iterator[Record]:
-    """Split lines, and decide at the first quotation mark, which is the first place where it matters."""
+    """Split lines, and decide at the first quotation mark: only from there does it matter."""
     number = 0
     width = 0
     for line in lines:
@@ -148,7 +151,8 @@ def _is_quoted(sample: Sequence[str], delimiter: str, width: int) -> bool:
     fields = [field for row in rows for field in row if '"' in field]
     if all(map(_QUOTED_FIELD.fullmatch, fields)):
         return any('""' in field[1:-1] for field in fields)
-    # what stands between marks may hold tabs and line ends: then only one of the two readings is a table
+    # what stands between marks may hold tabs and line ends: then only one of the two readings is a
+    # table
     expected = width or len(rows[0])
     if all(len(row) == expected for row in rows):
         return False

@@ -1,8 +1,9 @@
 """Encodings of text files.
 
-UTF-8 is read, and so is what a byte order mark names (UTF-16, UTF-32). Korean files without a mark are often
-cp949, the code page of Korean Windows; they are read where their bytes can hardly be anything else. For all others
-`guess_encoding` names the likely encoding, so that the error can say how to convert the file.
+UTF-8 is read, and so is what a byte order mark names (UTF-16, UTF-32). Korean files without a mark
+are often cp949, the code page of Korean Windows; they are read where their bytes can hardly be
+anything else. For all others `guess_encoding` names the likely encoding, so that the error can say
+how to convert the file.
 """
 
 from __future__ import annotations
@@ -32,17 +33,18 @@ _BINARY = {
     b"SQLite format 3\0": "an SQLite database: export the table as .csv",
 }
 
-# Half of the syllables of running Korean text are among these; 4% of syllables drawn at random would be.
+# Half of the syllables of running Korean text are among these; 4% of syllables drawn at random
+# would be.
 _FREQUENT_SYLLABLES = frozenset(
-    "이다는에의을가고를한지로서도하기은자사리인그대시어들해나정아일스라게원보전주장제상수여부구"
-    "있으만것안요세면과와년니우동성공국경생신소오중방조선발학실무문적회체되관분미용연행비영산물"
-    "위내모진람없않말음거러네까같습된할좋너무야마했었"
+    "이다는에의을가고를한지로서도하기은자사리인그대시어들해나정아일스라게원보전주"
+    "장제상수여부구있으만것안요세면과와년니우동성공국경생신소오중방조선발학실무문적"
+    "회체되관분미용연행비영산물위내모진람없않말음거러네까같습된할좋너무야마했었"
 )
 MIN_SYLLABLES = 4
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """Return the encoding that a byte order mark names, if a character takes two or four bytes in it.
+    """Return the encoding of two or four bytes a character that a byte order mark names.
 
     Args:
         head: The first bytes of a file, four or more where it has them.
@@ -64,8 +66,8 @@ def check_is_text(head: bytes, where: object) -> None:
         where: The file, for the message.
 
     Raises:
-        ValueError: It is compressed or another kind of binary file, whatever its name says; or it is UTF-16
-            without a byte order mark.
+        ValueError: It is compressed or another kind of binary file, whatever its name says; or it
+            is UTF-16 without a byte order mark.
     """
     for magic, kind in _BINARY.items():
         if head.startswith(magic):
@@ -96,7 +98,7 @@ def is_cp949(data: bytes) -> bool:
 
 
 def guess_encoding(data: bytes) -> str | None:
-    """Return the likely encoding of bytes that are not UTF-8, by the name that iconv knows; None: no idea."""
+    """Return the likely encoding, as iconv names it, of bytes that are not UTF-8; or None."""
     if b"\0" in data:
         return "utf-16"
     if is_cp949(data):

@@ -5,9 +5,9 @@
     .parquet, .pq            needs pyarrow
     others                   a text a line
 
-Endings are compared without regard to case. Each file but parquet may be compressed (.gz, .bz2, .xz, .zst), and may lie
-anywhere that `minibert.corpus.location.Location` reaches. Text is UTF-8, with or without a byte order mark, or what the
-mark names; see `minibert.corpus.encodings`.
+Endings are compared without regard to case. Each file but parquet may be compressed (.gz, .bz2,
+.xz, .zst), and may lie anywhere that `minibert.corpus.location.Location` reaches. Text is UTF-8,
+with or without a byte order mark, or what the mark names; see `minibert.corpus.encodings`.
 
     read_texts(source)    the texts of a file or folder, for whatever wants texts
     read_rows(source)     their rows, with all columns
@@ -109,8 +109,8 @@ def read_texts(
 
     Raises:
         FileNotFoundError: The file does not exist, or the folder has no files.
-        ValueError: A table without the columns, columns of a file that has none, a file that cannot be read,
-            or what `on_bad` raises.
+        ValueError: A table without the columns, columns of a file that has none, a file that cannot
+            be read, or what `on_bad` raises.
     """
     for file in _locations(source):
         part = Part(str(file))
@@ -129,8 +129,10 @@ def read_rows(
 
     Args:
         source: Path or URI; "-" reads lines from stdin.
-        columns: Columns that every table must have. A file of plain lines has the column "text" alone.
-        on_bad: Receives each row that cannot be read or lacks a column; the default raises its ValueError.
+        columns: Columns that every table must have. A file of plain lines has the column "text"
+            alone.
+        on_bad: Receives each row that cannot be read or lacks a column; the default raises its
+            ValueError.
         delimiter: As in `read_texts`.
         quoting: As in `read_texts`.
 
@@ -166,20 +168,22 @@ def read_table(
     """Read all rows of one table.
 
     Args:
-        path: Path or URI of a file: .csv, .jsonl, .ndjson, .json, .parquet, or any other with tabs between its columns.
+        path: Path or URI of a file: .csv, .jsonl, .ndjson, .json, .parquet, or any other with tabs
+            between its columns.
         columns: Names of the first columns, for a file without a header line.
-        delimiter: Character between the columns of a table of text; None: a comma in .csv, a tab elsewhere.
+        delimiter: Character between the columns of a table of text; None: a comma in .csv, a tab
+            elsewhere.
         needed: Columns that every row must have.
-        quoting: Whether fields stand between quotation marks: "quoted", "none", or "auto", which reads a .csv as
-            quoted, and a table with tabs where it evidently is.
+        quoting: Whether fields stand between quotation marks: "quoted", "none", or "auto", which
+            reads a .csv as quoted, and a table with tabs where it evidently is.
 
     Returns:
         A dict for each row, with its values by column.
 
     Raises:
         FileNotFoundError: The file does not exist.
-        ValueError: A row that cannot be read or has another number of columns, a column that is needed and
-            missing, or no rows at all.
+        ValueError: A row that cannot be read or has another number of columns, a column that is
+            needed and missing, or no rows at all.
     """
     rows: list[dict[str, Any]] = []
     location = Location(path)
@@ -257,7 +261,8 @@ def iter_rows(
     """Yield the rows of a table.
 
     Args:
-        location: A file of JSON, a parquet file, or a table of text: .csv, or anything else with tabs.
+        location: A file of JSON, a parquet file, or a table of text: .csv, or anything else with
+            tabs.
         start: First row or byte of the part that is read, as in `Part`.
         end: Row or byte after the last.
         wanted: Columns that the table must have. Of parquet, only these are read.
@@ -288,11 +293,12 @@ def is_table(source: str | Location) -> bool:
 def data_files(location: Location) -> dict[str, tuple[int, float]]:
     """Return the files that hold the texts of a corpus.
 
-    What lies beside data is left out: names that begin with a dot or an underscore, READMEs, licenses, and the
-    descriptions that libraries write (dataset_infos.json).
+    What lies beside data is left out: names that begin with a dot or an underscore, READMEs,
+    licenses, and the descriptions that libraries write (dataset_infos.json).
 
     Returns:
-        Size in bytes and time of the last change, by the path below the location; a file's own name is "".
+        Size in bytes and time of the last change, by the path below the location; a file's own name
+        is "".
 
     Raises:
         FileNotFoundError: The file does not exist, or the folder has no files.
@@ -315,8 +321,8 @@ def parts_of(
 ) -> dict[str, Part]:
     """Split a corpus into parts of about `part_bytes` of text.
 
-    Files that can only be read from the beginning are one part each: compressed ones, tables of text (a quoted field
-    may hold line ends), arrays of JSON, and UTF-16.
+    Files that can only be read from the beginning are one part each: compressed ones, tables of
+    text (a quoted field may hold line ends), arrays of JSON, and UTF-16.
 
     Args:
         source: Path or URI of a file or folder.
@@ -378,6 +384,7 @@ def _locations(source: str | os.PathLike[str]) -> list[Location]:
 
 def _text_rows(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[Row]:
     """The lines of a file, each as the row of a table with one column."""
+    lines: Iterator[tuple[str, str]]
     if location.name == "-":
         lines = ((f"line {n}", line) for n, line in enumerate(read_stdin_lines("-"), 1))
     else:
@@ -397,9 +404,9 @@ def _without_json(
         if _is_object(line.strip()):
             where = "stdin" if location.name == "-" else f"{location}"
             raise ValueError(
-                f"{where}, {place}: the line is a JSON object, but files that do not end in .jsonl, .ndjson or .json "
-                "are read as lines of text. Rename the file to end in .jsonl, and name the column of the texts "
-                'where it is not "text".'
+                f"{where}, {place}: the line is a JSON object, but files that do not end in "
+                ".jsonl, .ndjson or .json are read as lines of text. Rename the file to end in "
+                '.jsonl, and name the column of the texts where it is not "text".'
             )
         yield place, line
     yield from lines
@@ -418,7 +425,8 @@ def _check_has_columns(location: Location, columns: Sequence[str]) -> None:
     if columns:
         where = "stdin" if location.name == "-" else f"{location}"
         raise ValueError(
-            f"{where} is read as lines, without a column {columns[0]!r}: use .jsonl, .csv, .tsv or .parquet."
+            f"{where} is read as lines, without a column {columns[0]!r}: "
+            "use .jsonl, .csv, .tsv or .parquet."
         )
 
 
@@ -429,7 +437,7 @@ def _check_kind(location: Location) -> None:
 
 
 def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
-    """What is wrong with a row whose text, and perhaps id, stand in the columns `names`; or nothing."""
+    """What is wrong with the text, and perhaps the id, in the columns `names`; or nothing."""
     for name in names:
         if name not in row:
             return f"there is no column {name!r}"
@@ -445,7 +453,7 @@ def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
 
 
 def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows; ValueError that names the file where decompressing or a library's own reader fails."""
+    """The rows; ValueError that names the file where decompressing or pyarrow fails."""
     try:
         yield from rows
     except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The rows of JSON files: an object a line (.jsonl, .ndjson, .json), or an array of objects (.json)."""
+"""The rows of JSON files: an object a line, or an array of objects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def is_object_a_line(location: Location) -> bool:
 
 
 def _spans_lines(location: Location, line: str) -> bool:
-    """Whether the first line that is not blank begins a value of several lines, or an array of objects."""
+    """Whether the first line begins a value of several lines, or an array of objects."""
     if line.startswith("["):
         return location.suffix == ".json" or line[1:].lstrip()[:1] in ("", "{")
     return location.suffix == ".json" and line.startswith("{") and not line.endswith("}")
@@ -73,7 +73,7 @@ def _objects(location: Location, lines: Iterator[Line], on_bad: OnBad) -> Iterat
 
 
 def _entries(location: Location, text: str, number: int, on_bad: OnBad) -> Iterator[Row]:
-    """The objects of an array, or those that stand one after the other in `text`, which begins in line `number`."""
+    """The objects of an array, or of several objects in a row; `text` begins in line `number`."""
     counted = 0
     for position, value in _values(location, text, number):
         number += text.count("\n", counted, position)

@@ -45,7 +45,7 @@ def read_lines(
 
 
 def is_wide(location: Location) -> bool:
-    """Return whether a file is in UTF-16 or UTF-32, which cannot be split at the byte of a line end."""
+    """Return whether a file is in UTF-16 or UTF-32, which cannot be split at a byte."""
     with location.open() as file:
         return wide_encoding(file.read(4)) is not None
 
@@ -121,7 +121,8 @@ def _not_encoded(line: bytes, encoding: str) -> str:
     guess = guess_encoding(line)
     if guess is None or guess == encoding:
         return f"the line is not {name}; convert the file (iconv -t utf-8)"
-    return f"the line is not {name} but looks like {guess}; convert the file (iconv -f {guess} -t utf-8)"
+    advice = f"convert the file (iconv -f {guess} -t utf-8)"
+    return f"the line is not {name} but looks like {guess}; {advice}"
 
 
 def _wide_lines(file: IO[bytes], encoding: str, location: Location) -> Iterator[Line]:

@@ -49,7 +49,7 @@ def _rows_of_group(
 
 
 def rows_and_bytes(location: Location, column: str) -> tuple[int, int]:
-    """Return the number of rows of a file, and the bytes that a column takes when it is decompressed.
+    """Return the number of rows of a file, and the decompressed bytes of a column.
 
     Raises:
         ImportError: pyarrow is not installed.

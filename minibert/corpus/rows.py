@@ -1,4 +1,4 @@
-"""What every reader of a corpus yields: rows with their places, texts with their ids, and rows without a text."""
+"""What every reader of a corpus yields: rows and their places, texts, and rows without a text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BadRow(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a file: rows `[start, end)` of a parquet file, or the lines that begin in bytes `[start, end)`.
+    """A part of a file: rows `[start, end)` of parquet; elsewhere the lines that begin in such bytes.
 
     Attributes:
         file: Path or URI.
@@ -70,7 +70,8 @@ def check_columns(location: Location, wanted: Sequence[str], columns: Sequence[s
     """Check that a table has the columns that are read.
 
     Raises:
-        ValueError: A column is missing. The message lists those that exist, and names the likely mistake.
+        ValueError: A column is missing. The message lists those that exist, and names the likely
+            mistake.
     """
     for name in wanted:
         if name not in columns:
@@ -88,5 +89,5 @@ def _advice(name: str, columns: Sequence[str]) -> str:
     if len(columns) == 1:
         for delimiter in (";", "\t", "|", ","):
             if delimiter in columns[0]:
-                return f". The header looks as if it were delimited by {delimiter!r}: pass it as the delimiter"
+                return f". The header looks delimited by {delimiter!r}: pass it as the delimiter"
     return ""
