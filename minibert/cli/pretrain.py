@@ -116,13 +116,29 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _weighted(names: list[str]) -> list[str] | dict[str, float]:
-    """The files, each with its weight if they have one: `books.txt=0.3`."""
-    found = [re.fullmatch(r"(.+)=(\d*\.?\d+)", name) for name in names]
-    if not any(found):
-        return names
-    if not all(found):
+    """The files, each with its weight if they have one: `books.txt=0.3`.
+
+    What exists as a path is a path. Elsewhere the weight follows the last "=".
+    """
+    files: list[str] = []
+    weights: dict[str, float] = {}
+    for name in names:
+        file, equals, weight = name.rpartition("=")
+        if not equals or _exists(name) or not re.fullmatch(r"\d*\.?\d+", weight):
+            files.append(name)
+        else:
+            weights[file] = float(weight)
+    if files and weights:
         raise UsageError("give a weight to every corpus (FILE=0.7), or to none.")
-    return {match[1]: float(match[2]) for match in found if match}
+    return weights or files
+
+
+def _exists(name: str) -> bool:
+    if "://" not in name:
+        return os.path.exists(name)
+    from minibert.corpus.location import Location
+
+    return bool(Location(name).files())
 
 
 def _start(

@@ -1,11 +1,15 @@
 """Models behind HTTP, in the words of OpenAI's clients (/v1) and of those of Hugging Face's text-embeddings-inference.
 
-    POST /v1/embeddings   /v1/rerank   /v1/classify      GET /v1/models
-    POST /embed   /rerank   /predict   /                 GET /info
-    GET  /health/live   /health/ready   /metrics
+    POST /v1/embeddings   /v1/rerank   /v1/classify                       GET /v1/models
+    POST /embed   /rerank   /predict   /similarity   /tokenize   /        GET /info
+    GET  /health   /health/live   /health/ready   /metrics
 
-FastAPI reads the requests, `models` answers them, `gate` stands before both. No answer repeats what was sent; of texts
-that were cut it gives the numbers, as "truncated" in an object and as the header X-Truncated.
+FastAPI reads the requests, `models` answers them, `gate` stands before both. No response repeats
+what was sent. Texts that were truncated are reported by their indices: "truncated" in an object has
+all of them, the header X-Truncated the first ten, and X-Truncated-Count their number.
+
+In all requests null stands for the default. Vectors are L2-normalized unless the request says
+`"normalize": false` or the application was created with `normalize=False`.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import generate_latest
-from pydantic import BaseModel, Field, StrictInt
+from pydantic import BaseModel, Field, StrictInt, model_validator
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
@@ -42,9 +46,27 @@ Texts = (
 )
 OneOrTwo = Annotated[list[str], Field(min_length=1, max_length=2)]  # a text, or a pair of texts
 PositiveInt = Annotated[int, Field(ge=1)]
+Direction = Literal["Right", "right", "Left", "left"]
+
+MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the size of headers
+
+# kinds of models that answer a route, the preferred kind first
+EMBEDDERS = ("embedding",)
+RERANKERS = ("reranker",)
+CLASSIFIERS = ("classifier", "tagger", "reranker")
 
 
-class _Request(BaseModel):
+class _Body(BaseModel):
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, values: Any) -> Any:
+        """Clients send null for a default, as openai-python does."""
+        if isinstance(values, dict):
+            return {name: value for name, value in values.items() if value is not None}
+        return values
+
+
+class _Request(_Body):
     model: str | None = None  # of several; None: the first that can answer
     prompt_name: str | None = None  # ours
     truncate: bool | None = None  # False: a text that is too long is an error
@@ -56,6 +78,7 @@ class EmbeddingsRequest(_Request):
     input: Texts
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: PositiveInt | None = None
+    normalize: bool | None = None  # ours; None: as the service was started
 
 
 class Document(BaseModel):
@@ -83,10 +106,8 @@ class EmbedRequest(_Request):
     """Text-embeddings-inference's, as the next two."""
 
     inputs: Texts
-    normalize: bool | None = None
-    truncation_direction: Literal["Right", "right", "Left", "left"] | None = (
-        None  # None: the model's
-    )
+    normalize: bool | None = None  # None: as the service was started
+    truncation_direction: Direction | None = None  # None: the model's
     dimensions: PositiveInt | None = None
 
 
@@ -106,53 +127,103 @@ class PredictRequest(_Request):
     raw_scores: bool = False
 
 
+class SimilarityInputs(BaseModel):
+    """A text, and those that it is compared with."""
+
+    source_sentence: str
+    sentences: Annotated[list[str], Field(min_length=1)]
+
+
+class SimilarityParameters(_Body):
+    """Options of `/similarity`."""
+
+    truncate: bool | None = None
+    truncation_direction: Direction | None = None
+    prompt_name: str | None = None
+
+
+class SimilarityRequest(_Body):
+    """Text-embeddings-inference's, as the next one."""
+
+    inputs: SimilarityInputs
+    parameters: SimilarityParameters = SimilarityParameters()
+    model: str | None = None
+
+
+class TokenizeRequest(_Body):
+    """A text or several."""
+
+    inputs: str | Annotated[list[str], Field(min_length=1)]
+    add_special_tokens: bool = True
+    model: str | None = None
+
+
 class Answer(NamedTuple):
     """To the texts of a request: whose, vectors or logits (N, D), how many tokens they had, and which were cut."""
 
     model: Served
-    values: Vectors
+    values: Any  # spans of a tagger are lists
     tokens: int
     truncated: list[int]
 
     def scores(self, raw: bool = False) -> Vectors:
         """The scores that logits stand for; raw: the logits."""
-        return self.values if raw else self.model.activation(self.values)
+        values: Vectors = self.values
+        return values if raw else self.model.activation(values)
+
+    def predictions(self, raw: bool) -> list[list[dict[str, Any]]]:
+        """For each text the spans that a tagger found, or the labels with their scores, best first."""
+        if self.model.kind == "tagger":
+            return list(self.values)
+        scores = self.values if raw else self.model.predict_activation(self.values)
+        labels = self.model.about["labels"]
+        predictions = []
+        for row in scores:
+            ranked = _ranked(row)
+            predictions.append([{"label": labels[i], "score": score} for i, score in ranked])
+        return predictions
 
 
 class Service:
     """The models, and what all routes do with them."""
 
-    def __init__(self, models: Mapping[str, Served], limits: Limits) -> None:
-        self.models, self.limits, self.metrics, self.started = (
-            models,
-            limits,
-            Metrics(models),
-            int(time.time()),
+    def __init__(self, models: Mapping[str, Served], limits: Limits, normalize: bool) -> None:
+        self.models = models
+        self.limits = limits
+        self.normalize = normalize
+        self.metrics = Metrics(models)
+        self.started = int(time.time())
+
+    def choose(self, name: str | None, kinds: Sequence[str]) -> Served:
+        """The model of this name; None: the first of the first kind that there is.
+
+        Raises:
+            HTTPException: No model of these kinds has the name.
+        """
+        for kind in kinds:
+            for model in self.models.values():
+                if model.kind == kind and name in (None, model.name):
+                    return model
+        raise HTTPException(
+            404, f"there is no such {kinds[0]} model here: GET /v1/models lists all."
         )
 
     async def answer(
         self,
         request: Request,
         body: _Request,
-        kind: str,
+        kinds: Sequence[str],
         inputs: Sequence[Input],
         side: str | None = None,
     ) -> Answer:
-        """Vectors or logits of the texts of a request, by the model that it names or the first of the kind.
+        """Compute the texts of a request by the model that it names, or the first of these kinds.
 
         Raises:
-            HTTPException: there is no such model, or the request asks for too much.
+            HTTPException: The model does not exist, or the request exceeds a limit.
         """
-        known = [
-            model
-            for model in self.models.values()
-            if model.kind == kind and body.model in (None, model.name)
-        ]
-        if not known:
-            raise HTTPException(
-                404, f"there is no such {kind} model here: GET /v1/models lists all."
-            )
-        model = known[0]
+        model = self.choose(body.model, kinds)
+        if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
+            raise HTTPException(422, "this model tags single texts, not pairs of texts.")
         if len(inputs) > self.limits.texts:
             raise HTTPException(422, f"a request has at most {self.limits.texts} texts.")
         rows = await model.read(inputs, body.prompt_name, side)
@@ -170,9 +241,24 @@ class Service:
         self.metrics.texts.labels(model.name).inc(len(inputs))
         self.metrics.tokens.labels(model.name).inc(tokens)
         request.scope["minibert"].update(model=model.name, texts=len(inputs), tokens=tokens)
-        return Answer(
-            model, values, tokens, [number for number, (own, _) in enumerate(rows) if own.overlong]
-        )
+        truncated = [index for index, (row, _) in enumerate(rows) if row.overlong]
+        return Answer(model, values, tokens, truncated)
+
+    def vectors(self, answer: Answer, dimensions: int | None, normalize: bool | None) -> Vectors:
+        """The vectors of an answer, or their first dimensions; L2-normalized or not.
+
+        Raises:
+            HTTPException: The model's vectors have fewer dimensions.
+        """
+        vectors: Vectors = answer.values
+        if dimensions is not None:
+            if dimensions > vectors.shape[1]:
+                message = f"dimensions is at most {vectors.shape[1]} for this model."
+                raise HTTPException(422, message)
+            vectors = vectors[:, :dimensions]
+        if normalize is None:
+            normalize = self.normalize
+        return unit(vectors) if normalize else vectors
 
 
 def create_app(
@@ -181,6 +267,8 @@ def create_app(
     *,
     key: str | None = None,
     json_log: bool = False,
+    normalize: bool = True,
+    metrics_open: bool = False,
 ) -> FastAPI:
     """The application.
 
@@ -189,8 +277,10 @@ def create_app(
         limits: of every request.
         key: what clients send as `Authorization: Bearer KEY`; None: nothing.
         json_log: log lines are JSON.
+        normalize: L2-normalize the vectors of requests that do not say `normalize`.
+        metrics_open: `GET /metrics` needs no key.
     """
-    service = Service({model.name: model for model in models}, limits or Limits())
+    service = Service({model.name: model for model in models}, limits or Limits(), normalize)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -207,7 +297,12 @@ def create_app(
         redoc_url=None,
     )
     app.add_middleware(
-        Gate, limits=service.limits, key=key, metrics=service.metrics, json_log=json_log
+        Gate,
+        limits=service.limits,
+        key=key,
+        metrics=service.metrics,
+        json_log=json_log,
+        without_key=["/metrics"] if metrics_open else [],
     )
 
     @app.exception_handler(RequestValidationError)
@@ -242,11 +337,12 @@ def create_app(
             generate_latest(service.metrics.registry), media_type="text/plain; version=0.0.4"
         )
 
-    @app.get("/health/live")
+    @app.api_route("/health/live", methods=["GET", "HEAD"])
     async def live() -> dict[str, str]:
         return {"status": "live"}
 
-    @app.get("/health/ready")
+    @app.api_route("/health", methods=["GET", "HEAD"])
+    @app.api_route("/health/ready", methods=["GET", "HEAD"])
     async def ready() -> dict[str, Any]:
         return {
             "status": "ready",
@@ -280,8 +376,8 @@ def _add_openai(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
-        answer = await service.answer(request, body, "embedding", _inputs(body.input))
-        vectors = _shortened(answer, body.dimensions)
+        answer = await service.answer(request, body, EMBEDDERS, _inputs(body.input))
+        vectors = service.vectors(answer, body.dimensions, body.normalize)
         data: list[Any] = vectors.tolist()
         if body.encoding_format == "base64":
             data = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
@@ -295,7 +391,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     async def rerank(body: RankRequest, request: Request) -> Response:
         documents = [own if isinstance(own, str) else own.text for own in body.documents]
         answer = await service.answer(
-            request, body, "reranker", [(body.query, document) for document in documents]
+            request, body, RERANKERS, [(body.query, document) for document in documents]
         )
         results: list[dict[str, Any]] = []
         for index, score in _ranked(answer.scores())[: body.top_n]:
@@ -306,7 +402,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/classify")
     async def classify(body: ClassifyRequest, request: Request) -> Response:
-        answer = await service.answer(request, body, "classifier", _inputs(body.input))
+        answer = await service.answer(request, body, ("classifier",), _inputs(body.input))
         labels = answer.model.about["labels"]
         data = [
             {
@@ -326,14 +422,14 @@ def _add_tei(app: FastAPI, service: Service) -> None:
     @app.post("/embed")
     async def embed(body: EmbedRequest, request: Request) -> Response:
         side = body.truncation_direction and body.truncation_direction.lower()
-        answer = await service.answer(request, body, "embedding", _inputs(body.inputs), side)
-        vectors = _shortened(answer, body.dimensions)
-        return _reply((unit(vectors) if body.normalize else vectors).tolist(), answer)
+        answer = await service.answer(request, body, EMBEDDERS, _inputs(body.inputs), side)
+        vectors = service.vectors(answer, body.dimensions, body.normalize)
+        return _reply(vectors.tolist(), answer)
 
     @app.post("/rerank")
     async def rerank(body: RankTextsRequest, request: Request) -> Response:
         answer = await service.answer(
-            request, body, "reranker", [(body.query, text) for text in body.texts]
+            request, body, RERANKERS, [(body.query, text) for text in body.texts]
         )
         ranked = _ranked(answer.scores(body.raw_scores))
         text = {
@@ -345,38 +441,55 @@ def _add_tei(app: FastAPI, service: Service) -> None:
 
     @app.post("/predict")
     async def predict(body: PredictRequest, request: Request) -> Response:
-        rows: list[Any] = body.inputs if isinstance(body.inputs, list) else [body.inputs]
-        alone = isinstance(rows[0], str)
-        inputs: list[Input] = [
-            row[0] if len(row) == 1 else tuple(row) for row in ([rows] if alone else rows)
-        ]
-        answer = await service.answer(request, body, "classifier", inputs)
-        labels = answer.model.about["labels"]
-        found = [
-            [{"label": labels[index], "score": score} for index, score in _ranked(own)]
-            for own in answer.scores(body.raw_scores)
-        ]
-        nested = (
-            request.scope["route"].path == "/"
-        )  # where pipelines answer: a list for each text, of one text, too
-        return _reply(found[0] if alone and not nested else found, answer)
+        inputs, is_single = _texts_and_pairs(body.inputs)
+        answer = await service.answer(request, body, CLASSIFIERS, inputs)
+        predictions = answer.predictions(body.raw_scores)
+        # at / pipelines answer, whose clients expect a list for each text, also for a single one
+        if is_single and request.scope["route"].path != "/":
+            return _reply(predictions[0], answer)
+        return _reply(predictions, answer)
+
+    @app.post("/similarity")
+    async def similarity(body: SimilarityRequest, request: Request) -> Response:
+        options = body.parameters
+        side = options.truncation_direction and options.truncation_direction.lower()
+        texts = _Request(
+            model=body.model, prompt_name=options.prompt_name, truncate=options.truncate
+        )
+        inputs: list[Input] = [body.inputs.source_sentence, *body.inputs.sentences]
+        answer = await service.answer(request, texts, EMBEDDERS, inputs, side)
+        vectors = unit(answer.values)
+        return _reply((vectors[1:] @ vectors[0]).tolist(), answer)
+
+    @app.post("/tokenize")
+    async def tokenize(body: TokenizeRequest) -> Response:
+        texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+        if len(texts) > service.limits.texts:
+            raise HTTPException(422, f"a request has at most {service.limits.texts} texts.")
+        model = service.choose(body.model, (*EMBEDDERS, *CLASSIFIERS))
+        tokens = await asyncio.to_thread(model.tokens, texts, body.add_special_tokens)
+        return Response(to_json(tokens), media_type="application/json")
 
     first = next(iter(service.models.values()))
-    routes: dict[str, Any] = {"embedding": embed, "reranker": rerank, "classifier": predict}
+    routes: dict[str, Any] = {
+        "embedding": embed,
+        "reranker": rerank,
+        "classifier": predict,
+        "tagger": predict,
+    }
     app.post("/")(routes[first.kind])
 
     @app.get("/info")
     async def info() -> dict[str, Any]:
-        own = first.about
-        told = (
-            {"id2label": dict(enumerate(own["labels"]))}
-            if "labels" in own
-            else {"pooling": own["pooling"]}
-        )
+        about: dict[str, Any] = {}
+        if "labels" in first.about:
+            about["id2label"] = dict(enumerate(first.about["labels"]))
+        else:
+            about["pooling"] = first.about["pooling"]
         return {
             "model_id": first.name,
             "model_dtype": first.about["precision"],
-            "model_type": {first.kind: told},
+            "model_type": {first.kind: about},
             "max_input_length": first.max_length,
             "max_client_batch_size": service.limits.texts,
             "auto_truncate": True,
@@ -384,18 +497,27 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         }
 
 
-def _inputs(given: str | list[Any]) -> list[Input]:
-    """The texts of a request: one text, or the ids of one, is a list of one."""
-    return [given] if isinstance(given, str) or isinstance(given[0], int) else list(given)
+def _inputs(texts: str | list[Any]) -> list[Input]:
+    """The texts of a request: a single text, or the ids of a single text, becomes a list."""
+    if isinstance(texts, str) or isinstance(texts[0], int):
+        return [texts]
+    return list(texts)
 
 
-def _shortened(answer: Answer, dimensions: int | None) -> Vectors:
-    """The first so many numbers of each vector, of length 1, as OpenAI's are."""
-    if dimensions is None:
-        return answer.values
-    if dimensions > answer.values.shape[1]:
-        raise HTTPException(422, f"dimensions is at most {answer.values.shape[1]} for this model.")
-    return unit(answer.values[:, :dimensions])
+def _texts_and_pairs(inputs: str | list[Any]) -> tuple[list[Input], bool]:
+    """The inputs of `/predict`, and whether they are a single text or pair.
+
+    As in text-embeddings-inference a list of two strings is one pair of texts. Several texts are a
+    list of lists of one string each.
+    """
+    if isinstance(inputs, str):
+        return [inputs], True
+    is_single = isinstance(inputs[0], str)
+    rows = [inputs] if is_single else inputs
+    texts: list[Input] = []
+    for row in rows:
+        texts.append(row[0] if len(row) == 1 else (row[0], row[1]))
+    return texts, is_single
 
 
 def _ranked(scores: Vectors) -> list[tuple[int, float]]:
@@ -410,5 +532,8 @@ def _usage(answer: Answer) -> dict[str, Any]:
 
 
 def _reply(content: Any, answer: Answer) -> Response:
-    cut = {"X-Truncated": ",".join(map(str, answer.truncated))} if answer.truncated else {}
-    return Response(to_json(content), headers=cut, media_type="application/json")
+    headers = {}
+    if answer.truncated:
+        headers["X-Truncated"] = ",".join(map(str, answer.truncated[:MAX_INDICES]))
+        headers["X-Truncated-Count"] = str(len(answer.truncated))
+    return Response(to_json(content), headers=headers, media_type="application/json")

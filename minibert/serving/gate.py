@@ -10,10 +10,11 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from pydantic_core import to_json
@@ -23,6 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from minibert.serving.models import Served
 
 logger = logging.getLogger("minibert.serve")
+
+MAX_LOGGED_PATH = 200
 
 _KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -81,14 +84,25 @@ class Gate:
     """Middleware around all but `/health`; its options are those of `minibert.serving.app.create_app`."""
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, key: str | None, metrics: Metrics, json_log: bool
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        key: str | None,
+        metrics: Metrics,
+        json_log: bool,
+        without_key: Sequence[str] = (),
     ) -> None:
-        self.app, self.limits, self.metrics, self.json_log = app, limits, metrics, json_log
-        self._authorization = None if key is None else f"Bearer {key}".encode()
+        self.app = app
+        self.limits = limits
+        self.metrics = metrics
+        self.json_log = json_log
+        self._key = None if key is None else key.encode()
+        self._without_key = without_key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        if scope["type"] != "http" or (path := path_in_app(scope)).startswith("/health/"):
+        path = path_in_app(scope) if scope["type"] == "http" else "/health"
+        if path == "/health" or path.startswith("/health/"):
             return await self.app(scope, receive, send)
         start, status = time.perf_counter(), 0
         told: dict[str, Any] = {}
@@ -108,11 +122,12 @@ class Gate:
                 status or 499,
                 time.perf_counter() - start,
             )  # 499: the client has gone (nginx has it so)
-            # of the paths those that exist, for any may be asked for
-            path = path if any(route.path == path for route in scope["app"].routes) else ""
-            self.metrics.seconds.labels(path, status).observe(seconds)
+            # metrics have the paths that exist, because clients may request any number of others
+            exists = any(route.path == path for route in scope["app"].routes)
+            self.metrics.seconds.labels(path if exists else "", status).observe(seconds)
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            line = {"time": now, "status": status, "method": scope["method"], "path": path}
+            logged = quote(path[:MAX_LOGGED_PATH])  # a line of the log stays one line
+            line = {"time": now, "status": status, "method": scope["method"], "path": logged}
             line |= {"ms": round(1000 * seconds, 1), **told}
             text = (
                 json.dumps(line)
@@ -125,8 +140,7 @@ class Gate:
         self, path: str, scope: Scope, receive: Receive, send: Send
     ) -> Response | None:
         """Lets the app answer, or returns why not; None also when the client has gone."""
-        sent = dict(scope["headers"]).get(b"authorization", b"")
-        known = self._authorization is None or hmac.compare_digest(self._authorization, sent)
+        known = path in self._without_key or self._has_key(scope)
         try:  # all of the body in any case, for a client that is still sending hears no answer
             size, body = await asyncio.wait_for(self._read(receive, known), self.limits.seconds)
         except TimeoutError:
@@ -174,6 +188,14 @@ class Gate:
             gone.cancel()
             answering.cancel()  # which takes its texts out of the queue
         return None
+
+    def _has_key(self, scope: Scope) -> bool:
+        """Whether a request has the key; the scheme "Bearer" is written in any case (RFC 9110)."""
+        if self._key is None:
+            return True
+        header: bytes = dict(scope["headers"]).get(b"authorization", b"")
+        scheme, _, key = header.partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(self._key, key.strip())
 
     async def _read(self, receive: Receive, keep: bool) -> tuple[int, bytes]:
         """How many bytes came, and the body as far as it is not too large."""

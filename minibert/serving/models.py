@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,13 +12,17 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
+from minibert.inference.batching import BATCH_TOKENS
 from minibert.sentences.batched import Batched
 from minibert.sentences.folder import is_embedder
 from minibert.sentences.rows import Pair, Rows, Settings, Vectors, rows_of, truncate_row
 
 if TYPE_CHECKING:
+    from minibert.heads import BertForTokenClassification
     from minibert.sentences.encode import TextEncoder
     from minibert.sentences.rerank import CrossEncoder
+    from minibert.tasks.entities import Entity
+    from minibert.tokenization.tokenizer import BertTokenizer
 
 Input = str | Pair | list[int]
 Request = tuple[Rows, Settings]  # the row of one text
@@ -31,12 +36,14 @@ class Served:
 
     Args:
         name: by which requests ask for it.
-        kind: "embedding", "reranker" or "classifier".
+        kind: "embedding", "reranker", "classifier" or "tagger".
         encoder: makes vectors or logits (N, D) of rows, in one thread.
         settings_of: how texts with the prompt of a name (None: the default one) are encoded; ValueError for a name
             that the model does not have.
         about: what `GET /v1/models` says of it.
         activation: of a classifier: logits (N, labels) to scores.
+        predict_activation: the same for `/predict`, where it differs; None: `activation`.
+        reads_windows: the model reads long texts in windows, so that none is truncated.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
     """
 
@@ -44,18 +51,23 @@ class Served:
         self,
         name: str,
         kind: str,
-        encoder: TextEncoder | CrossEncoder,
+        encoder: TextEncoder | CrossEncoder | Tagger,
         settings_of: Callable[[str | None], Settings],
         about: dict[str, Any],
         activation: Callable[[Vectors], Vectors] = lambda logits: logits,
+        predict_activation: Callable[[Vectors], Vectors] | None = None,
+        reads_windows: bool = False,
         **queue: Any,
     ) -> None:
-        self.name, self.kind, self.about, self.activation = name, kind, about, activation
-        self.max_length, self._tokenizer, self._encoder = (
-            encoder.max_length,
-            encoder.tokenizer,
-            encoder,
-        )
+        self.name = name
+        self.kind = kind
+        self.about = about
+        self.activation = activation
+        self.predict_activation = predict_activation or activation
+        self.max_length = encoder.max_length
+        self._row_length = sys.maxsize if reads_windows else encoder.max_length
+        self._tokenizer = encoder.tokenizer
+        self._encoder = encoder
         self._settings_of = cache(settings_of)
         self.observe_batch: Callable[[float], object] = lambda texts: None
         self.batched = Batched(self._read, self._encode, **queue)
@@ -77,20 +89,40 @@ class Served:
         )
         return read() if size < MAX_CHARACTERS_AT_ONCE else await asyncio.to_thread(read)
 
-    async def run(self, requests: Sequence[Request]) -> Vectors:
-        """Vectors or logits (N, D), computed together with those of other requests; raises as `Batched.submit`."""
+    def tokens(self, texts: Sequence[str], add_special_tokens: bool) -> list[list[dict[str, Any]]]:
+        """The tokens of texts, each with its id and `[start, stop)` in characters, as TEI has them."""
+        batch = self._tokenizer(
+            list(texts), add_special_tokens=add_special_tokens, truncation=False, verbose=False
+        )
+        result = []
+        for text, encoding in zip(texts, batch.encodings, strict=True):
+            tokens = []
+            for token_id, word, (start, stop) in zip(
+                encoding.ids, encoding.word_ids, encoding.offsets, strict=True
+            ):
+                token: dict[str, Any] = {"id": token_id, "text": text[start:stop]}
+                token |= {"special": False, "start": start, "stop": stop}
+                if word is None:
+                    name = self._tokenizer.convert_ids_to_tokens(token_id)
+                    token |= {"text": name, "special": True, "start": None, "stop": None}
+                tokens.append(token)
+            result.append(tokens)
+        return result
+
+    async def run(self, requests: Sequence[Request]) -> Any:
+        """Vectors or logits (N, D) or lists of spans, computed together with those of other requests; raises as `Batched.submit`."""
         futures = self.batched.submit_rows(requests)
         try:  # once the first has come, most of the others have, too: waiting for each costs 20 microseconds
             values = [
                 one.result() if one.done() else await asyncio.wrap_future(one) for one in futures
             ]
-            return np.stack(values)
+            return np.stack(values) if self.kind != "tagger" else values
         except BaseException:  # also when whoever asked has gone
             for future in futures:
                 future.cancel()
             raise
 
-    def _encode(self, rows: Rows, settings: Settings) -> Vectors:
+    def _encode(self, rows: Rows, settings: Settings) -> Any:
         self.observe_batch(len(rows.ids))
         return self._encoder.encode_rows(rows, settings)
 
@@ -106,7 +138,7 @@ class Served:
             ) from None
         if not isinstance(given, list):
             try:
-                return rows_of(self._tokenizer, [given], self.max_length, settings, side), settings
+                return rows_of(self._tokenizer, [given], self._row_length, settings, side), settings
             except ValueError:
                 raise HTTPException(
                     422, "a text holds a lone surrogate (half a character, left by wrong decoding)."
@@ -122,6 +154,23 @@ class Served:
         return Rows(["token ids"], [0], [row], None, [1], len(ids) > self.max_length), settings
 
 
+class Tagger:
+    """A token classifier as an encoder of texts: to the spans that `find_entities` finds."""
+
+    def __init__(self, model: BertForTokenClassification, tokenizer: BertTokenizer) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        positions = model.config.max_position_embeddings
+        self.max_length = min(tokenizer.model_max_length, positions)
+
+    def encode_rows(self, rows: Rows, settings: Settings) -> list[list[Entity]]:
+        """The spans of each text."""
+        from minibert.tasks.entities import find_entities
+
+        texts = [f"{text}" for text in rows.texts]
+        return find_entities(self.model, self.tokenizer, texts)
+
+
 def load(
     name: str,
     source: Source,
@@ -130,7 +179,7 @@ def load(
     precision: str | None = "fp32",
     **queue: Any,
 ) -> Served:
-    """A model as its folder says: an embedder, a reranker (a classifier with one label) or a classifier.
+    """A model as its folder says: an embedder, a reranker (a classifier with one label), a classifier or a tagger.
 
     Args:
         name: under which it is served.
@@ -141,7 +190,7 @@ def load(
 
     Raises:
         FileNotFoundError: no such checkpoint, or a file of it is missing.
-        ValueError: a damaged file, or a model that is none of the three.
+        ValueError: a damaged file, or a model that is none of the four.
     """
     if (
         backend == "torch"
@@ -174,7 +223,7 @@ def load(
 def _load_classifier(
     name: str, source: Source, precision: str | None, queue: dict[str, Any]
 ) -> Served | None:
-    """A sequence classifier; None for a BERT with another head of its pre-training, which is still an embedder."""
+    """A classifier of texts or tokens; None for a BERT with a head of its pre-training, which is still an embedder."""
     import torch
 
     from minibert.auto import class_for_tensors
@@ -191,9 +240,12 @@ def _load_classifier(
         "BertForNextSentencePrediction",
     ):
         return None
+    if kind.__name__ == "BertForTokenClassification":
+        return _load_tagger(name, source, precision, queue)
     if kind.__name__ != "BertForSequenceClassification":
         raise ValueError(
-            f"{source} is a {kind.__name__}; served are embedders, rerankers and sequence classifiers."
+            f"{source} is a {kind.__name__}; served are embedders, rerankers, and classifiers of "
+            "texts or tokens."
         )
     encoder = CrossEncoder.from_pretrained(source, precision=precision, mmap=False)
     warm_up(encoder.model)
@@ -211,5 +263,45 @@ def _load_classifier(
         "labels": [config.id2label[number] for number in range(config.num_labels)],
         "precision": precision,
     }
-    own = "reranker" if is_reranker else "classifier"
-    return Served(name, own, encoder, partial(encoder.settings, None), about, activation, **queue)
+
+    def predict_activation(logits: Vectors) -> Vectors:
+        if is_reranker and config.problem_type != "regression":
+            return activation(logits)
+        scores: Vectors = class_scores(config, torch.from_numpy(logits)).numpy()
+        return scores
+
+    return Served(
+        name,
+        "reranker" if is_reranker else "classifier",
+        encoder,
+        partial(encoder.settings, None),
+        about,
+        activation,
+        predict_activation,
+        **queue,
+    )
+
+
+def _load_tagger(name: str, source: Source, precision: str | None, queue: dict[str, Any]) -> Served:
+    import torch
+
+    from minibert.heads import BertForTokenClassification
+    from minibert.inference.optimize import optimize
+    from minibert.inference.packing import warm_up
+    from minibert.tokenization.tokenizer import BertTokenizer
+
+    model = BertForTokenClassification.from_pretrained(source, dtype=torch.float32, mmap=False)
+    if precision is not None:
+        model = optimize(model, precision=precision)
+    warm_up(model)
+    tagger = Tagger(model.eval(), BertTokenizer.from_pretrained(source))
+    labels = [model.config.id2label[index] for index in range(model.config.num_labels)]
+    settings = Settings("", "truncate", BATCH_TOKENS)
+
+    def settings_of(prompt_name: str | None) -> Settings:
+        if prompt_name is not None:
+            raise ValueError("a tagger has no prompts.")
+        return settings
+
+    about = {"labels": labels, "precision": precision}
+    return Served(name, "tagger", tagger, settings_of, about, reads_windows=True, **queue)

@@ -21,14 +21,18 @@ import pytest
 from tiny_folder import WORDS, classifier_folder, sentence_folder
 
 from minibert import (
+    BertForQuestionAnswering,
     BertForSequenceClassification,
+    BertForTokenClassification,
     BertTokenizer,
     CrossEncoder,
     SentenceEmbedder,
     classify,
+    find_entities,
 )
 from minibert.checkpoints.source import Source
-from minibert.cli.serve import _listening
+from minibert.cli import main
+from minibert.cli.serve import listening, name_models
 from minibert.sentences.rows import Rows, Settings, Vectors
 
 pytest.importorskip("fastapi")
@@ -68,13 +72,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 
 @contextmanager
 def serving(
-    models: list[Served], limits: Limits | None = None, key: str | None = None
+    models: list[Served],
+    limits: Limits | None = None,
+    key: str | None = None,
+    normalize: bool = True,
+    metrics_open: bool = False,
 ) -> Iterator[str]:
     """The address of a server in a thread."""
+    app = create_app(models, limits, key=key, normalize=normalize, metrics_open=metrics_open)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        config = uvicorn.Config(
-            create_app(models, limits, key=key), log_config=None, access_log=False
-        )
+        config = uvicorn.Config(app, log_config=None, access_log=False)
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, args=([server],))
         thread.start()
@@ -410,7 +417,17 @@ class TestLimits:
             for path in ("/v1/models", "/metrics", "/info", "/openapi.json", "/nothing"):
                 assert client.get(path, headers=headers).status_code == 401
             assert client.get("/health/live", headers=headers).json() == {"status": "live"}
+            for path in ("/health", "/health/live", "/health/ready"):
+                assert client.get(path, headers=headers).status_code == 200
+                assert client.head(path, headers=headers).status_code == 200
         assert client.get("/docs").status_code == 404  # the page would come from other computers
+
+    @pytest.mark.parametrize("scheme", ["bearer ", "BEARER ", "Bearer   "])
+    def test_the_scheme_has_no_case(self, scheme: str, client: Any) -> None:
+        headers = {"Authorization": f"{scheme}{KEY}"}
+        assert client.get("/v1/models", headers=headers).status_code == 200
+        headers = {"Authorization": f"{scheme}{KEY.upper()}"}
+        assert client.get("/v1/models", headers=headers).status_code == 401
 
     @pytest.mark.parametrize("path", ["/v1/embeddings", "/embed", "/nothing"])
     def test_large_bodies(self, path: str, client: Any) -> None:
@@ -460,7 +477,7 @@ class TestBusy:
 
     def test_a_full_queue_and_health(self, stopped: Stopped) -> None:
         errors = pytest.importorskip("openai")
-        with serving([stopped.model]) as url, ThreadPoolExecutor(4) as threads:
+        with serving([stopped.model], normalize=False) as url, ThreadPoolExecutor(4) as threads:
             openai = errors.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0)
             first = threads.submit(openai.embeddings.create, model="stopped", input="hello")
             assert stopped.began.wait(10)
@@ -483,7 +500,7 @@ class TestBusy:
             assert len(second.result().data) == 8
 
     def test_who_goes_leaves_no_work_behind(self, stopped: Stopped) -> None:
-        with serving([stopped.model]) as url, ThreadPoolExecutor(1) as threads:
+        with serving([stopped.model], normalize=False) as url, ThreadPoolExecutor(1) as threads:
             first = threads.submit(httpx.post, f"{url}/embed", json={"inputs": "hello"}, timeout=30)
             assert stopped.began.wait(10)
             with pytest.raises(httpx.TimeoutException):
@@ -598,7 +615,7 @@ class TestCommand:
 
     def test_no_answer_waits_for_the_client(self) -> None:
         """Head and body leave when they are written, and the second not after the first has been acknowledged."""
-        with _listening("127.0.0.1", 0) as server, socket.create_connection(server.getsockname()):
+        with listening("127.0.0.1", 0) as server, socket.create_connection(server.getsockname()):
             accepted, _ = server.accept()
             with accepted:
                 assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -609,6 +626,176 @@ class TestCommand:
             port = str(server.getsockname()[1])
             run = subprocess.run([*command, "--port", port], capture_output=True, encoding="utf-8")
         assert run.returncode == 1 and "in use" in run.stderr and run.stderr.count("\n") == 1
+
+
+NULLS = [
+    ("/v1/embeddings", {"input": "x"}, ["encoding_format", "dimensions", "normalize", "model"]),
+    ("/v1/rerank", {"query": "x", "documents": ["y"]}, ["return_documents", "top_n"]),
+    ("/v1/classify", {"input": "x"}, ["truncate", "prompt_name"]),
+    ("/embed", {"inputs": "x"}, ["normalize", "truncation_direction", "truncate"]),
+    ("/rerank", {"query": "x", "texts": ["y"]}, ["raw_scores", "return_text"]),
+    ("/predict", {"inputs": "x"}, ["raw_scores"]),
+    ("/similarity", {"inputs": {"source_sentence": "x", "sentences": ["y"]}}, ["parameters"]),
+    ("/tokenize", {"inputs": "x"}, ["add_special_tokens"]),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "names"), NULLS)
+def test_null_is_the_default(path: str, body: Any, names: list[str], client: Any) -> None:
+    expected = client.post(path, json=body)
+    received = client.post(path, json={**body, **dict.fromkeys(names)})
+    assert (expected.status_code, received.status_code) == (200, 200)
+    assert received.json() == expected.json()
+
+
+def test_many_truncated_texts_make_a_short_header(client: Any) -> None:
+    texts = ["tall trees " * 60] * 40
+    answer = client.post("/embed", json={"inputs": texts})
+    assert answer.headers["x-truncated"] == "0,1,2,3,4,5,6,7,8,9"
+    assert answer.headers["x-truncated-count"] == "40"
+    answer = client.post("/v1/embeddings", json={"input": texts})
+    assert answer.json()["truncated"] == list(range(40))
+    assert len(answer.headers["x-truncated"]) < 100
+
+
+class TestLengthOfVectors:
+    @pytest.fixture
+    def plain(self, tmp_path: Path) -> Path:
+        """An embedder that does not normalize."""
+        return sentence_folder(tmp_path / "plain", ("Pooling", {"pooling_mode": "mean"}))
+
+    @pytest.mark.parametrize("by_default", [True, False])
+    @pytest.mark.parametrize("dimensions", [None, 8])
+    @pytest.mark.parametrize("normalize", [None, True, False])
+    def test_normalized_unless_refused(
+        self, plain: Path, by_default: bool, dimensions: int | None, normalize: bool | None
+    ) -> None:
+        vectors = SentenceEmbedder.from_pretrained(plain, precision=None).encode(TEXTS[:3])
+        expected = vectors[:, :dimensions]
+        if normalize is True or (normalize is None and by_default):
+            expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+        options = {"dimensions": dimensions, "normalize": normalize}
+        model = load("plain", Source(plain), precision=None, **QUEUE)
+        with serving([model], normalize=by_default) as url, httpx.Client(base_url=url) as client:
+            same(client.post("/embed", json={"inputs": TEXTS[:3], **options}).json(), expected)
+            body = {"input": TEXTS[:3], "encoding_format": "float", **options}
+            data = client.post("/v1/embeddings", json=body).json()["data"]
+            same([entry["embedding"] for entry in data], expected)
+
+
+class TestTaggersAndRegressions:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        folder = classifier_folder(tmp_path / "model", 1)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config["problem_type"] = "regression"
+        (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        return folder
+
+    def test_spans(self, tmp_path: Path, folders: Folders) -> None:
+        tokenizer = BertTokenizer.from_pretrained(folders.embedder)
+        labels = {0: "O", 1: "B-PER", 2: "I-PER"}
+        tagger = BertForTokenClassification.from_pretrained(folders.embedder, id2label=labels)
+        tagger.save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        expected = find_entities(tagger, tokenizer, [*TEXTS[:3], LONG])
+        assert any(expected)
+        model = load("tagger", Source(tmp_path), precision=None, **QUEUE)
+        with serving([model]) as url, httpx.Client(base_url=url, timeout=30) as client:
+            answer = client.post("/predict", json={"inputs": [[t] for t in [*TEXTS[:3], LONG]]})
+            assert "x-truncated" not in answer.headers
+            for received, spans in zip(answer.json(), expected, strict=True):
+                assert [span["word"] for span in received] == [span["word"] for span in spans]
+                same([s["score"] for s in received], [s["score"] for s in spans])
+            single = client.post("/predict", json={"inputs": TEXTS[0]}).json()
+            assert [span["word"] for span in single] == [span["word"] for span in expected[0]]
+            pair = client.post("/predict", json={"inputs": TEXTS[:2]})
+            assert pair.status_code == 422 and "single texts, not pairs" in pair.text
+            assert client.get("/info").json()["model_type"]["tagger"]["id2label"]["1"] == "B-PER"
+
+    def test_regression(self, folder: Path) -> None:
+        model = BertForSequenceClassification.from_pretrained(folder)
+        expected = classify(model, BertTokenizer.from_pretrained(folder), TEXTS[:2])
+        served = load("regression", Source(folder), precision=None, **QUEUE)
+        with serving([served]) as url:
+            body = {"inputs": [[text] for text in TEXTS[:2]]}
+            received = httpx.post(f"{url}/predict", json=body, timeout=30).json()
+        same(
+            [labels[0]["score"] for labels in received],
+            [labels[0]["score"] for labels in expected],
+        )
+
+
+def test_similarity(client: Any, embedder: SentenceEmbedder) -> None:
+    body = {"inputs": {"source_sentence": TEXTS[0], "sentences": TEXTS[1:4]}}
+    expected = embedder.similarity(embedder.encode(TEXTS[:1]), embedder.encode(TEXTS[1:4]))
+    same(client.post("/similarity", json=body).json(), np.asarray(expected)[0])
+
+
+def test_tokenize(client: Any, embedder: SentenceEmbedder) -> None:
+    texts = ["Tall trees", "korea"]
+    expected = embedder.tokenizer(texts)["input_ids"]
+    received = client.post("/tokenize", json={"inputs": texts}).json()
+    assert [[token["id"] for token in tokens] for tokens in received] == expected
+    first, word, *_ = received[0]
+    assert first == {
+        "id": expected[0][0], "text": "[CLS]", "special": True, "start": None, "stop": None,
+    }  # fmt: skip
+    assert texts[0][word["start"] : word["stop"]] == word["text"] and not word["special"]
+    body = {"inputs": "korea", "add_special_tokens": False}
+    assert [token["id"] for token in client.post("/tokenize", json=body).json()[0]] == (
+        expected[1][1:-1]
+    )
+
+
+def test_metrics_may_be_open(folders: Folders) -> None:
+    model = load("embedder", Source(folders.embedder), precision=None, **QUEUE)
+    with serving([model], key=KEY, metrics_open=True) as url:
+        assert httpx.get(f"{url}/metrics").status_code == 200
+        assert httpx.get(f"{url}/info").status_code == 401
+
+
+def test_unknown_paths_are_logged(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "minibert.serve"):
+        assert client.get("/embeddings%0Ainjected").status_code == 404
+    assert "path=/embeddings%0Ainjected" in caplog.text
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("argument", "name", "model"),
+        [
+            ("out/lr=2e-5,seed=1", "lr=2e-5,seed=1", "out/lr=2e-5,seed=1"),
+            ("mine=out/lr=2e-5,seed=1", "mine", "out/lr=2e-5,seed=1"),
+            ("mine=org/model", "mine", "org/model"),
+            ("org/model", "org/model", "org/model"),
+        ],
+    )
+    def test_a_path_is_a_path(
+        self, argument: str, name: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "out" / "lr=2e-5,seed=1").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path)
+        assert name_models([argument]) == [(name, model)]
+
+    def test_equal_names_are_told_apart(self, tmp_path: Path) -> None:
+        folders = [tmp_path / "a" / "best", tmp_path / "b" / "best", tmp_path / "b" / "last"]
+        for folder in folders:
+            folder.mkdir(parents=True)
+        names = [name for name, _ in name_models([str(folder) for folder in folders])]
+        assert names == ["a/best", "b/best", "last"]
+        with pytest.raises(ValueError, match="two models have the same name"):
+            name_models(["x=org/a", "x=org/b"])
+
+
+def test_a_model_that_cannot_be_served(
+    folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = BertForQuestionAnswering.from_pretrained(folders.embedder)
+    model.save_pretrained(tmp_path / "answers")
+    BertTokenizer.from_pretrained(folders.embedder).save_pretrained(tmp_path / "answers")
+    assert main(["serve", str(tmp_path / "answers"), "--port", "0"]) == 1
+    assert "answers cannot be served: " in capsys.readouterr().err
 
 
 def test_models_are_warm_when_they_are_loaded(
