@@ -21,7 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.config import BertConfig
-from minibert.layouts import UNMASKED, Layout
+from minibert.custom import call_custom
+from minibert.layouts import UNMASKED, Layout, LayoutOrMask, as_layout
 
 AttentionOutput = tuple[Tensor, Tensor | None]
 """The context, and the attention probabilities or None."""
@@ -123,19 +124,20 @@ class BertSelfAttention(nn.Module):
     def forward(
         self,
         hidden_states: Tensor,
-        layout: Layout = UNMASKED,
+        layout: LayoutOrMask = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
     ) -> AttentionOutput:
         """Project hidden states to queries, keys and values, and attend with all heads.
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
-            layout: where sequences begin and end.
+            layout: where sequences begin and end, or an attention mask.
             attend: one of `ATTENTION_FUNCTIONS`.
 
         Returns:
             The context, of the shape of `hidden_states`, and the probabilities if `attend` returns any.
         """
+        layout = as_layout(layout, hidden_states)
         head_shape = (self.num_attention_heads, self.attention_head_size)
         query = self.query(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
         key = self.key(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
@@ -193,19 +195,23 @@ class BertAttention(nn.Module):
     def forward(
         self,
         hidden_states: Tensor,
-        layout: Layout = UNMASKED,
+        layout: LayoutOrMask = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
     ) -> AttentionOutput:
         """Attend, mix the heads, add the residual and normalize.
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
-            layout: where sequences begin and end.
+            layout: where sequences begin and end, or an attention mask.
             attend: one of `ATTENTION_FUNCTIONS`.
 
         Returns:
             The next hidden states, of the same shape, and the probabilities if `attend` returns any.
         """
-        context, weights = self.self(hidden_states, layout, attend)
+        layout = as_layout(layout, hidden_states)
+        if type(self.self) is BertSelfAttention:
+            context, weights = self.self(hidden_states, layout, attend)
+        else:  # a subclass, or a module that a user has put in its place
+            context, weights = call_custom(self.self, hidden_states, layout, attend=attend)
         attention_output = self.output(context, hidden_states)
         return attention_output, weights

@@ -35,7 +35,28 @@ class BertEmbeddings(nn.Module):
     def position_ids(self) -> Tensor:
         """All positions, (1, max_position_embeddings)."""
         size = self.position_embeddings.num_embeddings
-        return torch.arange(size, device=self.LayerNorm.weight.device)[None]
+        return torch.arange(size, device=self.position_embeddings.weight.device)[None]
+
+    @position_ids.setter
+    def position_ids(self, value: Tensor) -> None:
+        """Accept 0, 1, 2, ..., which code that extends a model to longer sequences assigns."""
+        if not torch.equal(value.flatten().cpu(), torch.arange(value.numel(), device="cpu")):
+            raise ValueError(
+                "embeddings.position_ids should be 0, 1, 2, ... Pass other positions to the model: "
+                "model(input_ids, position_ids=...)."
+            )
+
+    @property
+    def token_type_ids(self) -> Tensor:
+        """The default segments, all 0, (1, max_position_embeddings)."""
+        return torch.zeros_like(self.position_ids)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """As `nn.Module.register_buffer`; `position_ids` is assigned."""
+        if name == "position_ids" and tensor is not None:
+            self.position_ids = tensor
+        else:
+            super().register_buffer(name, tensor, persistent)
 
     def forward(
         self,

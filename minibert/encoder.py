@@ -16,7 +16,8 @@ from torch.utils.checkpoint import checkpoint
 
 from minibert.attention import AttentionFunction, BertAttention, sdpa_attention
 from minibert.config import BertConfig
-from minibert.layouts import UNMASKED, Layout
+from minibert.custom import call_custom
+from minibert.layouts import UNMASKED, Layout, LayoutOrMask, as_layout
 from minibert.outputs import BertModelOutput
 
 
@@ -108,7 +109,7 @@ class BertLayer(nn.Module):
     def forward(
         self,
         hidden_states: Tensor,
-        layout: Layout = UNMASKED,
+        layout: LayoutOrMask = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
         attentions: list[Tensor] | None = None,
     ) -> Tensor:
@@ -116,14 +117,20 @@ class BertLayer(nn.Module):
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
-            layout: where sequences begin and end.
+            layout: where sequences begin and end, or an attention mask.
             attend: one of `ATTENTION_FUNCTIONS`.
             attentions: a list to which the attention probabilities are appended, if `attend` returns any.
 
         Returns:
             Hidden states of the same shape.
         """
-        attention_output, weights = self.attention(hidden_states, layout, attend)
+        layout = as_layout(layout, hidden_states)
+        if type(self.attention) is BertAttention:
+            attention_output, weights = self.attention(hidden_states, layout, attend)
+        else:  # a subclass, or a module that a user has put in its place
+            attention_output, weights = call_custom(
+                self.attention, hidden_states, layout, attend=attend
+            )
         if attentions is not None and weights is not None:
             attentions.append(weights)
         intermediate_output = self.intermediate(attention_output)  # (..., intermediate)
@@ -146,23 +153,31 @@ class BertEncoder(nn.Module):
     def forward(
         self,
         hidden_states: Tensor,
-        layout: Layout = UNMASKED,
+        layout: LayoutOrMask = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
+        attention_mask: Tensor | None = None,
     ) -> BertModelOutput:
         """Run every layer.
 
         Args:
             hidden_states: the embeddings h0, (batch, seq, hidden), or (tokens, hidden) when packed.
-            layout: where sequences begin and end.
+            layout: where sequences begin and end, or an attention mask.
             attend: one of `ATTENTION_FUNCTIONS`.
             output_hidden_states: return h0 and the output of every layer.
             output_attentions: return the attention probabilities of every layer; only `eager_attention` has any.
+            attention_mask: a mask instead of a layout.
 
         Returns:
             A `BertModelOutput` without `pooler_output`.
+
+        Raises:
+            ValueError: attention probabilities that `attend` or a custom layer does not return.
         """
+        if attention_mask is not None:
+            layout = attention_mask
+        layout = as_layout(layout, hidden_states)
         all_hidden_states = []
         if output_hidden_states:
             all_hidden_states.append(hidden_states)
@@ -173,15 +188,46 @@ class BertEncoder(nn.Module):
             if self.gradient_checkpointing and self.training:
                 # Keep only the input of the layer, and compute the layer again for its gradient (Chen et al. 2016).
                 hidden_states = checkpoint(
-                    layer, hidden_states, layout, attend, attentions, use_reentrant=False
+                    _run_layer,
+                    layer,
+                    hidden_states,
+                    layout,
+                    attend,
+                    attentions,
+                    use_reentrant=False,
                 )
             else:
-                hidden_states = layer(hidden_states, layout, attend, attentions)
+                hidden_states = _run_layer(layer, hidden_states, layout, attend, attentions)
             if output_hidden_states:
                 all_hidden_states.append(hidden_states)
         output = BertModelOutput(last_hidden_state=hidden_states)
         if output_hidden_states:
             output.hidden_states = tuple(all_hidden_states)
         if attentions is not None:
+            if len(attentions) != len(self.layer):
+                raise ValueError(
+                    f"output_attentions needs the attention probabilities of {len(self.layer)} "
+                    f"layers, but {len(attentions)} returned some. Use eager_attention, and layers "
+                    "that return (hidden_states, attentions)."
+                )
             output.attentions = tuple(attentions)
         return output
+
+
+def _run_layer(
+    layer: nn.Module,
+    hidden_states: Tensor,
+    layout: Layout,
+    attend: AttentionFunction,
+    attentions: list[Tensor] | None,
+) -> Tensor:
+    """Run a `BertLayer`, or a module that a user has put in its place."""
+    if type(layer) is BertLayer:
+        next_states: Tensor = layer(hidden_states, layout, attend, attentions)
+        return next_states
+    next_states, weights = call_custom(
+        layer, hidden_states, layout, attend=attend, attentions=attentions
+    )
+    if attentions is not None and weights is not None:
+        attentions.append(weights)
+    return next_states

@@ -28,6 +28,9 @@ Block = tuple[Tensor, Tensor, Tensor]
 
 Layout = Union["PaddedLayout", "PackedLayout"]
 
+LayoutOrMask = Union["PaddedLayout", "PackedLayout", Tensor, None]
+"""A layout, or an attention mask in its place, as code written for transformers passes it."""
+
 
 class PaddedLayout:
     """Sequences of one length, `(batch, seq, hidden)`, with a mask that hides the padding.
@@ -50,7 +53,8 @@ class PaddedLayout:
             return
         if not isinstance(attention_mask, Tensor):
             raise ValueError(
-                f"attention_mask should be a tensor, not {type(attention_mask).__name__}."
+                f"attention_mask should be a tensor, not {type(attention_mask).__name__}. "
+                "Pass torch.tensor(attention_mask)."
             )
         if attention_mask.dim() not in (2, 3, 4):
             raise ValueError(
@@ -245,6 +249,38 @@ class PackedLayout:
         rows = hidden_states[: sum(self.lengths)]  # without the tail
         sequences = torch.split(rows, self.lengths)  # (length, hidden) each
         return pad_sequence(list(sequences), batch_first=True)
+
+    def unpad(self, padded: Tensor) -> Tensor:
+        """Undo `pad`: (batch, seq, hidden) to (tokens, hidden), with zeros in the tail."""
+        rows = padded[self.token_mask(padded.device)]
+        if self.tail == 0:
+            return rows
+        return torch.cat([rows, rows.new_zeros(self.tail, rows.shape[1])])
+
+    def token_mask(self, device: torch.device | str | None = None) -> Tensor:
+        """Return which places of the padded batch hold a token, torch.bool (batch, seq)."""
+        positions = torch.arange(max(self.lengths, default=0), device=device)  # (seq,)
+        lengths = torch.tensor(self.lengths, dtype=torch.long, device=device)  # (batch,)
+        return positions < lengths[:, None]
+
+
+def as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
+    """Return a layout for hidden states.
+
+    Args:
+        layout: a layout, which is returned as it is, or an attention mask. None hides nothing.
+        hidden_states: (batch, seq, hidden), which a mask has to fit.
+
+    Raises:
+        ValueError: a mask that does not fit, or something that is neither.
+    """
+    if isinstance(layout, (PaddedLayout, PackedLayout)):
+        return layout
+    if layout is None:
+        return UNMASKED
+    padded = PaddedLayout(layout)
+    padded.check(hidden_states.shape[:-1], "hidden_states")
+    return padded
 
 
 def is_traced(tensor: Tensor) -> bool:

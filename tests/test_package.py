@@ -32,6 +32,7 @@ ROOMS = [
     "outputs",
     "pretrained",
     "layouts",
+    "custom",
     "embeddings",
     "attention",
     "encoder",

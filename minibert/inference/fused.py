@@ -15,9 +15,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from minibert.attention import AttentionFunction, AttentionOutput, sdpa_attention
+from minibert.attention import (
+    AttentionFunction,
+    AttentionOutput,
+    BertAttention,
+    BertSelfAttention,
+    BertSelfOutput,
+    sdpa_attention,
+)
 from minibert.config import BertConfig
-from minibert.encoder import BertEncoder, BertLayer
+from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.batching import rounded_rows
 from minibert.inference.kernels import (
@@ -29,7 +36,14 @@ from minibert.inference.kernels import (
     has_instructions,
 )
 from minibert.inference.threads import Meetings, even_shares, workers
-from minibert.layouts import UNMASKED, Layout, PackedLayout, is_traced
+from minibert.layouts import (
+    UNMASKED,
+    Layout,
+    LayoutOrMask,
+    PackedLayout,
+    as_layout,
+    is_traced,
+)
 from minibert.outputs import BertModelOutput
 
 # a product keeps float32 where 8 bits change its results by more than this (norm of the error over norm of the result,
@@ -73,7 +87,8 @@ class FusedEncoder(BertEncoder):
         scratch = weight.new_empty(0)
         x, layout = sample, PackedLayout([] if sample is None else [len(sample)])
         layers = []
-        for layer in encoder.layer:
+        for index, layer in enumerate(encoder.layer):
+            _check_parts(layer, f"encoder.layer.{index}")
             assert isinstance(layer, BertLayer)
             inputs: tuple[Tensor | None, ...] = (None,) * 4
             if kernel is Int8Kernel and x is not None:
@@ -87,10 +102,11 @@ class FusedEncoder(BertEncoder):
     def forward(
         self,
         hidden_states: Tensor,
-        layout: Layout = UNMASKED,
+        layout: LayoutOrMask = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
+        attention_mask: Tensor | None = None,
     ) -> BertModelOutput:
         """As `BertEncoder.forward`; results are float32 whatever the products were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
@@ -101,6 +117,9 @@ class FusedEncoder(BertEncoder):
             raise ValueError(
                 "An optimised model is not exported: load it with precision=None, or unoptimize(model)."
             )
+        if attention_mask is not None:
+            layout = attention_mask
+        layout = as_layout(layout, hidden_states)
         hidden_states = hidden_states.float()
         options = (output_hidden_states, output_attentions)
         inference = torch.is_inference_mode_enabled()
@@ -119,7 +138,7 @@ class FusedEncoder(BertEncoder):
         return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
 
     def _run(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: bool
+        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: Any
     ) -> BertModelOutput:
         """As `forward`, for a batch that is left whole."""
         kind, shape, rows = (
@@ -273,6 +292,44 @@ def _packed_again(pickled: bytes) -> FusedEncoder:
         return FusedEncoder(*pickle.loads(pickled))
 
 
+# the parts of a layer that a FusedLayer replaces, and the class whose forward it computes
+_PARTS = {
+    "attention": BertAttention,
+    "attention.self": BertSelfAttention,
+    "attention.self.query": nn.Linear,
+    "attention.self.key": nn.Linear,
+    "attention.self.value": nn.Linear,
+    "attention.output": BertSelfOutput,
+    "attention.output.dense": nn.Linear,
+    "attention.output.LayerNorm": nn.LayerNorm,
+    "intermediate": BertIntermediate,
+    "intermediate.dense": nn.Linear,
+    "output": BertOutput,
+    "output.dense": nn.Linear,
+    "output.LayerNorm": nn.LayerNorm,
+}
+
+
+def _check_parts(layer: nn.Module, name: str) -> None:
+    """Check that a layer computes what a `FusedLayer` does.
+
+    Raises:
+        ValueError: the layer or a part of it has been replaced.
+    """
+    _check_class(layer, BertLayer, name)
+    for part, part_class in _PARTS.items():
+        _check_class(layer.get_submodule(part), part_class, f"{name}.{part}")
+
+
+def _check_class(module: nn.Module, expected: type[nn.Module], name: str) -> None:
+    # a parametrized module has a class of its own, with the forward of the original
+    if type(module).forward is not expected.forward:
+        raise ValueError(
+            f"{name} is of class {type(module).__name__}, but optimize can rewrite only "
+            f"{expected.__name__}. Use the model without optimize (precision=None)."
+        )
+
+
 def _with_inputs(layer: BertLayer, x: Tensor, layout: Layout) -> tuple[Tensor, tuple[Tensor, ...]]:
     """A layer's output for `x`, and what goes into its four products on the way."""
     context, _ = layer.attention.self(x, layout)
@@ -346,11 +403,12 @@ class FusedLayer(BertLayer):
     def forward(
         self,
         hidden_states: Tensor,
-        layout: Layout = UNMASKED,
+        layout: LayoutOrMask = UNMASKED,
         attend: AttentionFunction = sdpa_attention,
         attentions: list[Tensor] | None = None,
     ) -> Tensor:
         """As `BertLayer.forward`."""
+        layout = as_layout(layout, hidden_states)
         project, mix, widen, narrow = self.kernels
         query, key, value = (
             project(hidden_states).view(*hidden_states.shape[:-1], *self.heads).unbind(-3)

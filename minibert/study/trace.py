@@ -26,6 +26,7 @@ from torch.utils.hooks import RemovableHandle
 
 from minibert.attention import AttentionFunction, AttentionOutput, BertSelfAttention
 from minibert.layouts import Layout, PaddedLayout
+from minibert.model import BertPooler
 from minibert.pretrained import PreTrainedModel
 
 Patch = Callable[[Tensor], Tensor]
@@ -95,17 +96,16 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
             Step(f"layer.{i}.output", f"LayerNorm(sum): h_{i + 1}", output),
         ]
         hidden = f"layer.{i}.output"
-    if base.pooler is not None:
+    if isinstance(base.pooler, BertPooler):
+        first_token = f"{hidden} of the first token, [CLS]"
+        activation = type(base.pooler.activation).__name__.lower()
         steps += [
-            Step(
-                "pooler.cls",
-                f"{hidden} of the first token, [CLS]",
-                base.pooler.dense,
-                is_input=True,
-            ),
+            Step("pooler.cls", first_token, base.pooler.dense, is_input=True),
             Step("pooler.dense", "cls W + b", base.pooler.dense),
-            Step("pooler.output", "tanh(dense)", base.pooler),
+            Step("pooler.output", f"{activation}(dense)", base.pooler),
         ]
+    elif base.pooler is not None:
+        steps.append(Step("pooler.output", f"{type(base.pooler).__name__}({hidden})", base.pooler))
     return steps + list(_head_steps(model, hidden))
 
 
@@ -144,9 +144,10 @@ class Trace(Mapping[str, Tensor]):
         if not isinstance(model, PreTrainedModel):
             raise ValueError(f"trace takes a minibert model, not {type(model).__name__}.")
         attentions = [module for module in model.modules() if type(module) is BertSelfAttention]
-        if len(attentions) != model.config.num_hidden_layers:
+        if len(attentions) != len(model.base_model.encoder.layer):
             raise ValueError(
-                "trace takes a model as it was loaded, not one that optimize has rewritten: trace before."
+                "trace takes a model with minibert's own attention in every layer, not one that optimize has "
+                "rewritten (trace before) or whose layers have been replaced."
             )
         self.model = model
         self.steps = {step.name: step for step in steps_of(model)}
