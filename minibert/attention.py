@@ -1,15 +1,18 @@
-"""Multi-head self-attention: the only place where tokens exchange information (Vaswani et al. 2017, section 3.2).
+"""Multi-head self-attention: the only place where tokens exchange information.
 
-The shapes on the way, for `hidden = heads * head_size` (a packed batch has `tokens` in place of `batch, seq`):
+Vaswani et al. 2017, section 3.2.
+
+The shapes on the way, for `hidden = heads * head_size` (a packed batch has `tokens` in place of
+`batch, seq`):
 
     hidden_states    (batch, seq, hidden)
     query            (batch, seq, hidden)             one linear layer each for query, key and value
     query            (batch, seq, heads, head_size)   every head gets a slice of the dimensions
-    query            (batch, heads, seq, head_size)   so that the product below is taken for each head
-    scores           (batch, heads, seq, seq)         query times key, for every pair of tokens of a sequence
+    query            (batch, heads, seq, head_size)   so that each head has products of its own
+    scores           (batch, heads, seq, seq)         query times key, for every pair of tokens
     probabilities    (batch, heads, seq, seq)         softmax over the last axis, the keys
-    context          (batch, heads, seq, head_size)   probabilities times value: a weighted mean of the values
-    context          (batch, seq, hidden)             heads side by side again, then a linear layer mixes them
+    context          (batch, heads, seq, head_size)   probabilities times value, a weighted mean
+    context          (batch, seq, hidden)             heads side by side; a linear layer mixes them
 
 Next file: encoder.py.
 """
@@ -45,15 +48,17 @@ def eager_attention(
         dropout: dropout probability of the attention probabilities; 0 when not training.
 
     Returns:
-        The context (batch, seq, hidden) or (tokens, hidden), and the probabilities (batch, heads, seq, seq). They are
-        None for a packed batch of different lengths, because their shapes differ.
+        The context (batch, seq, hidden) or (tokens, hidden), and the probabilities
+        (batch, heads, seq, seq). They are None for a packed batch of different lengths, because
+        their shapes differ.
     """
     contexts = []
     weights = []
     for q, k, v in layout.blocks(query, key, value):  # (batch, heads, seq, head_size) each
         scores = torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5  # (batch, heads, seq, seq)
         if layout.mask is not None:
-            # The lowest finite number instead of -inf: a row that is hidden completely does not become NaN.
+            # The lowest finite number instead of -inf: a row that is hidden completely does not
+            # become NaN.
             bias = torch.zeros(layout.mask.shape, dtype=q.dtype, device=q.device)
             scores = scores + bias.masked_fill(~layout.mask, torch.finfo(q.dtype).min)
         probabilities = F.dropout(scores.softmax(dim=-1), p=dropout, training=dropout > 0)
@@ -68,7 +73,7 @@ def eager_attention(
 def sdpa_attention(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
 ) -> AttentionOutput:
-    """Scaled dot-product attention by PyTorch's fused kernel, which does not return the probabilities.
+    """Scaled dot-product attention by PyTorch's fused kernel, without the probabilities.
 
     Args:
         query: as in `eager_attention`, like all other arguments.
@@ -110,8 +115,8 @@ class BertSelfAttention(nn.Module):
         super().__init__()
         if config.hidden_size % config.num_attention_heads:
             raise ValueError(
-                f"config field hidden_size ({config.hidden_size}) should be a multiple of num_attention_heads "
-                f"({config.num_attention_heads})."
+                f"config field hidden_size ({config.hidden_size}) should be a multiple of "
+                f"num_attention_heads ({config.num_attention_heads})."
             )
         self.num_attention_heads = config.num_attention_heads
         self.attention_head_size = config.hidden_size // config.num_attention_heads
@@ -135,7 +140,8 @@ class BertSelfAttention(nn.Module):
             attend: one of `ATTENTION_FUNCTIONS`.
 
         Returns:
-            The context, of the shape of `hidden_states`, and the probabilities if `attend` returns any.
+            The context, of the shape of `hidden_states`, and the probabilities if `attend` returns
+            any.
         """
         layout = as_layout(layout, hidden_states)
         head_shape = (self.num_attention_heads, self.attention_head_size)
@@ -151,11 +157,8 @@ class BertSelfAttention(nn.Module):
 class BertSelfOutput(nn.Module):
     """Output projection of attention, dropout, residual connection and LayerNorm.
 
-    Vaswani et al. 2017, W^O of section 3.2.2, and the LayerNorm(x + Sublayer(x)) of section 3.1. Compare `BertOutput`
-    in encoder.py.
-
-    Args:
-        config: the sizes.
+    Vaswani et al. 2017, W^O of section 3.2.2, and the LayerNorm(x + Sublayer(x)) of section 3.1.
+    Compare `BertOutput` in encoder.py.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -181,11 +184,7 @@ class BertSelfOutput(nn.Module):
 
 
 class BertAttention(nn.Module):
-    """Self-attention and its output: the first half of a layer.
-
-    Args:
-        config: the sizes.
-    """
+    """Self-attention and its output: the first half of a layer."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -206,7 +205,8 @@ class BertAttention(nn.Module):
             attend: one of `ATTENTION_FUNCTIONS`.
 
         Returns:
-            The next hidden states, of the same shape, and the probabilities if `attend` returns any.
+            The next hidden states, of the same shape, and the probabilities if `attend` returns
+            any.
         """
         layout = as_layout(layout, hidden_states)
         if type(self.self) is BertSelfAttention:

@@ -9,8 +9,8 @@ arguments that its `forward` takes.
     forward(hidden_states)                         a module that needs no mask, such as nn.Identity
 
 The first and the third get hidden states as the layout has them. The others get a padded batch,
-(batch, seq, hidden), whatever the layout. Each may return hidden states, or a tuple of hidden states
-and attention probabilities.
+(batch, seq, hidden), whatever the layout. Each may return hidden states, or a tuple of hidden
+states and attention probabilities.
 """
 
 import inspect
@@ -70,7 +70,7 @@ def call_custom(
 
 @lru_cache(maxsize=256)
 def _signature(forward: Callable[..., Any]) -> tuple[int | None, str]:
-    """Return how many arguments to pass after the hidden states, None for all, and which convention."""
+    """Return the number of arguments after the hidden states (None: all), and the convention."""
     parameters = inspect.signature(forward).parameters
     kinds = [parameter.kind for parameter in parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:

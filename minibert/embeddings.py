@@ -1,6 +1,9 @@
-"""Embeddings: the sum of three vectors for each token (Devlin et al. 2019, section 3, "Input/Output Representations").
+"""Embeddings: the sum of three vectors for each token.
 
-A token of the input is represented by its word, its segment (first or second text of a pair) and its position.
+Devlin et al. 2019, section 3, "Input/Output Representations".
+
+A token of the input is represented by its word, its segment (first or second text of a pair) and
+its position.
 
 Next file: attention.py.
 """
@@ -16,9 +19,6 @@ class BertEmbeddings(nn.Module):
     """Word, segment and position embedding of each token, added and normalized.
 
     h0 = LayerNorm(word[input_id] + token_type[segment] + position[position_id])
-
-    Args:
-        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -42,8 +42,8 @@ class BertEmbeddings(nn.Module):
         """Accept 0, 1, 2, ..., which code that extends a model to longer sequences assigns."""
         if not torch.equal(value.flatten().cpu(), torch.arange(value.numel(), device="cpu")):
             raise ValueError(
-                "embeddings.position_ids should be 0, 1, 2, ... Pass other positions to the model: "
-                "model(input_ids, position_ids=...)."
+                "embeddings.position_ids should be 0, 1, 2, ... Pass other positions to the "
+                "model: model(input_ids, position_ids=...)."
             )
 
     @property
@@ -69,15 +69,19 @@ class BertEmbeddings(nn.Module):
 
         Args:
             input_ids: (batch, seq), or (tokens,) when packed. None if `inputs_embeds` is passed.
-            token_type_ids: segment of each token, in a shape that `position_ids` may have. None: all in segment 0.
-            position_ids: position of each token, (batch, seq), (1, seq) or (seq,). None: 0, 1, 2, ...
-            inputs_embeds: word embeddings to use instead of looking up `input_ids`, (batch, seq, hidden).
+            token_type_ids: segment of each token, in a shape that `position_ids` may have. None:
+                all in segment 0.
+            position_ids: position of each token, (batch, seq), (1, seq) or (seq,).
+                None: 0, 1, 2, ...
+            inputs_embeds: word embeddings to use instead of looking up `input_ids`,
+                (batch, seq, hidden).
 
         Returns:
             The first hidden states h0, (batch, seq, hidden) or (tokens, hidden).
 
         Raises:
-            ValueError: an id has no row in its embedding table, or a tensor has another dtype or shape.
+            ValueError: an id has no row in its embedding table, or a tensor has another dtype or
+                shape.
         """
         if inputs_embeds is None:
             words = _look_up(self.word_embeddings, input_ids, "input_ids")
@@ -106,8 +110,8 @@ class BertEmbeddings(nn.Module):
         seq = words.shape[-2]
         if not is_traced(words) and seq > longest:
             raise ValueError(
-                f"The sequence has {seq} tokens, but max_position_embeddings is {longest}. "
-                "Pass truncation=True to the tokenizer."
+                f"The sequence has {seq} tokens, but max_position_embeddings is {longest}. Pass "
+                "truncation=True to the tokenizer."
             )
 
 
@@ -135,8 +139,8 @@ def _look_up(table: nn.Embedding, ids: Tensor | None, argument: str) -> Tensor:
         rows = table.num_embeddings
         is_invalid = (ids < 0) | (ids >= rows)
         raise ValueError(
-            f"{argument} contains {ids[is_invalid][0].item()}, but the embedding table has {rows} rows "
-            f"(valid ids 0 to {rows - 1}). {_ADVICE[argument]}"
+            f"{argument} contains {ids[is_invalid][0].item()}, but the embedding table has {rows} "
+            f"rows (valid ids 0 to {rows - 1}). {_ADVICE[argument]}"
         ) from None
     return vectors
 

@@ -22,9 +22,10 @@ from minibert.outputs import BertModelOutput
 
 
 def gelu_new(x: Tensor) -> Tensor:
-    """GELU by tanh, as `gelu` in google-research/bert computes it (Hendrycks and Gimpel 2016, section 2).
+    """GELU by tanh, as `gelu` in google-research/bert computes it.
 
-    The operations are in the order of the reference implementation, on which the last bits depend.
+    Hendrycks and Gimpel 2016, section 2. The operations are in the order of the reference
+    implementation, on which the last bits depend.
     """
     inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
     return 0.5 * x * (1.0 + torch.tanh(inner))
@@ -46,9 +47,6 @@ class BertIntermediate(nn.Module):
     """The first half of the feed-forward network: widen, then the activation.
 
     Vaswani et al. 2017, equation 2, with GELU for max(0, x).
-
-    Args:
-        config: the sizes and the activation.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -63,12 +61,9 @@ class BertIntermediate(nn.Module):
 
 
 class BertOutput(nn.Module):
-    """The second half of the feed-forward network: narrow, dropout, residual connection and LayerNorm.
+    """The second half of the feed-forward network: narrow, add the residual, normalize.
 
     Compare `BertSelfOutput` in attention.py: only the input of `dense` is wider here.
-
-    Args:
-        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -94,11 +89,7 @@ class BertOutput(nn.Module):
 
 
 class BertLayer(nn.Module):
-    """One encoder layer.
-
-    Args:
-        config: the sizes.
-    """
+    """One encoder layer."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -119,7 +110,8 @@ class BertLayer(nn.Module):
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: where sequences begin and end, or an attention mask.
             attend: one of `ATTENTION_FUNCTIONS`.
-            attentions: a list to which the attention probabilities are appended, if `attend` returns any.
+            attentions: a list to which the attention probabilities are appended, if `attend`
+                returns any.
 
         Returns:
             Hidden states of the same shape.
@@ -139,11 +131,7 @@ class BertLayer(nn.Module):
 
 
 class BertEncoder(nn.Module):
-    """The stack of layers.
-
-    Args:
-        config: the sizes.
-    """
+    """The stack of layers."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -166,7 +154,8 @@ class BertEncoder(nn.Module):
             layout: where sequences begin and end, or an attention mask.
             attend: one of `ATTENTION_FUNCTIONS`.
             output_hidden_states: return h0 and the output of every layer.
-            output_attentions: return the attention probabilities of every layer; only `eager_attention` has any.
+            output_attentions: return the attention probabilities of every layer; only
+                `eager_attention` has any.
             attention_mask: a mask instead of a layout.
 
         Returns:
@@ -186,7 +175,8 @@ class BertEncoder(nn.Module):
             attentions = []
         for layer in self.layer:
             if self.gradient_checkpointing and self.training:
-                # Keep only the input of the layer, and compute the layer again for its gradient (Chen et al. 2016).
+                # Keep only the input of the layer, and compute the layer again for its gradient
+                # (Chen et al. 2016).
                 hidden_states = checkpoint(
                     _run_layer,
                     layer,

@@ -1,7 +1,8 @@
-"""Heads: what BERT was pre-trained for and what it is fine-tuned for, each a thin layer on `BertModel`.
+"""Heads: the tasks of pre-training and fine-tuning, each a thin layer on `BertModel`.
 
-Devlin et al. 2019, sections 3.1 (pre-training), 3.2 (fine-tuning) and 4 (tasks). A head is called like `BertModel`, with
-`labels` if there are any, and returns the logits, and with labels the loss. The docstring of its class has the shapes.
+Devlin et al. 2019, sections 3.1 (pre-training), 3.2 (fine-tuning) and 4 (tasks). A head is called
+like `BertModel`, with `labels` if there are any, and returns the logits, and with labels the loss.
+The docstring of its class has the shapes.
 
 Next file: outputs.py.
 """
@@ -92,8 +93,8 @@ class _LogitsHead(_Head):
             options: further arguments of `BertModel.forward`.
 
         Returns:
-            A `LogitsOutput` with logits in the shape that the docstring of the class has, and the loss if there are
-            labels.
+            A `LogitsOutput` with logits in the shape that the docstring of the class has, and the
+            loss if there are labels.
 
         Raises:
             ValueError: as in `BertModel.forward`, or labels that do not fit the logits.
@@ -128,9 +129,6 @@ class BertPredictionHeadTransform(nn.Module):
     """Linear layer, activation and LayerNorm before the decoder.
 
     The paper does not mention it; `get_masked_lm_output` in google-research/bert.
-
-    Args:
-        config: the sizes and the activation.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -147,11 +145,7 @@ class BertPredictionHeadTransform(nn.Module):
 
 
 class BertLMPredictionHead(nn.Module):
-    """Scores every word of the vocabulary; `decoder.weight` is the tensor of the word embeddings.
-
-    Args:
-        config: the sizes and the activation.
-    """
+    """Scores every word of the vocabulary; `decoder.weight` is the tensor of the word embeddings."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -192,7 +186,7 @@ class _MaskedLMHead(_Head):
         self.init_head()
 
     def tied_weights(self) -> dict[str, str]:
-        """Return aliases of parameters: the decoder's bias always, its weight unless the config unties it."""
+        """Return aliases of parameters: the decoder's bias, and its weight if that is tied."""
         aliases = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
         if self.config.tie_word_embeddings:
             aliases["cls.predictions.decoder.weight"] = WORD_EMBEDDINGS
@@ -221,7 +215,8 @@ class _MaskedLMHead(_Head):
             check_labels("labels", labels)
         if positions is not None:
             _check_positions(positions, labels, states.shape[:-1])
-            # The head is row-wise, so other rows are left out before the product with the whole vocabulary.
+            # The head is row-wise, so other rows are left out before the product with the whole
+            # vocabulary.
             states = states[positions]  # (chosen, hidden)
             if labels is not None:
                 labels = labels[positions]  # (chosen,)
@@ -245,11 +240,8 @@ def _check_positions(positions: Tensor, labels: Tensor | None, tokens: torch.Siz
 class BertForMaskedLM(_MaskedLMHead):
     """Predicts the words behind [MASK]: logits (batch, seq, vocab).
 
-    Devlin et al. 2019, section 3.1, task 1. `labels` (batch, seq) are the correct word ids, and `IGNORED` where nothing
-    is predicted.
-
-    Args:
-        config: the sizes.
+    Devlin et al. 2019, section 3.1, task 1. `labels` (batch, seq) are the correct word ids, and
+    `IGNORED` where nothing is predicted.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -275,13 +267,14 @@ class BertForMaskedLM(_MaskedLMHead):
             position_ids: (batch, seq).
             inputs_embeds: (batch, seq, hidden).
             labels: (batch, seq), `IGNORED` where nothing is predicted.
-            positions: torch.bool (batch, seq), True where logits are computed. Pass `labels != IGNORED` in training to
-                save the product of all other tokens with the vocabulary: the loss is the same but for rounding.
+            positions: torch.bool (batch, seq), True where logits are computed. Pass
+                `labels != IGNORED` in training to save the product of all other tokens with the
+                vocabulary: the loss is the same but for rounding.
             options: further arguments of `BertModel.forward`.
 
         Returns:
-            A `LogitsOutput` with logits (batch, seq, vocab), or (chosen, vocab) with `positions`, and the loss if there
-            are labels.
+            A `LogitsOutput` with logits (batch, seq, vocab), or (chosen, vocab) with `positions`,
+            and the loss if there are labels.
 
         Raises:
             ValueError: as in `BertModel.forward`, or labels or positions that do not fit.
@@ -306,9 +299,6 @@ class BertForPreTraining(_MaskedLMHead):
     """Masked-language modeling and next-sentence prediction together.
 
     Devlin et al. 2019, section 3.1: logits (batch, seq, vocab) and (batch, 2).
-
-    Args:
-        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -335,12 +325,14 @@ class BertForPreTraining(_MaskedLMHead):
             position_ids: (batch, seq).
             inputs_embeds: (batch, seq, hidden).
             labels: as in `BertForMaskedLM.forward`.
-            next_sentence_label: (batch,), 0 if the second segment follows the first and 1 if it is random.
+            next_sentence_label: (batch,), 0 if the second segment follows the first and 1 if it is
+                random.
             positions: as in `BertForMaskedLM.forward`.
             options: further arguments of `BertModel.forward`.
 
         Returns:
-            A `PreTrainingOutput`. Its loss is the sum of both losses, and needs both kinds of labels.
+            A `PreTrainingOutput`. Its loss is the sum of both losses, and needs both kinds of
+            labels.
 
         Raises:
             ValueError: as in `BertModel.forward`, or labels or positions that do not fit.
@@ -369,10 +361,8 @@ class BertForPreTraining(_MaskedLMHead):
 class BertForNextSentencePrediction(_LogitsHead):
     """Predicts whether the second segment follows the first: logits (batch, 2).
 
-    Devlin et al. 2019, section 3.1, task 2. `labels` (batch,) are 0 if it follows and 1 if it is random.
-
-    Args:
-        config: the sizes.
+    Devlin et al. 2019, section 3.1, task 2. `labels` (batch,) are 0 if it follows and 1 if it is
+    random.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -414,18 +404,15 @@ class _Classifier(_LogitsHead):
 
 
 class BertForSequenceClassification(_Classifier):
-    """Predicts one label, several labels or a number for a text, from the pooler's output: logits (batch, num_labels).
+    """Predicts labels or a number for a text, from the pooler's output: logits (batch, num_labels).
 
     Devlin et al. 2019, section 4.1. `config.problem_type` decides about `labels`:
 
         "regression"                   numbers, (batch, num_labels)
         "single_label_classification"  the correct class, (batch,)
         "multi_label_classification"   0.0 or 1.0 for every label, (batch, num_labels)
-        None                           regression if `num_labels` is 1, otherwise a single label if `labels` are
-                                       integers, otherwise multi-label
-
-    Args:
-        config: the sizes and labels.
+        None                           regression if `num_labels` is 1, otherwise a single label
+                                       if `labels` are integers, otherwise multi-label
     """
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -443,13 +430,10 @@ class BertForSequenceClassification(_Classifier):
 
 
 class BertForTokenClassification(_Classifier):
-    """Predicts a label for every token, as in named-entity recognition: logits (batch, seq, num_labels).
+    """Predicts a label for every token: logits (batch, seq, num_labels).
 
-    Devlin et al. 2019, section 5.3. `labels` (batch, seq) are the class of each token, and `IGNORED` where there is
-    none.
-
-    Args:
-        config: the sizes and labels.
+    Devlin et al. 2019, section 5.3, named-entity recognition. `labels` (batch, seq) are the class
+    of each token, and `IGNORED` where there is none.
     """
 
     has_pooler = False
@@ -458,11 +442,8 @@ class BertForTokenClassification(_Classifier):
 class BertForMultipleChoice(_Classifier):
     """Predicts which of several endings fits a text: logits (batch, choices).
 
-    Devlin et al. 2019, section 4.4. `input_ids` and all that goes with them are (batch, choices, seq); `labels` (batch,)
-    are the correct choice.
-
-    Args:
-        config: the sizes.
+    Devlin et al. 2019, section 4.4. `input_ids` and all that goes with them are
+    (batch, choices, seq); `labels` (batch,) are the correct choice.
     """
 
     num_outputs = 1
@@ -528,7 +509,8 @@ class BertForQuestionAnswering(_Head):
         # The reference implementation takes the width of the head from num_labels.
         if config.num_labels != 2:
             raise ValueError(
-                f"BertForQuestionAnswering scores start and end: num_labels should be 2, not {config.num_labels}."
+                "BertForQuestionAnswering scores start and end: num_labels should be 2, not "
+                f"{config.num_labels}."
             )
         super().__init__(config, add_pooling_layer=False)
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
@@ -553,8 +535,8 @@ class BertForQuestionAnswering(_Head):
             token_type_ids: (batch, seq).
             position_ids: (batch, seq).
             inputs_embeds: (batch, seq, hidden).
-            start_positions: position of the first token of the correct answer, (batch,). Positions from seq on are
-                ignored.
+            start_positions: position of the first token of the correct answer, (batch,). Positions
+                from seq on are ignored.
             end_positions: position of its last token, (batch,).
             options: further arguments of `BertModel.forward`.
 

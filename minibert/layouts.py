@@ -1,16 +1,17 @@
 """Layouts: where sequences begin and end inside a tensor of tokens.
 
-The paper does not discuss this. It is about batches: sequences of different lengths have to share one tensor.
+The paper does not discuss this. It is about batches: sequences of different lengths have to share
+one tensor.
 
-Everything in BERT except attention works on one token at a time, so only attention has to know which tokens belong
-together. It asks a layout, which splits queries, keys and values into blocks of equally long sequences and joins the
-results again. There are two layouts:
+Everything in BERT except attention works on one token at a time, so only attention has to know
+which tokens belong together. It asks a layout, which splits queries, keys and values into blocks of
+equally long sequences and joins the results again. There are two layouts:
 
     PaddedLayout     (batch, seq, hidden)   every sequence is padded to the longest with [PAD]
     PackedLayout     (tokens, hidden)       sequences follow one another, without any [PAD]
 
-The `mask` of a layout is True where a query may attend to a key. Its shape broadcasts to (batch, heads, seq, seq), and
-it is None where nothing is hidden.
+The `mask` of a layout is True where a query may attend to a key. Its shape broadcasts to
+(batch, heads, seq, seq). It is None if nothing is hidden.
 
 Next file: embeddings.py.
 """
@@ -36,14 +37,14 @@ class PaddedLayout:
     """Sequences of one length, `(batch, seq, hidden)`, with a mask that hides the padding.
 
     Args:
-        attention_mask: nonzero where a token may be attended to. Shape (batch, seq) hides keys such as [PAD], shapes
-            (batch, seq, seq) and (batch, 1 or heads, seq, seq) hide keys from single queries. A floating-point mask
-            with four dimensions is additive, as in transformers: 0 is visible, -1000 or less is hidden. None hides
-            nothing.
+        attention_mask: nonzero where a token may be attended to. Shape (batch, seq) hides keys such
+            as [PAD], shapes (batch, seq, seq) and (batch, 1 or heads, seq, seq) hide keys from
+            single queries. A floating-point mask with four dimensions is additive, as in
+            transformers: 0 is visible, -1000 or less is hidden. None hides nothing.
 
     Raises:
-        ValueError: the mask is not a tensor, has another number of dimensions, or has values that are not those of a
-            mask.
+        ValueError: the mask is not a tensor, has another number of dimensions, or has values that
+            are not those of a mask.
     """
 
     def __init__(self, attention_mask: Tensor | None = None) -> None:
@@ -53,13 +54,13 @@ class PaddedLayout:
             return
         if not isinstance(attention_mask, Tensor):
             raise ValueError(
-                f"attention_mask should be a tensor, not {type(attention_mask).__name__}. "
-                "Pass torch.tensor(attention_mask)."
+                f"attention_mask should be a tensor, not {type(attention_mask).__name__}. Pass "
+                "torch.tensor(attention_mask)."
             )
         if attention_mask.dim() not in (2, 3, 4):
             raise ValueError(
-                f"attention_mask has shape {tuple(attention_mask.shape)}, but it should be (batch, seq), "
-                "(batch, seq, seq) or (batch, heads, seq, seq)."
+                f"attention_mask has shape {tuple(attention_mask.shape)}, but it should be "
+                "(batch, seq), (batch, seq, seq) or (batch, heads, seq, seq)."
             )
         self._mask_shape = tuple(attention_mask.shape)
         is_additive = attention_mask.dim() == 4 and attention_mask.is_floating_point()
@@ -84,14 +85,14 @@ class PaddedLayout:
         """
         if len(tokens) != 2:
             raise ValueError(
-                f"{argument} should have tokens of shape (batch, seq), not {tuple(tokens)}. "
-                "A single sequence is a batch of one: input_ids[None]."
+                f"{argument} should have tokens of shape (batch, seq), not {tuple(tokens)}. A "
+                "single sequence is a batch of one: input_ids[None]."
             )
         batch, seq = tokens
         if seq == 0:
             raise ValueError(
-                f"{argument} has tokens of shape {tuple(tokens)}, but every sequence needs "
-                "at least one token."
+                f"{argument} has tokens of shape {tuple(tokens)}, but every sequence needs at "
+                "least one token."
             )
         if not self._mask_shape:
             return
@@ -140,12 +141,13 @@ UNMASKED = PaddedLayout()
 class PackedLayout:
     """Sequences one after another, `(tokens, hidden)`: no padding, so no wasted work and no mask.
 
-    Neighbors of equal length are attended to in one block, so sorting by length makes few and large blocks.
+    Neighbors of equal length are attended to in one block, so sorting by length makes few and large
+    blocks.
 
     Args:
         lengths: tokens of each sequence, in order; each at least 1.
-        tail: rows behind the last sequence that belong to no sequence. No token attends to them, and their own context
-            is 0.
+        tail: rows behind the last sequence that belong to no sequence. No token attends to them,
+            and their own context is 0.
 
     Raises:
         ValueError: a length is below 1.
@@ -157,8 +159,8 @@ class PackedLayout:
         self.mask: Tensor | None = None
         if min(self.lengths, default=1) < 1:
             raise ValueError(
-                f"PackedLayout lengths contains {min(self.lengths)}, but every sequence needs at least one token. "
-                "Leave empty sequences out."
+                f"PackedLayout lengths contains {min(self.lengths)}, but every sequence needs at "
+                "least one token. Leave empty sequences out."
             )
         # Pairs of a length and the number of consecutive sequences that have it.
         self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)]
@@ -166,7 +168,7 @@ class PackedLayout:
             self.runs = [(0, 0)]
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
-        """Return the position of each token, (tokens,): 0, 1, 2, ... from the start of each sequence."""
+        """Return the position of each token in its sequence, (tokens,): 0, 1, 2, ..."""
         runs = []
         for length, count in self.runs:
             positions = torch.arange(length, device=device)  # (length,)
@@ -207,7 +209,7 @@ class PackedLayout:
         return list(zip(queries, keys, values, strict=True))
 
     def _split(self, x: Tensor) -> list[Tensor]:
-        """Split (tokens, heads, head_size) into one (run, heads, length, head_size) for each run."""
+        """Split (tokens, heads, head_size) into one tensor for each run."""
         if len(self.runs) == 1 and self.tail == 0:
             parts = [x]
         else:
@@ -221,7 +223,7 @@ class PackedLayout:
         return blocks
 
     def join(self, contexts: list[Tensor]) -> Tensor:
-        """Undo `blocks`: a context (run, heads, length, head_size) for each run to (tokens, hidden)."""
+        """Undo `blocks`: contexts (run, heads, length, head_size) to (tokens, hidden)."""
         rows = []
         for context in contexts:
             context = context.transpose(1, 2)  # (run, length, heads, head_size)
@@ -243,7 +245,7 @@ class PackedLayout:
         return hidden_states[torch.tensor(starts, dtype=torch.long, device=hidden_states.device)]
 
     def pad(self, hidden_states: Tensor) -> Tensor:
-        """Pad every sequence with zeros to the longest: (tokens, hidden) to (batch, seq, hidden)."""
+        """Pad sequences with zeros: (tokens, hidden) to (batch, seq, hidden)."""
         if not self.lengths:
             return hidden_states[None, :0].expand(0, -1, -1)  # (0, 0, hidden)
         rows = hidden_states[: sum(self.lengths)]  # without the tail
@@ -286,8 +288,8 @@ def as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
 def is_traced(tensor: Tensor) -> bool:
     """Whether a call only records a graph, so that no branch may depend on the values of `tensor`.
 
-    That is the case under `torch.compile`, `torch.export`, `torch.jit.trace` and both exporters to ONNX, on the meta
-    device, for fake tensors, and while a CUDA graph is captured.
+    That is the case under `torch.compile`, `torch.export`, `torch.jit.trace` and both exporters to
+    ONNX, on the meta device, for fake tensors, and while a CUDA graph is captured.
     """
     return (
         torch.compiler.is_compiling()
@@ -308,8 +310,9 @@ def _hides_tokens(attention_mask: Tensor, is_additive: bool) -> bool:
         is_valid = (attention_mask == 0) | (attention_mask <= -1000)
         if not is_valid.all():
             raise ValueError(
-                f"attention_mask with four dimensions and {attention_mask.dtype} is added to the scores, so its values "
-                "should be 0 (visible) or -1000 and less (hidden). Or pass torch.bool, True for visible."
+                f"attention_mask with four dimensions and {attention_mask.dtype} is added to the "
+                "scores, so its values should be 0 (visible) or -1000 and less (hidden). Or pass "
+                "torch.bool, True for visible."
             )
         return bool(attention_mask.any())
     if attention_mask.numel() == 0:

@@ -1,9 +1,11 @@
-"""The losses of the heads and of training, each with a check that labels and logits belong together.
+"""The losses of the heads and of training, with checks that labels and logits fit together.
 
-Devlin et al. 2019, appendix A.2 (pre-training: sum of the mean losses of both tasks) and section 4 (fine-tuning).
+Devlin et al. 2019, appendix A.2 (pre-training: sum of the mean losses of both tasks) and section 4
+(fine-tuning).
 
-Each is a mean over the labels that count. With `reduction="sum"` it is their sum: training divides it by the number of
-labels of the whole batch, so that the result does not depend on how the batch was split.
+Each is a mean over the labels that count. With `reduction="sum"` it is their sum: training divides
+it by the number of labels of the whole batch, so that the result does not depend on how the batch
+was split.
 
 Next file: heads.py.
 """
@@ -25,14 +27,16 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
 
     Args:
         logits: (..., classes).
-        labels: integers from 0 to classes - 1, or `IGNORED`, (...). Shapes (..., 1) and flat are accepted, too.
+        labels: integers from 0 to classes - 1, or `IGNORED`, (...). Shapes (..., 1) and flat are
+            accepted, too.
         reduction: "mean" or "sum". The mean is NaN if all labels are ignored.
 
     Returns:
         A single number.
 
     Raises:
-        ValueError: labels of another shape or dtype, or out of range. (A GPU raises its own error for these.)
+        ValueError: labels of another shape or dtype, or out of range. (A GPU raises its own error
+            for these.)
     """
     check_labels("labels", labels)
     if not is_class_index(labels):
@@ -50,8 +54,8 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
     except IndexError:
         is_invalid = ((labels < 0) | (labels >= classes)) & (labels != IGNORED)
         raise ValueError(
-            f"labels contains {labels[is_invalid][0].item()}, but the model has {classes} classes (0 to "
-            f"{classes - 1}). Correct the labels, or num_labels if it is too small."
+            f"labels contains {labels[is_invalid][0].item()}, but the model has {classes} classes "
+            f"(0 to {classes - 1}). Correct the labels, or num_labels if it is too small."
         ) from None
 
 
@@ -99,8 +103,8 @@ def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") ->
     check_labels("labels", labels)
     if labels.shape != logits.shape:
         raise ValueError(
-            f"labels should be of shape {tuple(logits.shape)}, 0.0 or 1.0 for every label, not {tuple(labels.shape)}. "
-            "For a single class per text pass integers (torch.long)."
+            f"labels should be of shape {tuple(logits.shape)}, 0.0 or 1.0 for every label, not "
+            f"{tuple(labels.shape)}. For a single class per text pass integers (torch.long)."
         )
     if not is_traced(labels) and ((labels < 0) | (labels > 1)).any():
         raise ValueError(
@@ -119,7 +123,8 @@ def span_loss(logits: Tensor, positions: Tensor, reduction: str = "mean") -> Ten
 
     Args:
         logits: (batch, seq).
-        positions: the correct position, (batch,). Positions from seq on are ignored, because the answer was truncated.
+        positions: the correct position, (batch,). Positions from seq on are ignored, because the
+            answer was truncated.
         reduction: "mean" or "sum". The mean is NaN if all positions are ignored.
 
     Returns:
@@ -137,7 +142,8 @@ def span_loss(logits: Tensor, positions: Tensor, reduction: str = "mean") -> Ten
         )
     if not is_traced(positions) and (positions < 0).any():
         raise ValueError(
-            f"positions contains {positions.min().item()}. If a text has no answer, use 0, the position of [CLS]."
+            f"positions contains {positions.min().item()}. If a text has no answer, use 0, the "
+            "position of [CLS]."
         )
     ignored = logits.shape[1]  # one past the end
     targets = positions.reshape(-1).long().clamp(max=ignored)  # (batch,)
@@ -161,5 +167,6 @@ def check_labels(argument: str, labels: Any) -> None:
     """
     if not isinstance(labels, Tensor):
         raise ValueError(
-            f"{argument} should be a tensor, not {type(labels).__name__}: pass torch.tensor({argument})."
+            f"{argument} should be a tensor, not {type(labels).__name__}: pass "
+            f"torch.tensor({argument})."
         )

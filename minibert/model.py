@@ -2,17 +2,20 @@
 
 The reading path, one short file each, starts with config.py and the tokenizer:
 
-    config.py -> tokenization/ -> layouts.py -> embeddings.py -> attention.py -> encoder.py -> model.py -> losses.py
-    -> heads.py -> outputs.py
+    config.py -> tokenization/ -> layouts.py -> embeddings.py -> attention.py -> encoder.py
+    -> model.py -> losses.py -> heads.py -> outputs.py
 
 References in all of them:
 
-    Devlin et al. 2019    "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding"
+    Devlin et al. 2019    "BERT: Pre-training of Deep Bidirectional Transformers ..."
     Vaswani et al. 2017   "Attention Is All You Need"
-    google-research/bert  the original code, `modeling.py`; parameter names are those of the official checkpoints
+    google-research/bert  the original code, `modeling.py`
 
-Shapes in all of them: `batch` sequences of `seq` tokens, or all `tokens` of a packed batch in a row. Further sizes are
-`hidden` = hidden_size = heads * head_size, `intermediate` = intermediate_size and `vocab` = vocab_size.
+Parameter names are those of the official checkpoints.
+
+Shapes in all of them: `batch` sequences of `seq` tokens, or all `tokens` of a packed batch in a
+row. Further sizes are `hidden` = hidden_size = heads * head_size, `intermediate` =
+intermediate_size and `vocab` = vocab_size.
 
 Next file: losses.py.
 """
@@ -36,11 +39,8 @@ from minibert.pretrained import PreTrainedModel
 class BertPooler(nn.Module):
     """A linear layer and tanh on the [CLS] state, trained by next-sentence prediction.
 
-    Devlin et al. 2019, section 3.1, task 2; `pooled_output` in google-research/bert. The output is not the [CLS] state,
-    which is the input of this layer, `last_hidden_state[:, 0]`.
-
-    Args:
-        config: the sizes.
+    Devlin et al. 2019, section 3.1, task 2; `pooled_output` in google-research/bert. The output is
+    not the [CLS] state, which is the input of this layer, `last_hidden_state[:, 0]`.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -49,14 +49,14 @@ class BertPooler(nn.Module):
         self.activation = nn.Tanh()
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        """Pool each sequence: (batch, seq, hidden) to (batch, hidden), every value between -1 and 1."""
+        """Pool sequences: (batch, seq, hidden) to (batch, hidden), from -1 to 1."""
         first_token = hidden_states[:, 0]  # (batch, hidden)
         pooled_output: Tensor = self.activation(self.dense(first_token))
         return pooled_output
 
 
 class UnusedArguments(TypedDict, total=False):
-    """Arguments of the decoders of transformers: accepted while they ask for nothing, see `BertModel.forward`."""
+    """Arguments of decoders in transformers, accepted as long as they ask for nothing."""
 
     use_cache: bool | None
     past_key_values: None
@@ -79,7 +79,8 @@ class BertModel(PreTrainedModel):
     """The BERT encoder: token ids in, a hidden state for every token out.
 
     Args:
-        config: the sizes. Weights are initialized as for pre-training (normal, `initializer_range`).
+        config: the sizes. Weights are initialized as for pre-training (normal,
+            `initializer_range`).
         add_pooling_layer: False leaves out the pooler, and `pooler_output` is None.
     """
 
@@ -107,26 +108,31 @@ class BertModel(PreTrainedModel):
 
         Args:
             input_ids: ids of the tokens, (batch, seq); (tokens,) with a `PackedLayout`.
-            attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq); (batch, seq, seq) for every pair of
-                query and key. None: attend to everything.
+            attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq); or
+                (batch, seq, seq) for every pair of query and key. None: attend to everything.
             token_type_ids: segment of each token, like `input_ids`. None: all 0.
-            position_ids: position of each token, like `input_ids` or (seq,). None: 0, 1, 2, ... in each sequence.
+            position_ids: position of each token, like `input_ids` or (seq,). None: 0, 1, 2, ... in
+                each sequence.
             inputs_embeds: word embeddings instead of `input_ids`, (batch, seq, hidden).
-            output_hidden_states: return h0 (the embeddings) and the hidden states of every layer. None: as the config
-                says.
-            output_attentions: return the attention probabilities of every layer. This uses eager attention, whatever
-                the config names, so the last bits may differ. None: as the config says.
+            output_hidden_states: return h0 (the embeddings) and the hidden states of every layer.
+                None: as the config says.
+            output_attentions: return the attention probabilities of every layer. This uses eager
+                attention, whatever the config names, so the last bits may differ. None: as the
+                config says.
             return_dict: False returns a plain tuple. None: as the config says.
-            layout: where sequences begin and end, instead of `attention_mask`. A `PackedLayout` is for sequences one
-                after another without padding.
-            unused: arguments of the decoders of transformers. They have no effect, or raise an error.
+            layout: where sequences begin and end, instead of `attention_mask`. A `PackedLayout` is
+                for sequences one after another without padding.
+            unused: arguments of the decoders of transformers. They have no effect, or raise an
+                error.
 
         Returns:
-            A `BertModelOutput`, or its values as a tuple. With a `PackedLayout` its hidden states are (tokens, hidden).
+            A `BertModelOutput`, or its values as a tuple. With a `PackedLayout` its hidden states
+            are (tokens, hidden).
 
         Raises:
-            ValueError: neither or both of `input_ids` and `inputs_embeds`; a tensor of the wrong shape or dtype; an id
-                that has no row in its embedding table; a sequence longer than `max_position_embeddings`.
+            ValueError: neither or both of `input_ids` and `inputs_embeds`; a tensor of the wrong
+                shape or dtype; an id that has no row in its embedding table; a sequence longer than
+                `max_position_embeddings`.
             TypeError: an unknown argument.
         """
         if unused:
@@ -191,19 +197,21 @@ def make_layout(
         output_attentions: whether the attention probabilities are returned.
 
     Raises:
-        ValueError: both a layout and a mask, a mask for another number of heads, or attention probabilities of a packed
-            batch.
+        ValueError: both a layout and a mask, a mask for another number of heads, or attention
+            probabilities of a packed batch.
     """
     if layout is None:
         layout = PaddedLayout(attention_mask)
     elif attention_mask is not None:
         raise ValueError(
-            "BertModel takes attention_mask or layout, not both. Pass PaddedLayout(attention_mask) or a PackedLayout."
+            "BertModel takes attention_mask or layout, not both. Pass "
+            "PaddedLayout(attention_mask) or a PackedLayout."
         )
     if isinstance(layout, PackedLayout) and output_attentions:
         raise ValueError(
-            "output_attentions needs a padded batch, because the attention probabilities of packed sequences have "
-            "different shapes. Pass input_ids (batch, seq) and attention_mask."
+            "output_attentions needs a padded batch, because the attention probabilities of "
+            "packed sequences have different shapes. Pass input_ids (batch, seq) and "
+            "attention_mask."
         )
     if layout.mask is not None:
         mask_heads = layout.mask.shape[1]
@@ -234,8 +242,8 @@ def check_embeddings(inputs_embeds: Any, model: BertModel) -> None:
     """Check that `inputs_embeds` can take the place of word embeddings.
 
     Raises:
-        ValueError: not a tensor, another number of dimensions than `hidden_size`, or a dtype that would change that of
-            the results.
+        ValueError: not a tensor, another number of dimensions than `hidden_size`, or a dtype that
+            would change that of the results.
     """
     expected = f"{model.dtype} of shape (batch, seq, {model.config.hidden_size})"
     if not isinstance(inputs_embeds, Tensor):
@@ -248,5 +256,6 @@ def check_embeddings(inputs_embeds: Any, model: BertModel) -> None:
     has_size = inputs_embeds.shape[-1:] == (model.config.hidden_size,)
     if not has_size or not dtype.is_floating_point or not has_dtype:
         raise ValueError(
-            f"inputs_embeds should be {expected}, not {dtype} of shape {tuple(inputs_embeds.shape)}."
+            f"inputs_embeds should be {expected}, not {dtype} of shape "
+            f"{tuple(inputs_embeds.shape)}."
         )

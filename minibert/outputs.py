@@ -25,15 +25,16 @@ Output = TypeVar("Output", bound="ModelOutput")
 
 
 class ModelOutput:
-    """Base of the outputs: a dataclass whose values that are None are absent from keys, items and indices.
+    """Base of the outputs: a dataclass in which values that are None count as absent.
 
-    It has the API of the output classes of transformers, with one difference: iterating gives values, so that
-    `last_hidden_state, pooler_output = model(...)` unpacks. There it gives names. Tools that treat an output as a
-    mapping use `keys`, `items` and `[name]`, which are the same in both.
+    It has the API of the output classes of transformers, with one difference: iterating gives
+    values, so that `last_hidden_state, pooler_output = model(...)` unpacks. There it gives names.
+    Tools that treat an output as a mapping use `keys`, `items` and `[name]`, which are the same in
+    both.
     """
 
     def __init_subclass__(cls) -> None:
-        """Make every output a pytree with tensors as leaves, for `torch.export`, FSDP and `torch.func`."""
+        """Make every output a pytree of tensors, for `torch.export`, FSDP and `torch.func`."""
         super().__init_subclass__()
         pytree.register_pytree_node(
             cls,
@@ -47,7 +48,7 @@ class ModelOutput:
         )
 
     def __post_init__(self) -> None:
-        """Accept a mapping, name-value pairs or values in order in place of the first field, as tools pass them."""
+        """Accept a mapping, pairs or values in place of the first field, as tools pass them."""
         first_field = fields(self)[0].name  # type: ignore[arg-type]
         argument = getattr(self, first_field)
         if isinstance(argument, Tensor) or not isinstance(argument, Iterable):
@@ -83,7 +84,8 @@ class ModelOutput:
                     break
             else:
                 raise ValueError(
-                    f"{cls.__name__} takes values by name, or a mapping of them, not {values!r:.80}."
+                    f"{cls.__name__} takes values by name, or a mapping of them, not "
+                    f"{values!r:.80}."
                 )
         return pairs
 
@@ -167,7 +169,8 @@ def to_output(output: Output, return_dict: bool | None, config: BertConfig) -> O
     return output.to_tuple()  # type: ignore[return-value]
 
 
-# The default of fields that every model fills in. Typed as Any, so that users need not check for None.
+# The default of fields that every model fills in. Typed as Any, so that users need not check for
+# None.
 ALWAYS_THERE: Any = None
 
 
@@ -177,9 +180,10 @@ class BertModelOutput(ModelOutput):
 
     Attributes:
         last_hidden_state: hidden states of the last layer, (batch, seq, hidden).
-        pooler_output: the [CLS] state after the linear layer and tanh of the pooler, (batch, hidden). The [CLS] state
-            itself is `last_hidden_state[:, 0]`.
-        hidden_states: h0 (the embeddings) to hL, `num_hidden_layers + 1` tensors (batch, seq, hidden).
+        pooler_output: the [CLS] state after the linear layer and tanh of the pooler,
+            (batch, hidden). The [CLS] state itself is `last_hidden_state[:, 0]`.
+        hidden_states: h0 (the embeddings) to hL, `num_hidden_layers + 1` tensors
+            (batch, seq, hidden).
         attentions: attention probabilities of each layer, (batch, heads, seq, seq).
     """
 
