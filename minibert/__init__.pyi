@@ -37,7 +37,11 @@ from minibert.auto import (
 
 # Texts to vectors
 from minibert.sentences.embedder import SentenceEmbedder as SentenceEmbedder
-from minibert.corpus.shards import encode_corpus as encode_corpus, encode_file as encode_file
+from minibert.corpus.shards import (
+    encode_corpus as encode_corpus,
+    encode_to_file as encode_to_file,
+    encode_file as encode_file,
+)
 from minibert.sentences.search import nearest as nearest, similarity as similarity
 from minibert.corpus.formats import open_corpus as open_corpus
 from minibert.sentences.rerank import CrossEncoder as CrossEncoder, rerank as rerank

@@ -31,7 +31,7 @@ import numpy as np
 from minibert import SentenceEmbedder
 from minibert.corpus.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
 from minibert.corpus.location import Location
-from minibert.corpus.shards import encode_file
+from minibert.corpus.shards import encode_to_file
 from minibert.progress import Progress, is_watched
 
 PART_BYTES = (
@@ -74,7 +74,7 @@ def embed_part(
     try:
         for folder in ("", "_bad"):
             (place / "/".join([folder, *name.split("/")[:-1]]).strip("/")).make_folder()
-        report = encode_file(embedder, texts(), str(place / f"{name}.parquet"), **encoding)
+        report = encode_to_file(embedder, texts(), str(place / f"{name}.parquet"), **encoding)
     except (ValueError, OSError) as error:
         return {"texts": 0, "tokens": 0, "bad": 0, "error": f"{part.file}: {error}"}
     return {"texts": report.lines, "tokens": report.tokens, "bad": len(bad), "error": ""}

@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> None:
         for name in ("prompt", "prompt_name", "overflow", "batch_tokens")
     }
     from minibert.corpus.formats import json_line, numbers
-    from minibert.corpus.shards import encode_corpus, encode_file
+    from minibert.corpus.shards import encode_corpus, encode_to_file
     from minibert.progress import Progress, is_watched
 
     watched = rank == 0 and is_watched(
@@ -134,7 +134,7 @@ def run(options: argparse.Namespace) -> None:
         say(options, done, embedder)
     elif options.out:
         try:
-            say(options, encode_file(embedder, texts, options.out, **bar, **settings), embedder)
+            say(options, encode_to_file(embedder, texts, options.out, **bar, **settings), embedder)
         except KeyboardInterrupt:
             advice = "--out-dir FOLDER writes shards, and goes on where it was stopped"
             raise KeyboardInterrupt(

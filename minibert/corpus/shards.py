@@ -51,7 +51,7 @@ from minibert.sentences.rows import CHUNK_TEXTS, Settings, Vectors, check_texts,
 
 @dataclass
 class CorpusReport:
-    """The result of `encode_corpus` or `encode_file`.
+    """The result of `encode_corpus` or `encode_to_file`.
 
     Attributes:
         lines: texts that were encoded.
@@ -73,7 +73,7 @@ class CorpusReport:
             setattr(self, name, getattr(self, name) + number)
 
 
-def encode_file(
+def encode_to_file(
     embedder: SentenceEmbedder,
     texts: Iterable[str],
     path: str | Path,
@@ -352,3 +352,7 @@ def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) ->
             f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has changed."
         )
     (folder / "index.json").write_json({"shards": shards, **about, **totals})
+
+
+encode_file = encode_to_file
+"""The former name of `encode_to_file`, for one release."""

@@ -41,7 +41,7 @@ DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 class ChunkOptions(TypedDict, total=False):
-    """Options of every way to encode: `encode`, `encode_stream`, `encode_file`, `encode_corpus`."""
+    """Options of every way to encode: `encode`, `encode_stream`, `encode_to_file`, `encode_corpus`."""
 
     prompt: str | None
     prompt_name: str | None

@@ -26,7 +26,7 @@ from tiny_folder import LINES, WORDS, contents
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
 from minibert.corpus.formats import WRITERS, open_corpus
-from minibert.corpus.shards import encode_corpus, encode_file
+from minibert.corpus.shards import encode_corpus, encode_to_file
 
 
 def read_vectors(path: Path) -> np.ndarray[Any, Any]:
@@ -48,13 +48,13 @@ class TestFiles:
     def test_every_format_holds_the_same_vectors(
         self, embedder: SentenceEmbedder, tmp_path: Path, ending: str
     ) -> None:
-        report = encode_file(embedder, iter(LINES), tmp_path / f"out.{ending}")
+        report = encode_to_file(embedder, iter(LINES), tmp_path / f"out.{ending}")
         assert (report.lines, report.overlong) == (47, 0)
         assert np.array_equal(read_vectors(tmp_path / f"out.{ending}"), embedder.encode(LINES))
 
     @pytest.mark.parametrize("ending", ["npy", "safetensors", "jsonl", "parquet"])
     def test_no_texts(self, embedder: SentenceEmbedder, tmp_path: Path, ending: str) -> None:
-        encode_file(embedder, [], tmp_path / f"out.{ending}")
+        encode_to_file(embedder, [], tmp_path / f"out.{ending}")
         assert len(read_vectors(tmp_path / f"out.{ending}")) == 0
         if ending in ("npy", "safetensors"):
             assert read_vectors(tmp_path / f"out.{ending}").shape == (0, 32)
@@ -62,7 +62,7 @@ class TestFiles:
     def test_texts_go_along(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         texts = ["hello", 'quoted " \\ \u2028', "안녕", ""]
         for ending in ("jsonl", "parquet"):
-            encode_file(embedder, texts, tmp_path / f"out.{ending}")
+            encode_to_file(embedder, texts, tmp_path / f"out.{ending}")
         lines = (tmp_path / "out.jsonl").read_bytes().decode().rstrip("\n").split("\n")
         assert [json.loads(line)["text"] for line in lines] == texts
         table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "out.parquet")
@@ -96,7 +96,7 @@ class TestFiles:
             raise ValueError("line 2 is bad")
 
         with pytest.raises(ValueError, match="line 2 is bad"):
-            encode_file(embedder, texts(), tmp_path / "out.npy")
+            encode_to_file(embedder, texts(), tmp_path / "out.npy")
         assert contents(tmp_path) == {}
 
     def test_no_folder(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ class TestFiles:
             FileNotFoundError,
             match="there is no folder .*nowhere to write out.npy into; make it first",
         ):
-            encode_file(embedder, LINES, tmp_path / "nowhere" / "out.npy")
+            encode_to_file(embedder, LINES, tmp_path / "nowhere" / "out.npy")
 
     def test_unknown_ending(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         with pytest.raises(
             ValueError, match=r"'out.csv' should end in .npy, .safetensors, .jsonl, .parquet"
         ):
-            encode_file(embedder, LINES, tmp_path / "out.csv")
+            encode_to_file(embedder, LINES, tmp_path / "out.csv")
 
 
 class TestShards:

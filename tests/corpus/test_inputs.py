@@ -22,7 +22,7 @@ from minibert import SentenceEmbedder
 from minibert.cli import main
 from minibert.corpus.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
 from minibert.corpus.location import Location
-from minibert.corpus.shards import encode_corpus, encode_file
+from minibert.corpus.shards import encode_corpus, encode_to_file
 
 ROWS = [(f"id{number}", f"text {number} " + "ä" * (number % 5)) for number in range(25)]
 
@@ -172,13 +172,13 @@ def test_ids_stay_with_their_vectors(
     ids: list[Any], embedder: SentenceEmbedder, tmp_path: Path
 ) -> None:
     texts = [Text(text, own) for own, (_, text) in zip(ids, ROWS, strict=True)]
-    encode_file(embedder, texts, tmp_path / "a.parquet")
+    encode_to_file(embedder, texts, tmp_path / "a.parquet")
     table = parquet.read_table(tmp_path / "a.parquet")
     assert table.column_names == ["id", "text", "vector"] and table["id"].to_pylist() == ids
     assert table.schema.field("vector").type == pyarrow.list_(pyarrow.float32(), 32)
     vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, 32)
     assert np.array_equal(vectors, embedder.encode([str(text) for text in texts]))
-    encode_file(embedder, texts, tmp_path / "a.jsonl")
+    encode_to_file(embedder, texts, tmp_path / "a.jsonl")
     assert [
         json.loads(line)["id"]
         for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()
@@ -189,7 +189,7 @@ def test_ids_of_two_kinds(embedder: SentenceEmbedder, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match="ids should be whole numbers or strings, not some of each"
     ):
-        encode_file(embedder, [Text("a", 1), Text("b", "x")], tmp_path / "a.parquet")
+        encode_to_file(embedder, [Text("a", 1), Text("b", "x")], tmp_path / "a.parquet")
     assert not list(tmp_path.iterdir())
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny_folder import LINES, sentence_folder, tiny_folder
 
-from minibert import SentenceEmbedder, encode_corpus, encode_file
+from minibert import SentenceEmbedder, encode_corpus, encode_to_file
 from minibert.cli import main
 from minibert.corpus.records import check_corpus
 
@@ -100,7 +100,7 @@ def test_the_same_in_another_way(bert: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["npy", "jsonl"])
 def test_files_are_sampled(ending: str, bert: Path, tmp_path: Path) -> None:
     path, embedder = tmp_path / f"v.{ending}", load(bert)
-    encode_file(load(bert, precision="int8"), LINES, path)
+    encode_to_file(load(bert, precision="int8"), LINES, path)
     check_corpus(path, embedder, LINES)
     for other, texts in ((retrained(bert), LINES), (embedder, LINES[1:] + LINES[:1])):
         with pytest.raises(

@@ -12,7 +12,14 @@ import torch
 from hypothesis import given, settings, strategies as st
 from tiny_folder import WORDS, tiny_folder
 
-from minibert import SentenceEmbedder, encode_corpus, encode_file, nearest, open_corpus, similarity
+from minibert import (
+    SentenceEmbedder,
+    encode_corpus,
+    encode_to_file,
+    nearest,
+    open_corpus,
+    similarity,
+)
 from minibert.cli import main
 from minibert.sentences.pooling import Normalize
 from minibert.sentences.search import METRICS, pairwise_similarity
@@ -98,7 +105,7 @@ class TestCorpora:
         self, embedder: SentenceEmbedder, tmp_path: Path, file_format: str
     ) -> None:
         expected = embedder.encode(TEXTS)
-        encode_file(embedder, TEXTS, tmp_path / f"vectors.{file_format}")
+        encode_to_file(embedder, TEXTS, tmp_path / f"vectors.{file_format}")
         encode_corpus(embedder, TEXTS, tmp_path / "shards", file_format=file_format, shard_size=7)
         for name in (f"vectors.{file_format}", "shards"):
             corpus = open_corpus(tmp_path / name)
