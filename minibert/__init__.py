@@ -50,7 +50,7 @@ _HOMES = {
     "AutoModelForMultipleChoice AutoModelForQuestionAnswering",
     # Texts to vectors
     "sentences.embedder": "SentenceEmbedder",
-    "corpus.shards": "encode_corpus encode_to_file encode_file",
+    "corpus.shards": "encode_to_shards encode_corpus encode_to_file encode_file",
     "sentences.search": "nearest similarity",
     "corpus.formats": "open_corpus",
     "sentences.rerank": "CrossEncoder rerank",

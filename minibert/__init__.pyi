@@ -38,6 +38,7 @@ from minibert.auto import (
 # Texts to vectors
 from minibert.sentences.embedder import SentenceEmbedder as SentenceEmbedder
 from minibert.corpus.shards import (
+    encode_to_shards as encode_to_shards,
     encode_corpus as encode_corpus,
     encode_to_file as encode_to_file,
     encode_file as encode_file,

@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> None:
         for name in ("prompt", "prompt_name", "overflow", "batch_tokens")
     }
     from minibert.corpus.formats import json_line, numbers
-    from minibert.corpus.shards import encode_corpus, encode_to_file
+    from minibert.corpus.shards import encode_to_file, encode_to_shards
     from minibert.progress import Progress, is_watched
 
     watched = rank == 0 and is_watched(
@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> None:
         "total": count_texts(options) if watched else None,
     }
     if options.out_dir:
-        done = encode_corpus(
+        done = encode_to_shards(
             embedder,
             texts,
             options.out_dir,

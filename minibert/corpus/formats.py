@@ -173,7 +173,7 @@ def open_corpus(path: str | Path) -> Vectors | ShardedVectors:
     """The vectors (N, D) of a file or folder that `minibert embed` wrote, in the order of the texts.
 
     Args:
-        path: an .npy, .safetensors, .jsonl or .parquet file, or the folder that `--out-dir` or `encode_corpus` filled.
+        path: an .npy, .safetensors, .jsonl or .parquet file, or the folder that `--out-dir` or `encode_to_shards` filled.
 
     Raises:
         FileNotFoundError: there is no such file, or a shard is missing.

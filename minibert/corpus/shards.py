@@ -51,7 +51,7 @@ from minibert.sentences.rows import CHUNK_TEXTS, Settings, Vectors, check_texts,
 
 @dataclass
 class CorpusReport:
-    """The result of `encode_corpus` or `encode_to_file`.
+    """The result of `encode_to_shards` or `encode_to_file`.
 
     Attributes:
         lines: texts that were encoded.
@@ -109,7 +109,7 @@ def encode_to_file(
         return run.write(temporary, texts, progress)
 
 
-def encode_corpus(
+def encode_to_shards(
     embedder: SentenceEmbedder,
     texts: Iterable[str],
     folder: str | Path,
@@ -356,3 +356,7 @@ def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) ->
 
 encode_file = encode_to_file
 """The former name of `encode_to_file`, for one release."""
+
+
+encode_corpus = encode_to_shards
+"""The former name of `encode_to_shards`, for one release."""

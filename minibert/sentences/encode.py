@@ -41,7 +41,7 @@ DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 class ChunkOptions(TypedDict, total=False):
-    """Options of every way to encode: `encode`, `encode_stream`, `encode_to_file`, `encode_corpus`."""
+    """Options of every way to encode: `encode`, `encode_stream`, `encode_to_file`, `encode_to_shards`."""
 
     prompt: str | None
     prompt_name: str | None
@@ -118,7 +118,7 @@ def completed(
         )
     if found["pool"] is not None:
         raise ValueError(
-            "pool should be None: minibert encodes in threads; encode_corpus(processes=) has processes."
+            "pool should be None: minibert encodes in threads; encode_to_shards(processes=) has processes."
         )
     return found
 

@@ -26,7 +26,7 @@ from tiny_folder import LINES, WORDS, contents
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
 from minibert.corpus.formats import WRITERS, open_corpus
-from minibert.corpus.shards import encode_corpus, encode_to_file
+from minibert.corpus.shards import encode_to_file, encode_to_shards
 
 
 def read_vectors(path: Path) -> np.ndarray[Any, Any]:
@@ -115,7 +115,7 @@ class TestFiles:
 
 class TestShards:
     def test_shards_and_totals(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
-        report = encode_corpus(embedder, iter(LINES), tmp_path, shard_size=10)
+        report = encode_to_shards(embedder, iter(LINES), tmp_path, shard_size=10)
         names = [path.name for path in sorted(tmp_path.glob("*.npy"))]
         assert names == [f"shard-00000{number}.npy" for number in range(5)]
         vectors = np.concatenate([np.load(tmp_path / name) for name in names])
@@ -143,7 +143,7 @@ class TestShards:
     def test_finished_shards_are_not_done_again(
         self, embedder: SentenceEmbedder, tmp_path: Path
     ) -> None:
-        encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+        encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
         before, times = (
             contents(tmp_path),
             {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("shard*")},
@@ -152,7 +152,7 @@ class TestShards:
             tmp_path / "shard-000003.json"
         ).unlink()  # as if killed between the vectors and their record
         (tmp_path / ".shard-000003.npy.0.tmp").write_bytes(b"half")
-        report = encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+        report = encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
         assert (report.shards, report.skipped, report.lines) == (1, 4, 10)
         assert contents(tmp_path) == before
         changed = {p.name for p in tmp_path.glob("shard*") if p.stat().st_mtime_ns != times[p.name]}
@@ -161,42 +161,42 @@ class TestShards:
     def test_several_processes_make_the_same_files(
         self, embedder: SentenceEmbedder, tmp_path: Path
     ) -> None:
-        encode_corpus(embedder, LINES, tmp_path / "one", shard_size=10)
+        encode_to_shards(embedder, LINES, tmp_path / "one", shard_size=10)
         for rank in (2, 0, 1):
             assert not (tmp_path / "three" / "index.json").exists()
-            encode_corpus(
+            encode_to_shards(
                 embedder, LINES, tmp_path / "three", shard_size=10, rank=rank, world_size=3
             )
         assert contents(tmp_path / "three") == contents(tmp_path / "one")
 
     def test_no_texts(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
-        assert encode_corpus(embedder, [], tmp_path).shards == 0
+        assert encode_to_shards(embedder, [], tmp_path).shards == 0
         assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8"))["lines"] == 0
 
     def test_another_input_model_or_setting(
         self, embedder: SentenceEmbedder, tiny_model: Path, tmp_path: Path
     ) -> None:
-        encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+        encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
         before = contents(tmp_path)
         changed = [*LINES[:25], "another line", *LINES[26:]]
         with pytest.raises(
             ValueError, match=r"shard-000002.npy was made from other texts: the input has changed"
         ):
-            encode_corpus(embedder, changed, tmp_path, shard_size=10)
+            encode_to_shards(embedder, changed, tmp_path, shard_size=10)
         with pytest.raises(ValueError, match="holds more than the 3 shards of this input"):
-            encode_corpus(embedder, LINES[:30], tmp_path, shard_size=10)
+            encode_to_shards(embedder, LINES[:30], tmp_path, shard_size=10)
         with pytest.raises(
             ValueError,
             match="was begun with prompt '', not 'query: ': use the same settings to go on",
         ):
-            encode_corpus(embedder, LINES, tmp_path, shard_size=10, prompt="query: ")
+            encode_to_shards(embedder, LINES, tmp_path, shard_size=10, prompt="query: ")
         other = SentenceEmbedder.from_pretrained(tiny_model, precision=None, pooling="max")
         with pytest.raises(ValueError, match=r"was begun with pooling \['mean'\], not \['max'\]"):
-            encode_corpus(other, LINES, tmp_path, shard_size=10)
+            encode_to_shards(other, LINES, tmp_path, shard_size=10)
         retrained = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         retrained.model.encoder.layer[1].output.dense.bias.data[3] += 1e-3
         with pytest.raises(ValueError, match="was begun with another model or tokenizer"):
-            encode_corpus(retrained, LINES, tmp_path, shard_size=10)
+            encode_to_shards(retrained, LINES, tmp_path, shard_size=10)
         assert contents(tmp_path) == before
 
     @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ class TestShards:
         self, embedder: SentenceEmbedder, tmp_path: Path, options: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(ValueError, match=message):
-            encode_corpus(embedder, LINES, tmp_path / "new", **options)
+            encode_to_shards(embedder, LINES, tmp_path / "new", **options)
         assert not (tmp_path / "new").exists()
 
     def test_a_shard_of_texts_at_a_time(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ class TestShards:
                 most = max(most, live)
                 yield Line("hello world")
 
-        encode_corpus(embedder, lines(), tmp_path, shard_size=50)
+        encode_to_shards(embedder, lines(), tmp_path, shard_size=50)
         assert (
             most <= 101
         )  # one shard, the next one while it is read, and the line in the generator's hands
@@ -357,7 +357,7 @@ class TestStoppedRuns:
 
         out, lines = tmp_path / "out", corpus.read_text(encoding="utf-8").splitlines()
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
-        encode_corpus(embedder, lines[:800], out, shard_size=400)
+        encode_to_shards(embedder, lines[:800], out, shard_size=400)
         (out / "index.json").unlink()
         before = contents(out)
         full = subprocess.run(
@@ -372,12 +372,12 @@ class TestStoppedRuns:
             in full.stderr
         )
         assert contents(out) == before
-        report = encode_corpus(embedder, lines, out, shard_size=400)  # there is room again
+        report = encode_to_shards(embedder, lines, out, shard_size=400)  # there is room again
         assert (report.skipped, report.shards) == (2, SHARDS - 2)
 
     def test_torchrun(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
-        encode_corpus(
+        encode_to_shards(
             embedder,
             corpus.read_text(encoding="utf-8").splitlines(),
             tmp_path / "one",

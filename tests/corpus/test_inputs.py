@@ -22,7 +22,7 @@ from minibert import SentenceEmbedder
 from minibert.cli import main
 from minibert.corpus.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
 from minibert.corpus.location import Location
-from minibert.corpus.shards import encode_corpus, encode_to_file
+from minibert.corpus.shards import encode_to_file, encode_to_shards
 
 ROWS = [(f"id{number}", f"text {number} " + "ä" * (number % 5)) for number in range(25)]
 
@@ -194,9 +194,9 @@ def test_ids_of_two_kinds(embedder: SentenceEmbedder, tmp_path: Path) -> None:
 
 
 def test_changed_ids_are_another_input(embedder: SentenceEmbedder, tmp_path: Path) -> None:
-    encode_corpus(embedder, [Text("a", 1)], tmp_path, file_format="parquet")
+    encode_to_shards(embedder, [Text("a", 1)], tmp_path, file_format="parquet")
     with pytest.raises(ValueError, match="was made from other texts"):
-        encode_corpus(embedder, [Text("a", 2)], tmp_path, file_format="parquet")
+        encode_to_shards(embedder, [Text("a", 2)], tmp_path, file_format="parquet")
 
 
 def upload(path: Path, uri: str) -> None:
@@ -221,13 +221,13 @@ def test_a_bucket_out(
     file_format: str, bucket: str, embedder: SentenceEmbedder, tmp_path: Path
 ) -> None:
     texts, folder = [text for _, text in ROWS], f"{bucket}/{file_format}"
-    encode_corpus(embedder, texts, tmp_path, file_format=file_format, shard_size=10)
-    encode_corpus(embedder, texts[:20], folder, file_format=file_format, shard_size=10)
+    encode_to_shards(embedder, texts, tmp_path, file_format=file_format, shard_size=10)
+    encode_to_shards(embedder, texts[:20], folder, file_format=file_format, shard_size=10)
     there = Location(folder)
     (there / "index.json").fs.delete_file(
         (there / "index.json").path
     )  # as if stopped after two shards
-    report = encode_corpus(embedder, texts, folder, file_format=file_format, shard_size=10)
+    report = encode_to_shards(embedder, texts, folder, file_format=file_format, shard_size=10)
     assert (report.skipped, report.shards) == (2, 1)
     here = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert {name: (there / name).open().read() for name in there.files()} == here
@@ -236,7 +236,7 @@ def test_a_bucket_out(
     )  # damaged: another size
     with pytest.warns(UserWarning, match=r"shard-000001\..* has been damaged"):
         assert (
-            encode_corpus(embedder, texts, folder, file_format=file_format, shard_size=10).shards
+            encode_to_shards(embedder, texts, folder, file_format=file_format, shard_size=10).shards
             == 1
         )
 

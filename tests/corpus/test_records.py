@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny_folder import LINES, sentence_folder, tiny_folder
 
-from minibert import SentenceEmbedder, encode_corpus, encode_to_file
+from minibert import SentenceEmbedder, encode_to_file, encode_to_shards
 from minibert.cli import main
 from minibert.corpus.records import check_corpus
 
@@ -79,7 +79,7 @@ def test_shards_say_what_made_them(
     tmp_path: Path,
 ) -> None:
     embedder = SentenceEmbedder.from_pretrained(bert, precision=None)
-    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     check_corpus(tmp_path, embedder, LINES)
     with pytest.raises(ValueError, match=message):
         check_corpus(tmp_path, load(bert), texts, prompt)
@@ -87,7 +87,7 @@ def test_shards_say_what_made_them(
 
 def test_the_same_in_another_way(bert: Path, tmp_path: Path) -> None:
     """Fused products round otherwise, and a cosine does not ask for lengths or for how texts were batched."""
-    encode_corpus(
+    encode_to_shards(
         load(bert, precision="fp32", normalize=True),
         LINES,
         tmp_path,

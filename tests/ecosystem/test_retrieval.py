@@ -16,7 +16,7 @@ from tiny_folder import WORDS, sentence_folder
 from minibert import (
     BertForSequenceClassification,
     SentenceEmbedder,
-    encode_corpus,
+    encode_to_shards,
     nearest,
     open_corpus,
 )
@@ -123,7 +123,7 @@ def test_shards_in_faiss(
     """The recipe, which finds what looking at every vector finds."""
     pytest.importorskip("faiss")
     recipe = runpy.run_path(str(CHECKOUT / "scripts" / "clients" / "with_faiss.py"))
-    encode_corpus(embedder, TEXTS, tmp_path, shard_size=17)
+    encode_to_shards(embedder, TEXTS, tmp_path, shard_size=17)
     corpus, queries = (
         open_corpus(tmp_path),
         embedder.encode(["hello world", "how tall do trees grow"]),

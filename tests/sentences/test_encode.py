@@ -171,7 +171,7 @@ class TestMistakes:
             ),
             (
                 {"pool": {}},
-                r"pool should be None: minibert encodes in threads; encode_corpus\(processes=\)",
+                r"pool should be None: minibert encodes in threads; encode_to_shards\(processes=\)",
             ),
         ],
     )

@@ -14,8 +14,8 @@ from tiny_folder import WORDS, tiny_folder
 
 from minibert import (
     SentenceEmbedder,
-    encode_corpus,
     encode_to_file,
+    encode_to_shards,
     nearest,
     open_corpus,
     similarity,
@@ -106,7 +106,9 @@ class TestCorpora:
     ) -> None:
         expected = embedder.encode(TEXTS)
         encode_to_file(embedder, TEXTS, tmp_path / f"vectors.{file_format}")
-        encode_corpus(embedder, TEXTS, tmp_path / "shards", file_format=file_format, shard_size=7)
+        encode_to_shards(
+            embedder, TEXTS, tmp_path / "shards", file_format=file_format, shard_size=7
+        )
         for name in (f"vectors.{file_format}", "shards"):
             corpus = open_corpus(tmp_path / name)
             assert (corpus.shape, corpus.dtype, len(corpus)) == ((30, 32), np.float32, 30)
@@ -119,9 +121,9 @@ class TestCorpora:
 
     def test_known_lengths(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         """Shards of a model that normalises say so; the cosine is a dot product there, zeros included."""
-        encode_corpus(embedder, TEXTS, tmp_path / "any")
+        encode_to_shards(embedder, TEXTS, tmp_path / "any")
         unit = SentenceEmbedder(embedder.model, embedder.tokenizer, steps=[Normalize()])
-        encode_corpus(unit, TEXTS, tmp_path / "unit")
+        encode_to_shards(unit, TEXTS, tmp_path / "unit")
         corpus: Any = [open_corpus(tmp_path / name) for name in ("any", "unit")]
         assert [own.unit for own in corpus] == [False, True]
         (rows, scores), (same, close) = (nearest(unit.encode(TEXTS[:3]), own) for own in corpus)
@@ -129,12 +131,12 @@ class TestCorpora:
         np.testing.assert_allclose(scores, close, atol=1e-6)
 
     def test_one_block_in_memory(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
-        encode_corpus(embedder, TEXTS, tmp_path, shard_size=7)
+        encode_to_shards(embedder, TEXTS, tmp_path, shard_size=7)
         part = open_corpus(tmp_path)[8:12]
         assert isinstance(part.base, np.memmap) or isinstance(part, np.memmap)
 
     def test_mistakes(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
-        encode_corpus(embedder, TEXTS, tmp_path / "shards", shard_size=7)
+        encode_to_shards(embedder, TEXTS, tmp_path / "shards", shard_size=7)
         corpus: Any = open_corpus(tmp_path / "shards")
         with pytest.raises(ValueError, match="neighbouring rows"):
             corpus[::2]

@@ -23,7 +23,7 @@ from minibert import BertForSequenceClassification, BertModel, SentenceEmbedder,
 from minibert.checkpoints import tensors
 from minibert.checkpoints.source import Source
 from minibert.corpus.location import Location
-from minibert.corpus.shards import encode_corpus
+from minibert.corpus.shards import encode_to_shards
 from minibert.files import read_json, replacing, write_json
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer
@@ -116,7 +116,7 @@ class TestOpenFiles:
     def test_a_corpus(self, tmp_path: Path) -> None:
         texts = [f"text {number}" for number in range(9)]
         embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=None)
-        encode_corpus(embedder, texts, tmp_path / "out", shard_size=4)
+        encode_to_shards(embedder, texts, tmp_path / "out", shard_size=4)
         assert not [
             name
             for name in os.listdir(tmp_path / "out")

@@ -17,7 +17,7 @@ from forked import kill_when, start
 from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
-from minibert.corpus.shards import encode_corpus
+from minibert.corpus.shards import encode_to_shards
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -42,31 +42,31 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 def test_a_damaged_shard_is_made_again(
     embedder: SentenceEmbedder, tmp_path: Path, damage: str, file_format: str
 ) -> None:
-    encode_corpus(embedder, LINES, tmp_path, shard_size=10, file_format=file_format)
+    encode_to_shards(embedder, LINES, tmp_path, shard_size=10, file_format=file_format)
     before = contents(tmp_path)
     DAMAGES[damage](tmp_path / f"shard-000001.{file_format}")
     assert contents(tmp_path) != before
     with pytest.warns(
         UserWarning, match=f"shard-000001.{file_format} has been damaged since it was written"
     ):
-        report = encode_corpus(embedder, LINES, tmp_path, shard_size=10, file_format=file_format)
+        report = encode_to_shards(embedder, LINES, tmp_path, shard_size=10, file_format=file_format)
     assert (report.shards, report.skipped) == (1, 4)
     assert contents(tmp_path) == before
 
 
 def test_a_damaged_record_is_no_record(embedder: SentenceEmbedder, tmp_path: Path) -> None:
-    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     before, draw = contents(tmp_path), random.Random(2)
     for _ in range(30):
         flip(tmp_path / f"shard-00000{draw.randrange(5)}.json", draw)
-        encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+        encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
         assert contents(tmp_path) == before
 
 
 def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path) -> None:
     """Each shard knows what made it."""
     embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
-    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     before = contents(tmp_path)
     (tmp_path / "shard-000003.npy").unlink()
     (tmp_path / "manifest.json").unlink()
@@ -74,9 +74,9 @@ def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path) -
     with pytest.raises(
         ValueError, match="shard-000000.npy was made by another model or with other settings"
     ):
-        encode_corpus(other, LINES, tmp_path, shard_size=10)
+        encode_to_shards(other, LINES, tmp_path, shard_size=10)
     (tmp_path / "manifest.json").unlink()
-    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     assert contents(tmp_path) == before
 
 
@@ -96,32 +96,36 @@ def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path) -
 def test_a_damaged_manifest_is_refused(
     embedder: SentenceEmbedder, tmp_path: Path, manifest: bytes
 ) -> None:
-    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     before = contents(tmp_path)
     (tmp_path / "manifest.json").write_bytes(manifest)
     with pytest.raises(
         ValueError,
         match=r"manifest\.json .* is damaged: give another folder; or delete it to go on",
     ):
-        encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+        encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     (tmp_path / "manifest.json").unlink()
-    encode_corpus(embedder, LINES, tmp_path, shard_size=10)
+    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     assert contents(tmp_path) == before
 
 
 def test_an_input_that_was_shortened(embedder: SentenceEmbedder, tmp_path: Path) -> None:
     """By a line of the last shard, which another process made; by shards that this one has not come to."""
     for rank in (0, 1):
-        encode_corpus(embedder, LINES, tmp_path / "two", shard_size=10, rank=rank, world_size=2)
+        encode_to_shards(embedder, LINES, tmp_path / "two", shard_size=10, rank=rank, world_size=2)
     with pytest.raises(
         ValueError, match="holds 47 lines, but the input has 46: the input has changed"
     ):
-        encode_corpus(embedder, LINES[:46], tmp_path / "two", shard_size=10, rank=1, world_size=2)
-    encode_corpus(
+        encode_to_shards(
+            embedder, LINES[:46], tmp_path / "two", shard_size=10, rank=1, world_size=2
+        )
+    encode_to_shards(
         embedder, LINES, tmp_path / "one", shard_size=10, rank=1, world_size=2
     )  # shards 1 and 3
     with pytest.raises(ValueError, match="holds more than the 2 shards of this input"):
-        encode_corpus(embedder, LINES[:20], tmp_path / "one", shard_size=10, rank=1, world_size=2)
+        encode_to_shards(
+            embedder, LINES[:20], tmp_path / "one", shard_size=10, rank=1, world_size=2
+        )
 
 
 SHARDS = 12  # of 100 lines
@@ -198,7 +202,7 @@ def test_kills_and_flipped_bits(
     """Killed at any moment, and a bit of a finished shard or of its record changed: going on mends it all."""
     torch.set_num_threads(1)  # as the forked process: two round otherwise
     lines, draw = corpus.read_text(encoding="utf-8").splitlines(), random.Random(kills)
-    encode_corpus(embedder, lines, tmp_path / "whole", shard_size=100)
+    encode_to_shards(embedder, lines, tmp_path / "whole", shard_size=100)
     for kill in range(kills):
         out, shards = tmp_path / str(kill), draw.randrange(SHARDS)
         process = start(command(tiny_model, corpus, out)[3:], tmp_path / "log.txt")
@@ -206,5 +210,5 @@ def test_kills_and_flipped_bits(
         if finished := sorted(out.glob("shard-*.json")):
             shard = draw.choice(finished)
             flip(draw.choice([shard, shard.with_suffix(".npy")]), draw)
-        encode_corpus(embedder, lines, out, shard_size=100)
+        encode_to_shards(embedder, lines, out, shard_size=100)
         assert contents(out) == contents(tmp_path / "whole")

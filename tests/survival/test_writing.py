@@ -16,7 +16,7 @@ from tiny_folder import tiny_folder
 
 from minibert import BertForSequenceClassification, BertTokenizer, SentenceEmbedder
 from minibert.cli import main
-from minibert.corpus.shards import encode_corpus
+from minibert.corpus.shards import encode_to_shards
 from minibert.files import lock, only_run_in, read_json, replacing, write_json
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer
@@ -115,7 +115,7 @@ class TestReplacing:
             BertTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "tokenizer")
             embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
             embedder.save(tmp_path / "embedder")
-            encode_corpus(embedder, ["hello", "world"], tmp_path / "corpus")
+            encode_to_shards(embedder, ["hello", "world"], tmp_path / "corpus")
             rows = [{"input_ids": np.arange(5, 12), "labels": 0}]
             model = BertForSequenceClassification(tiny_config())
             options = TrainingOptions(steps=2, save_every=1)
