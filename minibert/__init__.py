@@ -52,7 +52,7 @@ _HOMES = {
     "sentences.embedder": "SentenceEmbedder",
     "corpus.shards": "encode_to_shards encode_corpus encode_to_file encode_file",
     "sentences.search": "nearest similarity",
-    "corpus.formats": "open_corpus",
+    "corpus.formats": "open_vectors open_corpus",
     "sentences.rerank": "CrossEncoder rerank",
     "sentences.sklearn": "SentenceVectorizer",
     # Answers of fine-tuned models

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         of_corpus = load_embedder(
             argparse.Namespace(**{**vars(options), "model": options.corpus_model})
         )
-    from minibert.corpus.formats import open_corpus
+    from minibert.corpus.formats import open_vectors
     from minibert.corpus.records import check_corpus
     from minibert.progress import is_watched
     from minibert.sentences.encode import DOCUMENT_PROMPTS
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     texts = list(read_lines(options.corpus))
     vectors: Vectors | ShardedVectors
     if options.vectors:
-        vectors = open_corpus(options.vectors)
+        vectors = open_vectors(options.vectors)
         if len(vectors) != len(texts):
             raise ValueError(
                 f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."

@@ -169,7 +169,7 @@ class ShardedVectors:
         return self._open[number]
 
 
-def open_corpus(path: str | Path) -> Vectors | ShardedVectors:
+def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
     """The vectors (N, D) of a file or folder that `minibert embed` wrote, in the order of the texts.
 
     Args:
@@ -195,7 +195,7 @@ def open_corpus(path: str | Path) -> Vectors | ShardedVectors:
 
 
 def open_vector_file(path: Path) -> Vectors:
-    """The vectors of one file; see `open_corpus`."""
+    """The vectors of one file; see `open_vectors`."""
     if path.suffix[1:] not in READERS:
         raise ValueError(f"{path} should be a folder of shards, or end in {ENDINGS}.")
     try:
@@ -243,3 +243,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "parquet": _read_parquet,
 }
 ENDINGS = ", ".join(f".{name}" for name in WRITERS)
+
+
+open_corpus = open_vectors
+"""The former name of `open_vectors`, for one release."""

@@ -84,7 +84,7 @@ def check_corpus(
     that has changed among others goes unnoticed there.
 
     Args:
-        path: what `minibert.open_corpus` opens.
+        path: what `minibert.open_vectors` opens.
         embedder: what the queries are encoded with.
         texts: whose vectors they should be, in order.
         prompt: that the embedder puts before them.

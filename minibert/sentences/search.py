@@ -82,10 +82,10 @@ def nearest(
 
     Args:
         queries: (n, D).
-        corpus: (N, D): an array, memory-mapped or not, or what `open_corpus` gives; a block of it is read at a time.
+        corpus: (N, D): an array, memory-mapped or not, or what `open_vectors` gives; a block of it is read at a time.
         top: rows for each query.
         metric: "cosine", or the "dot" product, which is the same for vectors of length 1 and takes half the time. Where
-            `open_corpus` knows that they are, "cosine" is as quick.
+            `open_vectors` knows that they are, "cosine" is as quick.
 
     Returns:
         Row numbers and similarities, (n, min(top, N)) each, the most similar first; ties in the order of the corpus.

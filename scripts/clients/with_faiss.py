@@ -16,7 +16,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from minibert import SentenceEmbedder, open_corpus
+from minibert import SentenceEmbedder, open_vectors
 from minibert.corpus.formats import ShardedVectors
 from minibert.files import read_lines
 
@@ -79,7 +79,7 @@ def main() -> None:
     )
     parser.add_argument("--top", type=int, default=5)
     options = parser.parse_args()
-    corpus: Any = open_corpus(Path(options.vectors))
+    corpus: Any = open_vectors(Path(options.vectors))
     texts, embedder = (
         list(read_lines(options.corpus)),
         SentenceEmbedder.from_pretrained(options.model),

@@ -25,7 +25,7 @@ from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
-from minibert.corpus.formats import WRITERS, open_corpus
+from minibert.corpus.formats import WRITERS, open_vectors
 from minibert.corpus.shards import encode_to_file, encode_to_shards
 
 
@@ -332,7 +332,7 @@ class TestStoppedRuns:
         assert again.returncode == 0 and ("finished shards skipped" in again.stdout), again.stderr
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         expected = embedder.encode(corpus.read_text(encoding="utf-8").splitlines())
-        np.testing.assert_allclose(open_corpus(out)[:], expected, atol=1e-5)
+        np.testing.assert_allclose(open_vectors(out)[:], expected, atol=1e-5)
 
     @pytest.mark.needs("named pipes")
     def test_a_file_that_is_stopped(self, tiny_model: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from minibert import (
     SentenceEmbedder,
     encode_to_shards,
     nearest,
-    open_corpus,
+    open_vectors,
 )
 from minibert.sentences.rerank import CrossEncoder
 from minibert.sentences.sklearn import SentenceVectorizer
@@ -125,7 +125,7 @@ def test_shards_in_faiss(
     recipe = runpy.run_path(str(CHECKOUT / "scripts" / "clients" / "with_faiss.py"))
     encode_to_shards(embedder, TEXTS, tmp_path, shard_size=17)
     corpus, queries = (
-        open_corpus(tmp_path),
+        open_vectors(tmp_path),
         embedder.encode(["hello world", "how tall do trees grow"]),
     )
     index = recipe["build"](corpus, cells)

@@ -17,7 +17,7 @@ from minibert import (
     encode_to_file,
     encode_to_shards,
     nearest,
-    open_corpus,
+    open_vectors,
     similarity,
 )
 from minibert.cli import main
@@ -110,7 +110,7 @@ class TestCorpora:
             embedder, TEXTS, tmp_path / "shards", file_format=file_format, shard_size=7
         )
         for name in (f"vectors.{file_format}", "shards"):
-            corpus = open_corpus(tmp_path / name)
+            corpus = open_vectors(tmp_path / name)
             assert (corpus.shape, corpus.dtype, len(corpus)) == ((30, 32), np.float32, 30)
             np.testing.assert_allclose(np.asarray(corpus), expected, atol=1e-6)
             for rows in (slice(0, 0), slice(5, 8), slice(6, 22), slice(25, 99), slice(-3, None)):
@@ -124,7 +124,7 @@ class TestCorpora:
         encode_to_shards(embedder, TEXTS, tmp_path / "any")
         unit = SentenceEmbedder(embedder.model, embedder.tokenizer, steps=[Normalize()])
         encode_to_shards(unit, TEXTS, tmp_path / "unit")
-        corpus: Any = [open_corpus(tmp_path / name) for name in ("any", "unit")]
+        corpus: Any = [open_vectors(tmp_path / name) for name in ("any", "unit")]
         assert [own.unit for own in corpus] == [False, True]
         (rows, scores), (same, close) = (nearest(unit.encode(TEXTS[:3]), own) for own in corpus)
         assert np.array_equal(rows, same)
@@ -132,27 +132,27 @@ class TestCorpora:
 
     def test_one_block_in_memory(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         encode_to_shards(embedder, TEXTS, tmp_path, shard_size=7)
-        part = open_corpus(tmp_path)[8:12]
+        part = open_vectors(tmp_path)[8:12]
         assert isinstance(part.base, np.memmap) or isinstance(part, np.memmap)
 
     def test_mistakes(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         encode_to_shards(embedder, TEXTS, tmp_path / "shards", shard_size=7)
-        corpus: Any = open_corpus(tmp_path / "shards")
+        corpus: Any = open_vectors(tmp_path / "shards")
         with pytest.raises(ValueError, match="neighbouring rows"):
             corpus[::2]
         (tmp_path / "shards" / "index.json").unlink()
         with pytest.raises(
             ValueError, match="has no index.json: run minibert embed --out-dir again"
         ):
-            open_corpus(tmp_path / "shards")
+            open_vectors(tmp_path / "shards")
         with pytest.raises(
             ValueError, match="should be a folder of shards, or end in .npy, .safetensors"
         ):
-            open_corpus(tmp_path / "x.txt")
+            open_vectors(tmp_path / "x.txt")
         for name in ("x.npy", "x.safetensors", "x.jsonl", "x.parquet"):
             (tmp_path / name).write_bytes(b"\x93")
             with pytest.raises(ValueError, match=f"{name} is not a complete .{name[2:]} file"):
-                open_corpus(tmp_path / name)
+                open_vectors(tmp_path / name)
 
     def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "lines.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
