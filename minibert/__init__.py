@@ -60,6 +60,7 @@ _HOMES = {
     "tasks.classification": "classify",
     "tasks.masks": "fill_mask",
     "tasks.entities": "find_entities",
+    "tasks.evaluation": "evaluate",
     # Speed, and a look inside
     "inference.optimize": "optimize unoptimize",
     "study.trace": "trace",

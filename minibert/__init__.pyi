@@ -53,6 +53,7 @@ from minibert.tasks.answers import answer_question as answer_question
 from minibert.tasks.classification import classify as classify
 from minibert.tasks.masks import fill_mask as fill_mask
 from minibert.tasks.entities import find_entities as find_entities
+from minibert.tasks.evaluation import evaluate as evaluate
 
 # Speed, and a look inside
 from minibert.inference.optimize import optimize as optimize, unoptimize as unoptimize

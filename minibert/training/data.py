@@ -7,10 +7,7 @@ is; such examples can only be packed.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,10 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from minibert.files import read_json
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
-from minibert.tokenization.basic import SURROGATE
 
 Example = dict[str, Any]
 Batch = dict[str, Any]
@@ -29,62 +24,6 @@ Batch = dict[str, Any]
 Epochs = Callable[[int], Sequence[Example]]
 """Gives the examples of an epoch by its number, the same ones whenever it is called."""
 T = TypeVar("T")
-
-
-def not_empty(path: str | os.PathLike[str], rows: list[T]) -> list[T]:
-    """The rows; ValueError when there are none."""
-    if not rows:
-        raise ValueError(f"{path} holds no rows.")
-    return rows
-
-
-def read_squad(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Question, context and answers (texts, and where each starts) of each entry of a SQuAD file.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: not a SQuAD file, no question in it, or an answer that is not in its context.
-    """
-    rows: list[dict[str, Any]] = []
-    try:
-        for article in read_json(Path(path))["data"]:
-            for paragraph in article["paragraphs"]:
-                entries, context = paragraph["qas"], paragraph["context"]
-                for entry in entries:
-                    answers = [
-                        (a["text"], a["answer_start"])
-                        for a in entry["answers"]
-                        if a["text"].strip()
-                    ]
-                    places = [_answer_place(path, context, *answer) for answer in answers]
-                    if SURROGATE.search(context + entry["question"]):
-                        raise ValueError(
-                            f"{path}: question {len(rows) + 1} has half a character, a surrogate."
-                        )
-                    texts = [text.strip() for text, _ in answers]
-                    rows.append(
-                        {
-                            "question": entry["question"],
-                            "context": context,
-                            "answers": texts,
-                            "starts": places,
-                        }
-                    )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"{path} is not a SQuAD file: {error} is missing or of another kind."
-        ) from None
-    return not_empty(path, rows)
-
-
-def _answer_place(path: str | os.PathLike[str], context: str, text: str, start: int) -> int:
-    """Where an answer is, without white space around it: as near as possible to where it should be."""
-    start += len(text) - len(text.lstrip())
-    text = text.strip()
-    places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
-    if not places:
-        raise ValueError(f"{path}: the answer {text!r} is not in the context of its question.")
-    return min(places, key=lambda place: abs(place - start))
 
 
 def length(example: Example) -> int:

@@ -32,6 +32,7 @@ from minibert.losses import cross_entropy, regression_loss, span_loss
 from minibert.pretrained import PreTrainedModel
 from minibert.progress import Progress, is_watched
 from minibert.tasks import metrics
+from minibert.tasks.readers import read_squad
 from minibert.tasks.windows import (
     best_answers,
     context_offsets,
@@ -41,7 +42,7 @@ from minibert.tasks.windows import (
 )
 from minibert.tokenization.coverage import warn_of_coverage
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.training.data import Batch, Example, read_squad, text_lengths
+from minibert.training.data import Batch, Example, text_lengths
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.state import check_new, remove_states
@@ -126,7 +127,6 @@ def finetune(
     if not resume:
         check_new(folder)  # now, and not after all has been read
     train_rows, dev_rows = task.read(train), task.read(dev, dev=True)
-    metrics.check()  # now, and not after an epoch
     torch.manual_seed(options.seed)
     with warnings.catch_warnings():
         warnings.filterwarnings(

@@ -10,7 +10,6 @@ sentence-transformers load. All texts of a batch go through the model together, 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,9 +27,9 @@ from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
 from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.rows import Vectors
-from minibert.sentences.search import pairwise_similarity, similarity
+from minibert.sentences.search import pairwise_similarity
 from minibert.tasks import metrics
+from minibert.tasks.retrieval import retrieval_scores
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import Batch, Example
 from minibert.training.finetuning import Path_, Rows, Task, inputs_of
@@ -233,35 +232,3 @@ def score_loss(vectors: Tensor, scores: Tensor) -> Tensor:
     """Squared difference of the cosine of two vectors and its score, summed; (batch, 2, dimension), (batch,)."""
     cosines = F.cosine_similarity(vectors[:, 0].float(), vectors[:, 1].float())
     return F.mse_loss(cosines, scores.to(cosines.dtype), reduction="sum")
-
-
-def retrieval_scores(
-    anchors: Vectors,
-    candidates: Vectors,
-    texts: Sequence[str],
-    answers: Sequence[str],
-    at: Sequence[int] = (1, 10),
-) -> dict[str, float]:
-    """How often the positive of an anchor is among its k nearest candidates.
-
-    Args:
-        anchors: (n, D).
-        candidates: (m, D); number i is the positive of anchor i.
-        texts: of the anchors; equal ones share their positives, and one right answer does not hide another.
-        answers: the texts of the candidates, of which equal ones count once.
-        at: the k.
-    """
-    _, first, own = np.unique(
-        np.array(answers, dtype=object), return_index=True, return_inverse=True
-    )
-    positives = defaultdict(list)
-    for text, number in zip(texts, own, strict=False):
-        positives[text].append(number)
-    ranks = []
-    for start in range(0, len(anchors), 1024):
-        block = similarity(anchors[start : start + 1024], candidates[first])
-        for row, number in zip(block, range(start, len(anchors)), strict=False):
-            score = row[own[number]]
-            row[positives[texts[number]]] = -np.inf
-            ranks.append(int((row > score).sum()))
-    return {f"accuracy@{k}": float(np.mean([rank < k for rank in ranks])) for k in at}

@@ -20,7 +20,7 @@ from tiny_folder import sentence_folder, tiny_folder
 
 from minibert import BertForSequenceClassification, BertModel, BertTokenizer, SentenceEmbedder
 from minibert.corpus.inputs import read_table
-from minibert.training.data import read_squad
+from minibert.tasks.readers import read_squad
 from minibert.training.state import read_state
 
 GIANT = 10**10

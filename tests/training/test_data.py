@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, strategies as st
 
 from minibert.corpus.inputs import read_table
-from minibert.training.data import epoch_order, pack, pad, read_squad, split_by_tokens
-from minibert.training.entities import read_conll
+from minibert.tasks.readers import read_conll, read_squad
+from minibert.training.data import epoch_order, pack, pad, split_by_tokens
 
 EXAMPLES = [
     {"input_ids": np.array([1, 2, 3]), "labels": np.array([-100, 5, -100]), "score": 0.5},

@@ -13,7 +13,8 @@ from conftest import shared_data, tiny_config
 
 from minibert import BertForTokenClassification, BertModel, BertTokenizer, find_entities
 from minibert.losses import IGNORED
-from minibert.training.entities import TokenTask, read_conll
+from minibert.tasks.readers import read_conll
+from minibert.training.entities import TokenTask
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
 
@@ -72,7 +73,7 @@ def test_sentiment_is_no_file_of_tags(tmp_path: Path) -> None:
     )
     with pytest.raises(
         ValueError,
-        match=r"reviews\.tsv holds texts where words should be, such as .?so good a film.*another task",
+        match=r"reviews\.tsv has texts where words should be, such as .?so good a film.*another task",
     ):
         read_conll(tmp_path / "reviews.tsv")
 

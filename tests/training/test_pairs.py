@@ -15,10 +15,11 @@ from tiny_folder import WORDS, sentence_folder, tiny_folder
 
 from minibert import SentenceEmbedder
 from minibert.cli import main
+from minibert.tasks.retrieval import retrieval_scores
 from minibert.training.data import pack
 from minibert.training.finetuning import finetune, inputs_of
 from minibert.training.options import TrainingOptions
-from minibert.training.pairs import SimilarityTask, ranking_loss, retrieval_scores, score_loss
+from minibert.training.pairs import SimilarityTask, ranking_loss, score_loss
 from minibert.training.state import saved_states
 
 pytestmark = pytest.mark.usefixtures("one_thread")

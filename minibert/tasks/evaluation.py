@@ -1,0 +1,555 @@
+"""How good a fine-tuned model is on labeled data: the scores that fine-tuning prints, with intervals and errors.
+
+evaluation = evaluate(model, tokenizer, "dev.tsv", text_column="sentence")
+print(evaluation.metrics["accuracy"], evaluation.intervals["accuracy"])
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from minibert.checks import check_count
+from minibert.config import BertConfig
+from minibert.corpus.inputs import read_table
+from minibert.heads import (
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from minibert.inference.logits import logits_of_rows, run_rows
+from minibert.sentences.embedder import SentenceEmbedder
+from minibert.sentences.search import pairwise_similarity
+from minibert.tasks import metrics
+from minibert.tasks.answers import answer_question
+from minibert.tasks.arguments import token_limit
+from minibert.tasks.classification import class_scores
+from minibert.tasks.entities import entity_spans
+from minibert.tasks.metrics import ClassScores
+from minibert.tasks.readers import TaggedSentence, read_conll, read_squad
+from minibert.tasks.retrieval import positive_ranks
+from minibert.tasks.tagging import are_characters, encode_sentences, tags_of_sentences
+from minibert.tokenization.tokenizer import BertTokenizer
+
+TaskName = Literal[
+    "classification", "multi_label", "regression", "tokens", "answers", "pairs", "scores"
+]
+Data = str | os.PathLike[str] | Sequence[Any]
+Statistic = Callable[[npt.NDArray[np.int64]], dict[str, float]]
+"""The metrics of some rows, by their indices, which may repeat."""
+
+CONFIDENCE = 0.95
+RECALL_AT = (1, 10)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A row whose prediction is wrong.
+
+    Attributes:
+        row: The index of the row, from 0.
+        text: The text, or the texts of a pair separated by a tab.
+        expected: What the data say.
+        predicted: What the model says.
+        score: How confident the model is; of a regression, the distance to the label.
+    """
+
+    row: int
+    text: str
+    expected: str
+    predicted: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of `evaluate`.
+
+    Attributes:
+        task: The task, such as "classification".
+        rows: How many rows (texts, sentences, questions or pairs) were evaluated.
+        metrics: The scores by name, as fine-tuning prints them.
+        intervals: Lower and upper bound of each metric at 95% confidence, by bootstrap over the rows.
+        classes: Precision, recall and F1 of each class, or of each kind of entity.
+        labels: The names of the rows and columns of `confusion`.
+        confusion: How often each label (rows) is predicted as each label (columns). Empty for other tasks.
+        errors: The wrong rows, the most confident mistakes first.
+    """
+
+    task: str
+    rows: int
+    metrics: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    classes: list[ClassScores] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    confusion: list[list[int]] = field(default_factory=list)
+    errors: list[Mistake] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the errors, for JSON."""
+        content = asdict(self)
+        del content["errors"]
+        content["intervals"] = {name: list(bounds) for name, bounds in self.intervals.items()}
+        content["error_count"] = len(self.errors)
+        return content
+
+
+@dataclass(frozen=True)
+class _Columns:
+    text: str
+    pair: str | None
+    label: str
+
+
+def evaluate(
+    model: Any,
+    tokenizer: BertTokenizer | None,
+    data: Data,
+    *,
+    task: TaskName | None = None,
+    text_column: str = "text",
+    pair_column: str | None = None,
+    label_column: str = "label",
+    max_length: int | None = None,
+    threshold: float = 0.5,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> Evaluation:
+    """Scores a fine-tuned model on labeled data.
+
+    Args:
+        model: A sequence classifier, a token classifier, a question answerer, or a `SentenceEmbedder`.
+        tokenizer: The model's tokenizer. None for a `SentenceEmbedder`, which has its own.
+        data: A file as for fine-tuning: a table, tagged words, or questions in SQuAD format. Or rows: dicts with the
+            columns of a table or of a question, or (words, tags) of a sentence.
+        task: What to measure. None: what the model does; of an embedder "scores" if the rows have a label, else
+            "pairs".
+        text_column: Column of the text, or of the anchor.
+        pair_column: Column of the second text, or of the positive.
+        label_column: Column of the label, the number, the list of labels, or the similarity.
+        max_length: Tokens of a text or a window. None: what the model and its tokenizer take.
+        threshold: Probability from which a label of a multi-label classifier counts as predicted.
+        bootstrap: How many resamples the intervals are drawn from. 0: no intervals.
+        seed: Seed of the resamples.
+
+    Returns:
+        The scores. Metrics by task: "classification" accuracy, f1 (macro); "multi_label" f1_micro, f1_macro,
+        accuracy; "regression" and "scores" pearson, spearman; "tokens" f1, macro_f1, precision, recall; "answers"
+        exact_match, f1; "pairs" mrr, accuracy@k, recall@k.
+
+    Raises:
+        TypeError: The model is of another kind.
+        ValueError: The data have no rows, lack a column, or have a label that the model does not have.
+    """
+    check_count("bootstrap", bootstrap, minimum=0)
+    columns = _Columns(text_column, pair_column, label_column)
+    if isinstance(model, SentenceEmbedder):
+        if pair_column is None:
+            raise ValueError(
+                "Evaluating an embedder needs pair_column, the column of the second text."
+            )
+        rows = _table(data)
+        has_scores = task == "scores" or (task is None and label_column in rows[0])
+        evaluate_rows = _evaluate_scores if has_scores else _evaluate_pairs
+        result, statistic = evaluate_rows(model, rows, columns)
+    else:
+        if tokenizer is None:
+            raise ValueError("tokenizer is None; only a SentenceEmbedder has its own.")
+        limit = token_limit(model, tokenizer)
+        if max_length is not None:
+            limit = min(limit, max_length)
+        result, statistic = _evaluate_head(model, tokenizer, data, columns, limit, threshold, task)
+    intervals = bootstrap_intervals(statistic, result.rows, bootstrap, seed)
+    return Evaluation(**{**vars(result), "intervals": intervals})
+
+
+def bootstrap_intervals(
+    statistic: Statistic, rows: int, samples: int, seed: int
+) -> dict[str, tuple[float, float]]:
+    """Intervals of each metric, by resampling rows with replacement (Efron and Tibshirani 1993, chapter 13).
+
+    Args:
+        statistic: The metrics of some rows.
+        rows: How many rows there are.
+        samples: How many resamples to draw. 0: no intervals.
+        seed: Seed of the resamples.
+    """
+    if samples == 0:
+        return {}
+    rng = np.random.default_rng(seed)
+    draws = [statistic(rng.integers(rows, size=rows)) for _ in range(samples)]
+    tail = (1 - CONFIDENCE) / 2
+    intervals = {}
+    for name in draws[0]:
+        low, high = np.quantile([draw[name] for draw in draws], [tail, 1 - tail]).tolist()
+        intervals[name] = (low, high)
+    return intervals
+
+
+def _rows(data: Data, read: Callable[[Any], list[Any]]) -> list[Any]:
+    """The rows of a file, or as they are."""
+    if isinstance(data, str | os.PathLike):
+        return read(data)
+    rows = list(data)
+    if not rows:
+        raise ValueError("data has no rows.")
+    return rows
+
+
+def _table(data: Data) -> list[dict[str, Any]]:
+    """The rows of a table."""
+    rows = _rows(data, read_table)
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise ValueError(f"Row {number} of data should be a dict of columns, not {row!r:.60}.")
+    return rows
+
+
+def _column(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    for number, row in enumerate(rows, 1):
+        if name not in row:
+            known = ", ".join(row)
+            raise ValueError(
+                f"There is no column {name!r} in row {number}; its columns are {known}."
+            )
+    return [row[name] for row in rows]
+
+
+def _texts(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+    texts = _column(rows, name)
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            raise ValueError(f"Row {number}: {name} should be a text, not {text!r:.60}.")
+    return texts
+
+
+Result = tuple[Evaluation, Statistic]
+
+
+def _evaluate_head(
+    model: Any,
+    tokenizer: BertTokenizer,
+    data: Data,
+    columns: _Columns,
+    limit: int,
+    threshold: float,
+    task: TaskName | None,
+) -> Result:
+    expected_task = _task_of(model)
+    if task is not None and task != expected_task:
+        raise ValueError(
+            f"task is {task!r}, but the model, a {type(model).__name__}, does {expected_task!r}."
+        )
+    if expected_task == "tokens":
+        return _evaluate_tokens(model, tokenizer, data, limit)
+    if expected_task == "answers":
+        return _evaluate_answers(model, tokenizer, data)
+    rows = _table(data)
+    texts = _texts(rows, columns.text)
+    pairs = None if columns.pair is None else _texts(rows, columns.pair)
+    labels = _column(rows, columns.label)
+    batch = tokenizer(texts, pairs, truncation=True, max_length=limit)
+    logits = logits_of_rows(model, batch["input_ids"], batch["token_type_ids"])
+    shown = texts
+    if pairs is not None:
+        shown = [f"{text}\t{pair}" for text, pair in zip(texts, pairs, strict=True)]
+    scores = class_scores(model.config, logits)
+    if expected_task == "regression":
+        return _regression("regression", shown, _numbers(labels, columns.label), scores[:, 0])
+    if expected_task == "multi_label":
+        return _multi_label(shown, labels, scores, model.config, threshold)
+    return _classification(shown, labels, scores, model.config)
+
+
+def _task_of(model: Any) -> TaskName:
+    if isinstance(model, BertForTokenClassification):
+        return "tokens"
+    if isinstance(model, BertForQuestionAnswering):
+        return "answers"
+    if not isinstance(model, BertForSequenceClassification):
+        raise TypeError(
+            "model should be a sequence classifier, a token classifier, a question answerer or a SentenceEmbedder, "
+            f"not a {type(model).__name__}."
+        )
+    if model.config.problem_type == "multi_label_classification":
+        return "multi_label"
+    if model.config.problem_type == "regression" or model.config.num_labels == 1:
+        return "regression"
+    return "classification"
+
+
+def _numbers(labels: Sequence[Any], name: str) -> npt.NDArray[np.float64]:
+    numbers = []
+    for row, label in enumerate(labels, 1):
+        try:
+            number = float(label)
+        except (TypeError, ValueError):
+            number = np.nan
+        if not np.isfinite(number):
+            raise ValueError(f"Row {row}: {name} should be a finite number, not {label!r:.60}.")
+        numbers.append(number)
+    return np.array(numbers)
+
+
+def _label_id(label: Any, row: int, config: BertConfig) -> int:
+    if str(label) not in config.label2id:
+        known = ", ".join(config.label2id)
+        raise ValueError(f"Row {row}: the model does not have the label {label!r:.60} ({known}).")
+    return config.label2id[str(label)]
+
+
+def _classification(
+    texts: Sequence[str], labels: Sequence[Any], scores: Tensor, config: BertConfig
+) -> Result:
+    expected = np.array([_label_id(label, row, config) for row, label in enumerate(labels, 1)])
+    predicted = scores.argmax(-1).numpy()
+    names = [config.id2label[index] for index in range(config.num_labels)]
+
+    def statistic(rows: npt.NDArray[np.int64]) -> dict[str, float]:
+        confusion = metrics.confusion_matrix(expected[rows], predicted[rows], len(names))
+        return metrics.confusion_scores(confusion)
+
+    errors = []
+    for row in np.flatnonzero(expected != predicted).tolist():
+        score = scores[row, predicted[row]].item()
+        mistake = Mistake(row, texts[row], names[expected[row]], names[predicted[row]], score)
+        errors.append(mistake)
+    confusion = metrics.confusion_matrix(expected, predicted, len(names))
+    result = Evaluation(
+        task="classification",
+        rows=len(expected),
+        metrics=metrics.confusion_scores(confusion),
+        intervals={},
+        classes=metrics.class_scores_of_counts(names, metrics.confusion_counts(confusion)),
+        labels=names,
+        confusion=confusion.tolist(),
+        errors=_most_confident_first(errors),
+    )
+    return result, statistic
+
+
+def _most_confident_first(errors: list[Mistake]) -> list[Mistake]:
+    return sorted(errors, key=lambda mistake: -mistake.score)
+
+
+def _multi_label(
+    texts: Sequence[str],
+    labels: Sequence[Any],
+    scores: Tensor,
+    config: BertConfig,
+    threshold: float,
+) -> Result:
+    names = [config.id2label[index] for index in range(config.num_labels)]
+    expected = np.zeros(tuple(scores.shape), dtype=bool)
+    for row, row_labels in enumerate(labels):
+        if not isinstance(row_labels, list | tuple):
+            raise ValueError(f"Row {row + 1}: expected a list of labels, not {row_labels!r:.60}.")
+        for label in row_labels:
+            expected[row, _label_id(label, row + 1, config)] = True
+    predicted = (scores >= threshold).numpy()
+
+    def statistic(rows: npt.NDArray[np.int64]) -> dict[str, float]:
+        return metrics.multi_label_scores(expected[rows], predicted[rows])
+
+    errors = []
+    for row in np.flatnonzero((expected != predicted).any(1)).tolist():
+        wrong = np.flatnonzero(expected[row] != predicted[row])
+        confidence = float(np.abs(scores[row].numpy()[wrong] - threshold).max())
+        mistake = Mistake(
+            row, texts[row], _join(names, expected[row]), _join(names, predicted[row]), confidence
+        )
+        errors.append(mistake)
+    result = Evaluation(
+        task="multi_label",
+        rows=len(expected),
+        metrics=metrics.multi_label_scores(expected, predicted),
+        intervals={},
+        classes=metrics.class_scores_of_counts(
+            names, metrics.multi_label_counts(expected, predicted)
+        ),
+        labels=names,
+        errors=_most_confident_first(errors),
+    )
+    return result, statistic
+
+
+def _join(names: Sequence[str], chosen: npt.NDArray[np.bool_]) -> str:
+    return ", ".join(names[index] for index in np.flatnonzero(chosen).tolist())
+
+
+def _regression(
+    task: str, texts: Sequence[str], expected: npt.NDArray[np.float64], predictions: Any
+) -> Result:
+    predicted = np.asarray(predictions, dtype=np.float64)
+
+    def statistic(rows: npt.NDArray[np.int64]) -> dict[str, float]:
+        return metrics.regression_scores(expected[rows].tolist(), predicted[rows].tolist())
+
+    distances = np.abs(expected - predicted)
+    errors = [
+        Mistake(
+            row, texts[row], f"{expected[row]:g}", f"{predicted[row]:.4g}", distances[row].item()
+        )
+        for row in range(len(texts))
+    ]
+    result = Evaluation(
+        task=task,
+        rows=len(texts),
+        metrics=metrics.regression_scores(expected.tolist(), predicted.tolist()),
+        intervals={},
+        errors=_most_confident_first(errors),
+    )
+    return result, statistic
+
+
+def _evaluate_tokens(
+    model: BertForTokenClassification, tokenizer: BertTokenizer, data: Data, limit: int
+) -> Result:
+    sentences: list[TaggedSentence] = _rows(data, read_conll)
+    predictions, confidences = _predict_tags(model, tokenizer, sentences, limit)
+    tags = [sentence_tags for _, sentence_tags in sentences]
+    expected, predicted = metrics.entities_of(tags, predictions)
+    kinds, counts = metrics.entity_counts(expected, predicted, len(sentences))
+
+    def statistic(rows: npt.NDArray[np.int64]) -> dict[str, float]:
+        return metrics.entity_scores_of_counts(counts[rows].sum(0))
+
+    separator = "" if are_characters(sentences) else " "
+    all_tags = {tag for row in [*tags, *predictions] for tag in row}
+    errors = []
+    for row, (words, sentence_tags) in enumerate(sentences):
+        expected_names = _entity_names(words, sentence_tags, all_tags, separator)
+        predicted_names = _entity_names(words, predictions[row], all_tags, separator)
+        if expected_names != predicted_names:
+            text = separator.join(words)
+            errors.append(Mistake(row, text, expected_names, predicted_names, confidences[row]))
+    result = Evaluation(
+        task="tokens",
+        rows=len(sentences),
+        metrics=metrics.entity_scores_of_counts(counts.sum(0)),
+        intervals={},
+        classes=metrics.class_scores_of_counts(kinds, counts.sum(0)),
+        labels=kinds,
+        errors=_most_confident_first(errors),
+    )
+    return result, statistic
+
+
+def _predict_tags(
+    model: BertForTokenClassification,
+    tokenizer: BertTokenizer,
+    sentences: Sequence[TaggedSentence],
+    limit: int,
+) -> tuple[list[list[str]], list[float]]:
+    """The tags of each sentence, and the mean probability of its tokens' tags."""
+
+    def compute(ids: Tensor, **inputs: Any) -> Tensor:
+        logits: Tensor = model(ids, **inputs).logits
+        return logits
+
+    by_character = are_characters(sentences)
+    windows = encode_sentences(sentences, tokenizer, limit, by_character)
+    logits = run_rows(model, compute, [window.ids.tolist() for window in windows])
+    tagged = []
+    confidences: list[list[float]] = [[] for _ in sentences]
+    for window, window_logits in zip(windows, logits, strict=True):
+        scores, label_ids = window_logits.softmax(-1).max(-1)
+        names = [model.config.id2label[label_id] for label_id in label_ids.tolist()]
+        tagged.append((window.sentence, window.words, names))
+        confidences[window.sentence] += scores[torch.from_numpy(window.words >= 0)].tolist()
+    means = [float(np.mean(scores)) if scores else 0.0 for scores in confidences]
+    return tags_of_sentences(sentences, tagged, by_character), means
+
+
+def _entity_names(
+    words: Sequence[str], tags: Sequence[str], all_tags: set[str], separator: str
+) -> str:
+    """The entities of a sentence, such as "PER Ann Lee; LOC Seoul"."""
+    names = []
+    for kind, first, end in entity_spans(tags, all_tags):
+        names.append(f"{kind} {separator.join(words[first:end])}")
+    return "; ".join(names)
+
+
+def _evaluate_answers(
+    model: BertForQuestionAnswering, tokenizer: BertTokenizer, data: Data
+) -> Result:
+    rows = _rows(data, read_squad)
+    questions = _texts(rows, "question")
+    contexts = _texts(rows, "context")
+    answers = _column(rows, "answers")
+    some_unanswerable = any(not row_answers for row_answers in answers)
+    results = answer_question(model, tokenizer, questions, contexts, no_answer=some_unanswerable)
+    predictions = [result["answer"] for result in results]
+    agreements = metrics.answer_agreements(answers, predictions)
+
+    def statistic(sample: npt.NDArray[np.int64]) -> dict[str, float]:
+        exact, overlap = agreements[sample].mean(0).tolist()
+        return {"exact_match": exact, "f1": overlap}
+
+    errors = []
+    for row in np.flatnonzero(agreements[:, 0] == 0).tolist():
+        expected = " | ".join(answers[row])
+        score = results[row]["score"]
+        errors.append(Mistake(row, questions[row], expected, predictions[row], score))
+    result = Evaluation(
+        task="answers",
+        rows=len(rows),
+        metrics=metrics.answer_scores(answers, predictions),
+        intervals={},
+        errors=_most_confident_first(errors),
+    )
+    return result, statistic
+
+
+def _encode_pairs(
+    model: SentenceEmbedder, rows: Sequence[Mapping[str, Any]], columns: _Columns
+) -> tuple[list[str], list[str], Any, Any]:
+    anchors = _texts(rows, columns.text)
+    positives = _texts(rows, str(columns.pair))
+    return anchors, positives, model.encode(anchors, prompt=""), model.encode(positives, prompt="")
+
+
+def _evaluate_scores(
+    model: SentenceEmbedder, rows: Sequence[Mapping[str, Any]], columns: _Columns
+) -> Result:
+    anchors, positives, anchor_vectors, positive_vectors = _encode_pairs(model, rows, columns)
+    cosines = pairwise_similarity(anchor_vectors, positive_vectors)
+    shown = [f"{anchor}\t{positive}" for anchor, positive in zip(anchors, positives, strict=True)]
+    labels = _numbers(_column(rows, columns.label), columns.label)
+    return _regression("scores", shown, labels, cosines)
+
+
+def _evaluate_pairs(
+    model: SentenceEmbedder, rows: Sequence[Mapping[str, Any]], columns: _Columns
+) -> Result:
+    anchors, positives, anchor_vectors, positive_vectors = _encode_pairs(model, rows, columns)
+    ranks = positive_ranks(anchor_vectors, positive_vectors, anchors, positives)
+
+    def statistic(sample: npt.NDArray[np.int64]) -> dict[str, float]:
+        chosen = ranks[sample]
+        scores = {"mrr": float((1 / (chosen + 1)).mean())}
+        for k in RECALL_AT:
+            scores[f"accuracy@{k}"] = float((chosen < k).mean())
+            scores[f"recall@{k}"] = float((chosen < k).mean())
+        return scores
+
+    errors = [
+        Mistake(row, anchors[row], positives[row], f"rank {ranks[row] + 1}", float(ranks[row]))
+        for row in np.flatnonzero(ranks > 0).tolist()
+    ]
+    result = Evaluation(
+        task="pairs",
+        rows=len(rows),
+        metrics=statistic(np.arange(len(rows))),
+        intervals={},
+        errors=_most_confident_first(errors),
+    )
+    return result, statistic

@@ -1,0 +1,57 @@
+"""How well anchors find their positives: accuracy@k, recall@k and MRR."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from minibert.sentences.rows import Vectors
+from minibert.sentences.search import similarity
+
+ANCHORS_AT_ONCE = 1024
+
+
+def positive_ranks(
+    anchors: Vectors, candidates: Vectors, texts: Sequence[str], answers: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """How many wrong candidates are nearer to each anchor than its positive.
+
+    Args:
+        anchors: (n, D).
+        candidates: (m, D); candidate i is the positive of anchor i.
+        texts: The text of each anchor. Equal ones share their positives, which do not count as wrong.
+        answers: The text of each candidate. Equal ones count once.
+
+    Returns:
+        The ranks, (n,), from 0.
+    """
+    _, first_indices, text_ids = np.unique(
+        np.array(answers, dtype=object), return_index=True, return_inverse=True
+    )
+    positives = defaultdict(list)
+    for text, text_id in zip(texts, text_ids, strict=False):
+        positives[text].append(text_id)
+    distinct = candidates[first_indices]
+    ranks = []
+    for start in range(0, len(anchors), ANCHORS_AT_ONCE):
+        scores = similarity(anchors[start : start + ANCHORS_AT_ONCE], distinct)
+        for index, row in enumerate(scores, start):
+            score = row[text_ids[index]]
+            row[positives[texts[index]]] = -np.inf
+            ranks.append(int((row > score).sum()))
+    return np.array(ranks, dtype=np.int64)
+
+
+def retrieval_scores(
+    anchors: Vectors,
+    candidates: Vectors,
+    texts: Sequence[str],
+    answers: Sequence[str],
+    at: Sequence[int] = (1, 10),
+) -> dict[str, float]:
+    """How often the positive of an anchor is among its k nearest candidates; for the arguments see `positive_ranks`."""
+    ranks = positive_ranks(anchors, candidates, texts, answers)
+    return {f"accuracy@{k}": float(np.mean(ranks < k)) for k in at}

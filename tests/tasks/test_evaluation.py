@@ -1,0 +1,239 @@
+"""Scores against scikit-learn, scipy and seqeval, on random labels and on models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+
+import minibert
+from minibert import SentenceEmbedder, evaluate
+from minibert.tasks import metrics
+from minibert.tasks.evaluation import bootstrap_intervals
+
+sklearn_metrics = pytest.importorskip("sklearn.metrics")
+stats = pytest.importorskip("scipy.stats")
+seqeval_metrics = pytest.importorskip("seqeval.metrics")
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{index}" for index in range(45))]
+TAGS = ["O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+
+
+def close(value: float) -> Any:
+    return pytest.approx(value, rel=1e-12, abs=1e-12)
+
+
+@pytest.fixture
+def tokenizer() -> minibert.BertTokenizer:
+    return minibert.BertTokenizer(WORDS)
+
+
+def random_texts(count: int, seed: int = 0) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(f"w{word}" for word in rng.integers(0, 45, 6)) for _ in range(count)]
+
+
+def build(name: str, **changes: Any) -> Any:
+    torch.manual_seed(1)
+    config = tiny_config(vocab_size=len(WORDS), initializer_range=0.3, **changes)
+    return getattr(minibert, name)(config).eval()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_classification_equals_scikit_learn(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, 60)
+    predictions = rng.integers(0, 5, 60)
+    scores = metrics.classification_scores(labels.tolist(), predictions.tolist())
+    assert scores["accuracy"] == close(sklearn_metrics.accuracy_score(labels, predictions))
+    assert scores["f1"] == close(sklearn_metrics.f1_score(labels, predictions, average="macro"))
+    confusion = metrics.confusion_matrix(labels, predictions, 5)
+    assert np.array_equal(confusion, sklearn_metrics.confusion_matrix(labels, predictions))
+    counts = metrics.confusion_counts(confusion)
+    classes = metrics.class_scores_of_counts(list("abcde"), counts)
+    expected = sklearn_metrics.precision_recall_fscore_support(labels, predictions, zero_division=0)
+    for index, row in enumerate(classes):
+        assert [row.precision, row.recall, row.f1, row.support] == close(
+            [column[index] for column in expected]
+        )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_multi_label_equals_scikit_learn(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.random((40, 5)) < 0.3
+    predictions = rng.random((40, 5)) < 0.3
+    scores = metrics.multi_label_scores(labels, predictions)
+    options = {"zero_division": 0}
+    for average in ("micro", "macro"):
+        expected = sklearn_metrics.f1_score(labels, predictions, average=average, **options)
+        assert scores[f"f1_{average}"] == close(expected)
+    assert scores["accuracy"] == close(sklearn_metrics.accuracy_score(labels, predictions))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_correlations_equal_scipy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 6, 50).astype(float)
+    predictions = labels + rng.normal(size=50).round(1)
+    scores = metrics.regression_scores(labels.tolist(), predictions.tolist())
+    assert scores["pearson"] == close(stats.pearsonr(labels, predictions).statistic)
+    assert scores["spearman"] == close(stats.spearmanr(labels, predictions).statistic)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_entities_equal_seqeval(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = [[TAGS[tag] for tag in rng.integers(0, 6, 9)] for _ in range(30)]
+    predictions = [
+        [tag if rng.random() < 0.7 else TAGS[rng.integers(0, 6)] for tag in row] for row in labels
+    ]
+    scores = metrics.entity_scores(labels, predictions)
+    assert scores["f1"] == close(seqeval_metrics.f1_score(labels, predictions))
+    assert scores["precision"] == close(seqeval_metrics.precision_score(labels, predictions))
+    assert scores["recall"] == close(seqeval_metrics.recall_score(labels, predictions))
+    macro = seqeval_metrics.f1_score(labels, predictions, average="macro")
+    assert scores["macro_f1"] == close(macro)
+
+
+def test_a_classifier(tokenizer: Any, tmp_path: Path) -> None:
+    model = build("BertForSequenceClassification", id2label={0: "bad", 1: "fair", 2: "good"})
+    texts = random_texts(50)
+    rng = np.random.default_rng(0)
+    labels = [["bad", "fair", "good"][label] for label in rng.integers(0, 3, 50)]
+    lines = [f"{label}\t{text}" for label, text in zip(labels, texts, strict=True)]
+    file = tmp_path / "dev.tsv"
+    file.write_text("\n".join(["mood\tsentence", *lines]) + "\n", encoding="utf-8")
+
+    result = evaluate(
+        model, tokenizer, file, text_column="sentence", label_column="mood", bootstrap=50
+    )
+
+    predictions = [scores[0]["label"] for scores in minibert.classify(model, tokenizer, texts)]
+    assert len(set(predictions)) == 3
+    assert result.task == "classification" and result.rows == 50
+    assert result.metrics["accuracy"] == close(sklearn_metrics.accuracy_score(labels, predictions))
+    macro = sklearn_metrics.f1_score(labels, predictions, average="macro")
+    assert result.metrics["f1"] == close(macro)
+    assert result.confusion == sklearn_metrics.confusion_matrix(labels, predictions).tolist()
+    low, high = result.intervals["accuracy"]
+    assert low < result.metrics["accuracy"] < high
+    wrong = [row for row in range(50) if labels[row] != predictions[row]]
+    assert sorted(mistake.row for mistake in result.errors) == wrong
+    scores = [mistake.score for mistake in result.errors]
+    assert scores == sorted(scores, reverse=True)
+    first = result.errors[0]
+    assert (first.expected, first.predicted) == (labels[first.row], predictions[first.row])
+    assert json.loads(json.dumps(result.to_dict()))["metrics"] == result.metrics
+
+
+def test_a_regression(tokenizer: Any) -> None:
+    model = build("BertForSequenceClassification", num_labels=1, problem_type="regression")
+    rows = [{"a": text, "y": index % 7} for index, text in enumerate(random_texts(30))]
+    result = evaluate(model, tokenizer, rows, text_column="a", label_column="y", bootstrap=20)
+    texts = [row["a"] for row in rows]
+    predictions = [scores[0]["score"] for scores in minibert.classify(model, tokenizer, texts)]
+    labels = [row["y"] for row in rows]
+    assert result.metrics["pearson"] == close(stats.pearsonr(labels, predictions).statistic)
+    assert result.metrics["spearman"] == close(stats.spearmanr(labels, predictions).statistic)
+
+
+def test_several_labels_of_a_text(tokenizer: Any) -> None:
+    names = {0: "good", 1: "funny", 2: "long"}
+    model = build(
+        "BertForSequenceClassification", id2label=names, problem_type="multi_label_classification"
+    )
+    rows = [
+        {"text": text, "label": [names[index % 3]] if index % 4 else []}
+        for index, text in enumerate(random_texts(30))
+    ]
+    result = evaluate(model, tokenizer, rows, bootstrap=0)
+    found = minibert.classify(model, tokenizer, [row["text"] for row in rows], threshold=0.5)
+    predicted = [{label["label"] for label in labels} for labels in found]
+    exact = [set(row["label"]) == labels for row, labels in zip(rows, predicted, strict=True)]
+    assert result.metrics["accuracy"] == close(float(np.mean(exact)))
+    assert result.intervals == {} and [row.label for row in result.classes] == list(names.values())
+
+
+def test_a_tagger(tokenizer: Any, tmp_path: Path) -> None:
+    model = build("BertForTokenClassification", id2label=dict(enumerate(sorted(set(TAGS)))))
+    rng = np.random.default_rng(0)
+    sentences = []
+    for text in random_texts(20):
+        sentences.append((text.split(), [TAGS[tag] for tag in rng.integers(0, 6, 6)]))
+    file = tmp_path / "dev.conll"
+    blocks = ["\n".join(map("\t".join, zip(*pair, strict=True))) for pair in sentences]
+    file.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    result = evaluate(model, tokenizer, file, bootstrap=20)
+    predictions = []
+    for words, _ in sentences:
+        batch = tokenizer([words], is_split_into_words=True, return_tensors="pt")
+        labels = model(batch["input_ids"]).logits[0, 1:-1].argmax(-1).tolist()
+        predictions.append([model.config.id2label[label] for label in labels])
+    tags = [sentence_tags for _, sentence_tags in sentences]
+    assert result.metrics["f1"] == close(seqeval_metrics.f1_score(tags, predictions))
+    assert {row.label for row in result.classes} == {"PER", "LOC"}
+    assert evaluate(model, tokenizer, sentences, bootstrap=0).metrics == result.metrics
+
+
+def test_answers(tokenizer: Any) -> None:
+    model = build("BertForQuestionAnswering")
+    rows = [
+        {"question": "w1 w2", "context": text, "answers": [text.split()[2]]}
+        for text in random_texts(12)
+    ]
+    result = evaluate(model, tokenizer, rows, bootstrap=20)
+    questions = [row["question"] for row in rows]
+    contexts = [row["context"] for row in rows]
+    answers = [row["answers"] for row in rows]
+    found = minibert.answer_question(model, tokenizer, questions, contexts)
+    predictions = [answer["answer"] for answer in found]
+    assert result.metrics == metrics.answer_scores(answers, predictions)
+
+
+def test_an_embedder(tokenizer: Any) -> None:
+    embedder = SentenceEmbedder(build("BertModel"), tokenizer)
+    anchors = random_texts(20, seed=1)
+    positives = [f"{anchor} w3" for anchor in anchors]
+    rows = [{"q": anchor, "a": text} for anchor, text in zip(anchors, positives, strict=True)]
+    columns = {"text_column": "q", "pair_column": "a"}
+    result = evaluate(embedder, None, rows, bootstrap=20, **columns)
+    scores = minibert.similarity(embedder.encode(anchors), embedder.encode(positives))
+    ranks = [(row > row[index]).sum() for index, row in enumerate(np.asarray(scores))]
+    assert result.metrics["mrr"] == close(float(np.mean([1 / (rank + 1) for rank in ranks])))
+    assert result.metrics["recall@1"] == close(float(np.mean([rank == 0 for rank in ranks])))
+    scored = [{**row, "label": index} for index, row in enumerate(rows)]
+    assert evaluate(embedder, None, scored, bootstrap=0, **columns).task == "scores"
+
+
+def test_intervals_are_reproducible_and_cover_the_mean() -> None:
+    values = np.random.default_rng(0).normal(size=400)
+
+    def statistic(rows: Any) -> dict[str, float]:
+        return {"mean": float(values[rows].mean())}
+
+    first = bootstrap_intervals(statistic, 400, 1000, seed=0)
+    assert first == bootstrap_intervals(statistic, 400, 1000, seed=0)
+    low, high = first["mean"]
+    error = values.std() / 20
+    assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.2 * error)
+    assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.2 * error)
+
+
+def test_what_cannot_be_evaluated(tokenizer: Any) -> None:
+    model = build("BertForSequenceClassification", id2label={0: "bad", 1: "good"})
+    with pytest.raises(ValueError, match="data has no rows"):
+        evaluate(model, tokenizer, [])
+    with pytest.raises(ValueError, match="There is no column 'label' in row 1; its columns are"):
+        evaluate(model, tokenizer, [{"text": "w1"}])
+    with pytest.raises(ValueError, match="Row 1: the model does not have the label 'fine'"):
+        evaluate(model, tokenizer, [{"text": "w1", "label": "fine"}])
+    with pytest.raises(ValueError, match="task is 'tokens', but the model, a BertForSequence"):
+        evaluate(model, tokenizer, [{"text": "w1", "label": "bad"}], task="tokens")
+    with pytest.raises(TypeError, match="model should be a sequence classifier"):
+        evaluate(build("BertForMaskedLM"), tokenizer, [{"text": "w1", "label": "bad"}])
