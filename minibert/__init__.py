@@ -50,6 +50,7 @@ _HOMES = {
     "AutoModelForMultipleChoice AutoModelForQuestionAnswering",
     # Texts to vectors
     "sentences.embedder": "SentenceEmbedder",
+    "sentences.onnx": "OnnxEmbedder",
     "corpus.shards": "encode_to_shards encode_corpus encode_to_file encode_file",
     "sentences.search": "nearest similarity",
     "corpus.formats": "open_vectors open_corpus",

@@ -37,6 +37,7 @@ from minibert.auto import (
 
 # Texts to vectors
 from minibert.sentences.embedder import SentenceEmbedder as SentenceEmbedder
+from minibert.sentences.onnx import OnnxEmbedder as OnnxEmbedder
 from minibert.corpus.shards import (
     encode_to_shards as encode_to_shards,
     encode_corpus as encode_corpus,

@@ -15,7 +15,7 @@ from minibert.checkpoints.source import Source
 from minibert.files import read_lines
 
 if TYPE_CHECKING:
-    from minibert.sentences.embedder import SentenceEmbedder
+    from minibert.sentences.encode import TextEncoder
 
 DEFAULT_MODEL = "minibert-en"
 
@@ -182,12 +182,19 @@ def _layers(choice: str) -> str | list[int]:
     return comma_list(int)(choice) if choice[-1:].isdigit() and "_" not in choice else choice
 
 
-def load_embedder(options: argparse.Namespace, normalize: bool | None = None) -> SentenceEmbedder:
+def load_embedder(options: argparse.Namespace, normalize: bool | None = None) -> TextEncoder:
     """The embedder that the options ask for."""
     source = source_of(options)
+    settings: dict[str, Any] = {"normalize": normalize, "precision": options.precision}
+    for name in ("pooling", "layers", "layer_weights", "max_length"):
+        settings[name] = getattr(options, name)
+    if options.backend == "onnx":
+        from minibert.sentences.onnx import OnnxEmbedder, refuse_settled
+
+        max_length = settings.pop("max_length")
+        refuse_settled(**settings)
+        return OnnxEmbedder.from_pretrained(source, max_length=max_length)
     from minibert.sentences.embedder import SentenceEmbedder
 
-    names = ("backend", "pooling", "layers", "layer_weights", "max_length")
-    how: dict[str, Any] = {name: getattr(options, name) for name in names}
-    how["precision"] = None if options.precision == "exact" else options.precision
-    return SentenceEmbedder.from_pretrained(source, normalize=normalize, **how)
+    embedder: TextEncoder = SentenceEmbedder.from_pretrained(source, **settings)
+    return embedder

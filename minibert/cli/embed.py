@@ -24,7 +24,7 @@ from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
     from minibert.corpus.shards import CorpusReport
-    from minibert.sentences.embedder import SentenceEmbedder
+    from minibert.sentences.encode import TextEncoder
     from minibert.sentences.rows import Vectors
 
 THREADS_PER_PROCESS = 8
@@ -161,7 +161,7 @@ def useful_processes(options: argparse.Namespace) -> int:
     return processes if texts is None else min(processes, -(-texts // shard_size) or 1)
 
 
-def say(options: argparse.Namespace, done: CorpusReport, embedder: SentenceEmbedder) -> None:
+def say(options: argparse.Namespace, done: CorpusReport, embedder: TextEncoder) -> None:
     """Says what was written."""
     target = options.out or options.out_dir
     sentence = f"{done.lines} texts, {done.tokens} tokens written to {target}"
@@ -175,7 +175,7 @@ def say(options: argparse.Namespace, done: CorpusReport, embedder: SentenceEmbed
     report(options, {"path": target, "dimension": embedder.dimension, **vars(done)}, sentence)
 
 
-def show(embedder: SentenceEmbedder, texts: Iterable[str], settings: dict[str, Any]) -> None:
+def show(embedder: TextEncoder, texts: Iterable[str], settings: dict[str, Any]) -> None:
     """Describes the vectors of the first texts to the person at the terminal, and counts all of them."""
     texts = iter(texts)
     first = list(islice(texts, MAX_SHOWN))

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
         )
         check_corpus(options.vectors, of_corpus, texts, named_prompt(of_corpus.prompts, name))
     else:
-        vectors = of_corpus.encode_document(texts, show_progress=bool(is_watched()))
+        vectors = of_corpus.encode_document(texts, show_progress_bar=bool(is_watched()))
     asked, top = embedder.encode_query(options.queries), options.top
     while (
         True

@@ -11,7 +11,7 @@ from typing import Any
 
 from minibert.corpus.formats import open_vector_file
 from minibert.corpus.location import Location
-from minibert.sentences.embedder import SentenceEmbedder
+from minibert.sentences.encode import TextEncoder
 from minibert.sentences.rows import Settings
 from minibert.sentences.search import pairwise_similarity
 from minibert.tokenization.files import tokenizer_digest
@@ -53,7 +53,7 @@ def _difference(made: dict[str, Any], own: dict[str, Any], names: Iterable[str])
     return next((f"{name} {made.get(name)!r:.80}, not {own[name]!r}" for name in differ), "")
 
 
-def describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
+def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
     """Everything that vectors depend on besides their text."""
     digest = tokenizer_digest(embedder.tokenizer)
     digest.update(embedder.model.config.to_json_string().encode())
@@ -76,7 +76,7 @@ def describe(embedder: SentenceEmbedder, settings: Settings) -> dict[str, Any]:
 
 
 def check_corpus(
-    path: str | Path, embedder: SentenceEmbedder, texts: Sequence[str], prompt: str = ""
+    path: str | Path, embedder: TextEncoder, texts: Sequence[str], prompt: str = ""
 ) -> None:
     """Refuses vectors that are not those of these texts by this embedder, because a search would answer from them.
 
@@ -95,7 +95,7 @@ def check_corpus(
     path = Path(path)
     if not path.is_dir():
         return _check_samples(path, embedder, texts, prompt)
-    own = describe(embedder, embedder.chunk_settings({"prompt": prompt}))
+    own = describe(embedder, embedder.settings(prompt=prompt))
     about = Location(path / "manifest.json").read_json()
     for made in (about, own):
         made["precision"] = made.get("precision") or "fp32"
@@ -127,9 +127,7 @@ def check_corpus(
         start += len(shard)
 
 
-def _check_samples(
-    path: Path, embedder: SentenceEmbedder, texts: Sequence[str], prompt: str
-) -> None:
+def _check_samples(path: Path, embedder: TextEncoder, texts: Sequence[str], prompt: str) -> None:
     filled = [number for number, text in enumerate(texts) if text.strip()]
     some = filled[:: max(1, len(filled) // SAMPLES)][:SAMPLES]
     vectors, made = (

@@ -45,7 +45,7 @@ from minibert.corpus.records import (
 )
 from minibert.files import only_run_in
 from minibert.progress import SILENT, Progress, interruptible
-from minibert.sentences.embedder import SentenceEmbedder
+from minibert.sentences.encode import TextEncoder, encode_chunk
 from minibert.sentences.rows import CHUNK_TEXTS, Settings, Vectors, check_texts, iter_texts
 
 
@@ -74,7 +74,7 @@ class CorpusReport:
 
 
 def encode_to_file(
-    embedder: SentenceEmbedder,
+    embedder: TextEncoder,
     texts: Iterable[str],
     path: str | Path,
     *,
@@ -103,14 +103,14 @@ def encode_to_file(
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
     texts, run = (
         iter_texts(texts),
-        _Run(embedder, embedder.chunk_settings(options), end.suffix[1:], target),
+        _Run(embedder, embedder.settings(**options), end.suffix[1:], target),
     )
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
         return run.write(temporary, texts, progress)
 
 
 def encode_to_shards(
-    embedder: SentenceEmbedder,
+    embedder: TextEncoder,
     texts: Iterable[str],
     folder: str | Path,
     *,
@@ -160,7 +160,7 @@ def encode_to_shards(
             f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}."
         )
     check_count("processes", processes)
-    settings = embedder.chunk_settings(options)
+    settings = embedder.settings(**options)
     texts = iter_texts(texts)
     target = Location(folder)
     target.make_folder()
@@ -203,7 +203,7 @@ def encode_to_shards(
 class _Run:
     """Writes the file or the shards of one run."""
 
-    embedder: SentenceEmbedder
+    embedder: TextEncoder
     settings: Settings
     file_format: str
     target: Location  # the file, or the folder of the shards
@@ -215,7 +215,7 @@ class _Run:
 
         def encoded() -> Iterator[tuple[list[str], Vectors]]:
             while chunk := list(islice(texts, CHUNK_TEXTS)):
-                vectors, rows = self.embedder.encode_chunk(chunk, self.settings, progress)
+                vectors, rows = encode_chunk(self.embedder, chunk, self.settings, progress)
                 report.add(CorpusReport(len(chunk), rows.tokens, rows.overlong))
                 yield chunk, vectors
 

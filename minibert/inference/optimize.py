@@ -11,7 +11,7 @@ batch are shared out among threads, each of which takes its own through all laye
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,22 @@ from torch import Tensor, nn
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import PRECISIONS
 from minibert.pretrained import Model, PreTrainedModel
+
+Precision = Literal["exact", "fp32", "bf16", "int8"]
+
+
+def resolve_precision(precision: str | None) -> str | None:
+    """The precision for `optimize`; None where a model runs unchanged ("exact" or None).
+
+    Raises:
+        ValueError: an unknown precision.
+    """
+    if precision is None or precision == "exact":
+        return None
+    if precision not in PRECISIONS:
+        choices = ", ".join(("exact", *PRECISIONS))
+        raise ValueError(f"precision should be one of {choices}, not {precision!r}.")
+    return precision
 
 
 def optimize(model: Model, precision: str = "fp32") -> Model:

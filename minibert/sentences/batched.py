@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from minibert.sentences.rows import Rows, Settings, Vector, Vectors, joined
+from minibert.sentences.rows import Rows, Settings, Vector, Vectors, join_rows
 
 
 class BusyError(RuntimeError):
@@ -160,7 +160,7 @@ class Batched(AbstractContextManager["Batched"]):
             return
         try:
             vectors = self._encode_rows(
-                joined([request.rows for request in requests]), requests[0].settings
+                join_rows([request.rows for request in requests]), requests[0].settings
             )
         except (
             BaseException

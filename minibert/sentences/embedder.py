@@ -1,38 +1,75 @@
-"""SentenceEmbedder: texts to vectors, sorted by length and packed, so that no time goes into padding."""
+"""SentenceEmbedder: texts to vectors, sorted by length and packed, so that padding takes no time."""
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from minibert.checkpoints.source import Source, split_source
-from minibert.checks import check_count, refuse_unknown
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minibert.checkpoints.source import Source
 from minibert.extras import need
-from minibert.inference.batching import BATCH_TOKENS
-from minibert.sentences.familiar import FamiliarNames
+from minibert.inference.batching import BATCH_TOKENS, Report
+from minibert.inference.optimize import Precision, resolve_precision
+from minibert.inference.packing import run_packed
+from minibert.layouts import Layout, PackedLayout
+from minibert.model import BertModel
+from minibert.progress import SILENT, Progress
+from minibert.sentences.batched import Batched
+from minibert.sentences.encode import (
+    DOCUMENT_PROMPTS,
+    QUERY_PROMPTS,
+    OutputValue,
+    Overflow,
+    Texts,
+    VectorPrecision,
+    check_device,
+    encode_texts,
+    gather_requests,
+    resolve_max_length,
+    resolve_settings,
+    stream_chunks,
+    task_prompt_name,
+)
 from minibert.sentences.folder import read_sentence_folder
-from minibert.sentences.onnx import OnnxGraph, OnnxModel
-from minibert.sentences.rows import check_texts, named_prompt, rows_of
+from minibert.sentences.loading import load_bert, load_steps
+from minibert.sentences.onnx import OnnxEmbedder, refuse_settled
+from minibert.sentences.pooling import (
+    POOLINGS,
+    Dense,
+    Layers,
+    Pooling,
+    Truncate,
+    combine_layers,
+    merge_windows,
+    pool,
+    resolve_layers,
+)
+from minibert.sentences.rows import (
+    CHUNK_TEXTS,
+    Matrix,
+    Pair,
+    Rows,
+    Settings,
+    Vector,
+    Vectors,
+    list_texts,
+    named_prompt,
+)
+from minibert.sentences.search import Metric, pairwise_similarity, similarity
+from minibert.sentences.words import WordVectors, word_vectors
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
-    from minibert.model import BertModel
-    from minibert.sentences.model import SentenceModel as Engine, WordVectors
-    from minibert.sentences.pooling import Layers
-else:
-    Engine = object
+    from minibert.tokenization.encoding import BatchEncoding
 
 
-class SentenceEmbedder(FamiliarNames, Engine):
+class SentenceEmbedder(nn.Module):
     """A BERT, its tokenizer, and how hidden states become one vector for each text.
 
     ```python
@@ -40,39 +77,42 @@ class SentenceEmbedder(FamiliarNames, Engine):
     vectors = embedder.encode(["I love Korea", "Paris"])     # numpy (2, 384) float32
     ```
 
+    It is an `nn.Module`, because users move, train, hook and wrap embedders like any other model:
+
+    ```
+    ids (tokens,) -> hidden states (tokens, hidden) -> pooled (batch, width) -> steps -> (batch, D)
+    ```
+
+    What it shares with `OnnxEmbedder` are the functions of `minibert.sentences.encode`.
+
     Args:
         model: the BERT; used as it is.
         tokenizer: its tokenizer.
-        pooling: one of `minibert.sentences.pooling.POOLINGS`, or several to be put side by side.
-        layers: which layers, and
-        layer_weights: with what weights; as in `minibert.sentences.pooling.combine_layers`.
-        steps: modules that the pooled vectors (batch, hidden) go through: `Dense`, `Normalize`, `Truncate`.
-        max_length: tokens of the longest text, [CLS] and [SEP] included; never more than the model has positions.
-            None: what the tokenizer says.
+        pooling: one of `minibert.sentences.pooling.POOLINGS`, or several whose vectors are
+            concatenated.
+        layers: which hidden states are pooled, as in `minibert.sentences.pooling.resolve_layers`.
+        layer_weights: weights of these layers in a sum, as in
+            `minibert.sentences.pooling.combine_layers`.
+        steps: modules that the pooled vectors (batch, width) go through: `Dense`, `Normalize`,
+            `Truncate`.
+        max_length: tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
+            says, as far as the model has positions.
         prompts: texts to put before every text, by name.
         default_prompt_name: the prompt that is used when a call names none.
-        include_prompt: whether a prompt's tokens take part in pooling.
+        include_prompt: whether a prompt's tokens are pooled.
 
     Raises:
-        ValueError: a pooling, layer or prompt that is not there, or vectors that do not fit the first `Dense`.
+        TypeError: a name instead of a model, or no tokenizer.
+        ValueError: a pooling, layer or prompt that does not exist, vectors that do not fit the
+            first `Dense`, or a `max_length` beyond the positions.
     """
-
-    def __new__(cls: Any, model: Any = None, *_: Any, **__: Any) -> Any:
-        """An embedder that is a `SentenceModel`, too, and so an `nn.Module`; of an exported graph, an `OnnxModel`."""
-        if isinstance(model, OnnxGraph):
-            engine: Any = OnnxModel
-        else:
-            from minibert.sentences.model import SentenceModel  # here: a graph needs no torch
-
-            engine = SentenceModel
-        return object.__new__(cls if issubclass(cls, engine) else _run_by(cls, engine))
 
     def __init__(
         self,
         model: BertModel,
         tokenizer: BertTokenizer | None = None,
         *,
-        pooling: str | Sequence[str] = "mean",
+        pooling: Pooling | Sequence[Pooling] = "mean",
         layers: Layers = "last",
         layer_weights: Sequence[float] | None = None,
         steps: Iterable[nn.Module] = (),
@@ -81,23 +121,78 @@ class SentenceEmbedder(FamiliarNames, Engine):
         default_prompt_name: str | None = None,
         include_prompt: bool = True,
     ) -> None:
-        if isinstance(model, str | os.PathLike) or tokenizer is None:
-            name = repr(model) if isinstance(model, str | os.PathLike) else "name"
-            both = f"SentenceEmbedder.from_pretrained({name}) loads both"
-            raise TypeError(f"SentenceEmbedder takes a BertModel and its tokenizer; {both}.")
-        super().__init__(model, pooling, layers, layer_weights, steps)
+        super().__init__()
+        if isinstance(model, str | os.PathLike):
+            raise TypeError(
+                "SentenceEmbedder takes a BertModel and its tokenizer; "
+                f"SentenceEmbedder.from_pretrained({model!r}) loads both."
+            )
+        if tokenizer is None:
+            raise TypeError(
+                "SentenceEmbedder takes a BertModel and its tokenizer; "
+                "SentenceEmbedder.from_pretrained(name) loads both."
+            )
+        self.model = model
         self.tokenizer = tokenizer
-        positions = model.config.max_position_embeddings
-        if max_length is not None:
-            check_count("max_length", max_length)
-        self.max_length = min(
-            positions, tokenizer.model_max_length if max_length is None else max_length
-        )
+        self.pooling = _check_poolings(pooling, model)
+        config = model.config
+        depth = config.num_hidden_layers
+        self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
+        self._needs_hidden_states = self.layers != [depth] or self.layer_weights is not None
+        self.width = 0  # of a pooled vector
+        for name in self.pooling:
+            is_one_state = name == "pooler" or self.layer_weights is not None
+            self.width += config.hidden_size * (1 if is_one_state else len(self.layers))
+        self._set_steps(steps)
+        self._max_length = resolve_max_length(max_length, tokenizer, config.max_position_embeddings)
         self.prompts = dict(prompts or {})
         self.default_prompt_name = default_prompt_name
-        self.include_prompt = include_prompt
-        self.precision: str | None = None  # what `from_pretrained` made of the model
         named_prompt(self.prompts, default_prompt_name)  # it must exist
+        self.include_prompt = include_prompt
+        self.precision: str | None = None  # that of `optimize`, set by `from_pretrained`
+        self.similarity_fn_name: Metric = "cosine"
+        self.eval()
+
+    @overload
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike[str] | Source,
+        *,
+        backend: Literal["onnx"],
+        max_length: int | None = ...,
+        prompts: dict[str, str] | None = ...,
+        default_prompt_name: str | None = ...,
+        revision: str | None = ...,
+        cache_dir: str | os.PathLike[str] | None = ...,
+        local_files_only: bool = ...,
+        token: str | bool | None = ...,
+        subfolder: str | None = ...,
+    ) -> OnnxEmbedder: ...
+    @overload
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike[str] | Source,
+        *,
+        backend: Literal["torch"] = ...,
+        pooling: Pooling | Sequence[Pooling] | None = ...,
+        layers: Layers | None = ...,
+        layer_weights: Sequence[float] | None = ...,
+        normalize: bool | None = ...,
+        truncate_dim: int | None = ...,
+        precision: Precision | None = ...,
+        max_length: int | None = ...,
+        prompts: dict[str, str] | None = ...,
+        default_prompt_name: str | None = ...,
+        device: torch.device | str | None = ...,
+        mmap: bool = ...,
+        revision: str | None = ...,
+        cache_dir: str | os.PathLike[str] | None = ...,
+        local_files_only: bool = ...,
+        token: str | bool | None = ...,
+        subfolder: str | None = ...,
+    ) -> SentenceEmbedder: ...
 
     @classmethod
     def from_pretrained(
@@ -105,138 +200,536 @@ class SentenceEmbedder(FamiliarNames, Engine):
         name: str | os.PathLike[str] | Source,
         *,
         backend: Literal["torch", "onnx"] = "torch",
-        pooling: str | Sequence[str] | None = None,
+        pooling: Pooling | Sequence[Pooling] | None = None,
         layers: Layers | None = None,
         layer_weights: Sequence[float] | None = None,
         normalize: bool | None = None,
         truncate_dim: int | None = None,
-        precision: str | None = "fp32",
+        precision: Precision | None = "fp32",
         max_length: int | None = None,
         prompts: dict[str, str] | None = None,
         default_prompt_name: str | None = None,
         device: torch.device | str | None = None,
         mmap: bool = True,
-        **options: Any,
-    ) -> SentenceEmbedder:
-        """Loads a sentence-transformers folder as it says, or any BERT.
+        revision: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        local_files_only: bool = False,
+        token: str | bool | None = None,
+        subfolder: str | None = None,
+    ) -> SentenceEmbedder | OnnxEmbedder:
+        """Loads a sentence-transformers folder as its files say, or any BERT.
 
         Args:
             name: folder, bundled model or Hub id.
-            backend: "onnx" runs what `minibert export` has written by ONNX Runtime, on the CPU, and imports no torch.
-                What the graph settles, which is all from pooling to precision below, is left out then.
-            pooling: None follows the folder's modules.json; a plain BERT has none and gets `"mean"`.
-            layers: as in `minibert.sentences.pooling.resolve_layers`; None: `"last"`. Layers above the highest one that
-                is needed are not kept.
+            backend: "torch", or "onnx" for an `OnnxEmbedder`, which runs what `minibert export` has
+                written by ONNX Runtime on the CPU. The graph then settles pooling, layers,
+                layer_weights, normalize, truncate_dim, precision and device.
+            pooling: None follows the folder's modules.json; a plain BERT has none and gets "mean".
+            layers: as in `minibert.sentences.pooling.resolve_layers`; None: "last". Layers above
+                the highest one that is needed are dropped.
             layer_weights: as in `minibert.sentences.pooling.combine_layers`.
-            normalize: make vectors of length 1 at the end, or leave them as they are; None follows the folder, and
-                leaves a plain BERT's as they are.
-            truncate_dim: keep the first so many numbers of each vector, before it is made of length 1 by
-                `normalize=True`; None follows the folder.
-            precision: "fp32", "bf16" or "int8" as in `minibert.optimize`; None runs the model unchanged, whose float32
-                results equal the reference's bit for bit.
+            normalize: whether vectors are L2-normalized at the end. None follows the folder; a
+                plain BERT's are not.
+            truncate_dim: truncate each vector to its first N dimensions, before `normalize=True`
+                normalizes it; None follows the folder.
+            precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs
+                the model unchanged: its float32 results equal transformers' bit for bit.
             max_length: as in the class; None: what the folder says.
             prompts: None: the folder's.
             default_prompt_name: None: the folder's.
             device: where to run; None: the CPU.
-            mmap: as in `BertModel.from_pretrained`; an optimised model has its weights in memory anyway.
-            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
+            mmap: as in `BertModel.from_pretrained`; an optimized model has its weights in memory
+                in any case.
+            revision: branch, tag or commit on the Hub.
+            cache_dir: where the Hub's files are cached.
+            local_files_only: never download.
+            token: for private repositories.
+            subfolder: a folder inside the repository.
 
         Raises:
-            FileNotFoundError: no such checkpoint, or a file of it is missing.
-            ValueError: a damaged file, or something in the folder that minibert does not have, named.
+            FileNotFoundError: the checkpoint does not exist, or a file of it is missing.
+            ValueError: a damaged file, or something in the folder that minibert does not have; the
+                error names it.
         """
-        source, unknown = split_source(name, options)
-        if unknown:
-            known = [
-                name
-                for name in inspect.signature(cls.from_pretrained).parameters
-                if name != "options"
-            ]
-            refuse_unknown("SentenceEmbedder.from_pretrained", unknown, known)
-        own = dict[str, Any](
-            pooling=pooling, truncate_dim=truncate_dim, max_length=max_length, prompts=prompts
-        )
-        own["default_prompt_name"] = default_prompt_name or None  # "": the folder's, too
-        folder = replace(
-            read_sentence_folder(source),
-            **{name: one for name, one in own.items() if one is not None},
+        source = Source.of(
+            name,
+            subfolder=subfolder,
+            revision=revision,
+            cache_dir=cache_dir,
+            local_files_only=local_files_only,
+            token=token,
         )
         if backend == "onnx":
-            settled = dict[str, Any](
-                pooling=pooling, layers=layers, layer_weights=layer_weights, normalize=normalize
+            refuse_settled(
+                pooling=pooling,
+                layers=layers,
+                layer_weights=layer_weights,
+                normalize=normalize,
+                truncate_dim=truncate_dim,
+                device=device,
+                precision=precision,
             )
-            settled |= {"truncate_dim": truncate_dim, "device": device, "precision": precision}
-            if given := [
-                name for name, value in settled.items() if value is not None and value != "fp32"
-            ]:
-                raise ValueError(
-                    f'leave {given[0]} out with backend="onnx": the export of the graph has settled it.'
-                )
-            parts: dict[str, Any] = {"model": OnnxGraph(folder.transformer)}
-        elif backend == "torch":
-            from minibert.sentences.model import load_parts
-
-            layers = "last" if layers is None else layers
-            parts = load_parts(
-                folder, layers, layer_weights, normalize, precision, device=device, mmap=mmap
+            return OnnxEmbedder.from_pretrained(
+                source,
+                max_length=max_length,
+                prompts=prompts,
+                default_prompt_name=default_prompt_name,
             )
-        else:
+        if backend != "torch":
             raise ValueError(f'backend should be "torch" or "onnx", not {backend!r}.')
-        embedder: SentenceEmbedder = cls(
-            tokenizer=folder.load_tokenizer(),
-            pooling=folder.pooling,
-            max_length=folder.max_length,
+        folder = read_sentence_folder(source)
+        if pooling is not None:
+            folder.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
+        if truncate_dim is not None:
+            folder.truncate_dim = truncate_dim
+        folder.override_prompts(prompts, default_prompt_name)
+        precision_name = resolve_precision(precision)
+        model, indices, weights = load_bert(
+            folder,
+            "last" if layers is None else layers,
+            layer_weights,
+            precision=precision_name,
+            device=device,
+            mmap=mmap,
+        )
+        if max_length is None:
+            max_length = folder.length_within(model.config.max_position_embeddings)
+        embedder = cls(
+            model,
+            folder.load_tokenizer(),
+            pooling=folder.pooling,  # type: ignore[arg-type]
+            layers=indices,
+            layer_weights=weights,
+            steps=load_steps(folder, normalize),
+            max_length=max_length,
             prompts=folder.prompts,
             default_prompt_name=folder.default_prompt_name,
             include_prompt=folder.include_prompt,
-            **parts,
         )
-        embedder.precision = precision if backend == "torch" else None
-        embedder.similarity_fn_name = folder.similarity_fn_name
+        embedder.precision = precision_name
+        embedder.similarity_fn_name = folder.similarity_fn_name  # type: ignore[assignment]
         return embedder
 
-    def save_pretrained(self, path: str | os.PathLike[str]) -> None:
-        """Writes a folder that `from_pretrained` and sentence-transformers load.
+    @overload
+    def encode(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> Vector: ...
+    @overload
+    def encode(
+        self,
+        texts: Iterable[str | Pair],
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> Matrix: ...
+    @overload
+    def encode(
+        self,
+        texts: Texts,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        convert_to_tensor: Literal[True],
+        convert_to_numpy: bool = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> torch.Tensor: ...
+    @overload
+    def encode(
+        self,
+        texts: Texts,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        precision: VectorPrecision | None = ...,
+        convert_to_tensor: bool = ...,
+        convert_to_numpy: bool = ...,
+        output_value: OutputValue = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> Any: ...
 
-        An optimised model is saved with the weights that it computes with. A single layer below the last becomes the
-        last of a shorter model, and `pooling="pooler"` a `Dense` layer on [CLS].
+    def encode(
+        self,
+        texts: Texts,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        batch_size: int = 32,
+        batch_tokens: int = BATCH_TOKENS,
+        overflow: Overflow = "truncate",
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+        precision: VectorPrecision | None = "float32",
+        convert_to_tensor: bool = False,
+        convert_to_numpy: bool = True,
+        output_value: OutputValue = "sentence_embedding",
+        device: torch.device | str | None = None,
+        show_progress_bar: bool | None = False,
+    ) -> Any:
+        """Vectors of texts, in the order of the texts. Equal texts go through the model once.
+
+        Args:
+            texts: one text, or several texts or pairs of texts in a list, an array, a column of a
+                table or any other iterable.
+            prompt: put before every text.
+            prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
+            batch_size: accepted for code written for sentence-transformers, without effect:
+                `batch_tokens` decides which texts go through the model together.
+            batch_tokens: tokens of one pass through the model.
+            overflow: what happens to a text of more than `max_length` tokens. "truncate" drops the
+                rest and warns. "mean" splits the text into windows, each with the prompt, and takes
+                the mean of their vectors before normalization, weighted by their tokens.
+            normalize_embeddings: L2-normalize the vectors, after truncating them.
+            truncate_dim: truncate each vector to its first N dimensions.
+            precision: of the components that are returned, as in
+                `minibert.sentences.quantization.quantize`, with the ranges of these vectors. None
+                means "float32".
+            convert_to_tensor: return one tensor on the model's device.
+            convert_to_numpy: False returns a list of tensors, one for each text.
+            output_value: "sentence_embedding", or "token_embeddings" for a list with the features
+                of each text's tokens, (tokens, D), before pooling.
+            device: moves the model there first, and leaves it there.
+            show_progress_bar: show a bar with tokens per second and the time left.
+
+        Returns:
+            (N, D) float32; (D,) for a single text; (0, D) for no texts.
 
         Raises:
-            ValueError: layers or poolings that the format has no place for; nothing is written then.
-            OSError: a file cannot be written.
+            ValueError: something that is not a text, an option with a value that it cannot have, or
+                a vector that is not finite.
         """
-        from minibert.sentences.saving import save_sentence_folder
+        check_device(device)
+        if device is not None:
+            self.to(device)
+        settings = self.settings(
+            prompt=prompt,
+            prompt_name=prompt_name,
+            overflow=overflow,
+            batch_tokens=batch_tokens,
+            truncate_dim=truncate_dim,
+            normalize_embeddings=normalize_embeddings,
+        )
+        return encode_texts(
+            self,
+            texts,
+            settings,
+            batch_size=batch_size,
+            precision=precision,
+            convert_to_tensor=convert_to_tensor,
+            convert_to_numpy=convert_to_numpy,
+            output_value=output_value,
+            show_progress_bar=show_progress_bar,
+        )
 
-        if isinstance(self, OnnxModel):
-            raise ValueError(
-                f"an exported model is not written again: copy its folder, {self.model.source}."
-            )
-        save_sentence_folder(self, Path(path))
+    @overload
+    def encode_query(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> Vector: ...
+    @overload
+    def encode_query(
+        self,
+        texts: Iterable[str | Pair],
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> Matrix: ...
+    @overload
+    def encode_query(
+        self,
+        texts: Texts,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        convert_to_tensor: Literal[True],
+        convert_to_numpy: bool = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> torch.Tensor: ...
+    @overload
+    def encode_query(
+        self,
+        texts: Texts,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        precision: VectorPrecision | None = ...,
+        convert_to_tensor: bool = ...,
+        convert_to_numpy: bool = ...,
+        output_value: OutputValue = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> Any: ...
 
-    def as_sentence_transformer(self) -> Any:
-        """A `sentence_transformers.SentenceTransformer` that runs this model, for libraries that ask for that type.
+    def encode_query(
+        self,
+        texts: Texts,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        batch_size: int = 32,
+        batch_tokens: int = BATCH_TOKENS,
+        overflow: Overflow = "truncate",
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+        precision: VectorPrecision | None = "float32",
+        convert_to_tensor: bool = False,
+        convert_to_numpy: bool = True,
+        output_value: OutputValue = "sentence_embedding",
+        device: torch.device | str | None = None,
+        show_progress_bar: bool | None = False,
+    ) -> Any:
+        """As `encode`, with the prompt "query" where the model has it and the call names none."""
+        prompt_name = task_prompt_name(self.prompts, QUERY_PROMPTS, prompt, prompt_name)
+        return self.encode(
+            texts,
+            prompt=prompt,
+            prompt_name=prompt_name,
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            overflow=overflow,
+            normalize_embeddings=normalize_embeddings,
+            truncate_dim=truncate_dim,
+            precision=precision,
+            convert_to_tensor=convert_to_tensor,
+            convert_to_numpy=convert_to_numpy,
+            output_value=output_value,
+            device=device,
+            show_progress_bar=show_progress_bar,
+        )
 
-        KeyBERT and BERTopic, for example, silently take another model in place of an embedder of another type. It
-        encodes, trains, is evaluated and saved by sentence-transformers' own code, and the model inside is this
-        embedder's: training it needs one that was loaded with `precision=None`.
+    @overload
+    def encode_document(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> Vector: ...
+    @overload
+    def encode_document(
+        self,
+        texts: Iterable[str | Pair],
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> Matrix: ...
+    @overload
+    def encode_document(
+        self,
+        texts: Texts,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        convert_to_tensor: Literal[True],
+        convert_to_numpy: bool = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> torch.Tensor: ...
+    @overload
+    def encode_document(
+        self,
+        texts: Texts,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        overflow: Overflow = ...,
+        normalize_embeddings: bool = ...,
+        truncate_dim: int | None = ...,
+        precision: VectorPrecision | None = ...,
+        convert_to_tensor: bool = ...,
+        convert_to_numpy: bool = ...,
+        output_value: OutputValue = ...,
+        device: torch.device | str | None = ...,
+        show_progress_bar: bool | None = ...,
+    ) -> Any: ...
+
+    def encode_document(
+        self,
+        texts: Texts,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        batch_size: int = 32,
+        batch_tokens: int = BATCH_TOKENS,
+        overflow: Overflow = "truncate",
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+        precision: VectorPrecision | None = "float32",
+        convert_to_tensor: bool = False,
+        convert_to_numpy: bool = True,
+        output_value: OutputValue = "sentence_embedding",
+        device: torch.device | str | None = None,
+        show_progress_bar: bool | None = False,
+    ) -> Any:
+        """As `encode`, with a document's prompt if the call names none.
+
+        It is the first of `minibert.sentences.encode.DOCUMENT_PROMPTS` that the model has.
+        """
+        prompt_name = task_prompt_name(self.prompts, DOCUMENT_PROMPTS, prompt, prompt_name)
+        return self.encode(
+            texts,
+            prompt=prompt,
+            prompt_name=prompt_name,
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            overflow=overflow,
+            normalize_embeddings=normalize_embeddings,
+            truncate_dim=truncate_dim,
+            precision=precision,
+            convert_to_tensor=convert_to_tensor,
+            convert_to_numpy=convert_to_numpy,
+            output_value=output_value,
+            device=device,
+            show_progress_bar=show_progress_bar,
+        )
+
+    def encode_stream(
+        self,
+        texts: Iterable[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        overflow: Overflow = "truncate",
+        batch_tokens: int = BATCH_TOKENS,
+        chunk_size: int = CHUNK_TEXTS,
+        progress: Progress = SILENT,
+    ) -> Iterator[tuple[list[str], Vectors]]:
+        """Encodes any number of texts, never holding more than `chunk_size` of them.
+
+        Args:
+            texts: read as far as vectors are needed.
+            prompt: as in `encode`.
+            prompt_name: as in `encode`.
+            overflow: as in `encode`.
+            batch_tokens: as in `encode`.
+            chunk_size: texts that are sorted and encoded together.
+            progress: counts them.
+
+        Yields:
+            The next texts and their vectors (chunk_size, D), in the order of the texts.
 
         Raises:
-            ImportError: sentence-transformers is not installed.
-            ValueError: layers or poolings that sentence-transformers does not have.
+            ValueError: as `encode`; a single string, or a chunk size below 1.
         """
-        library = need("sentence_transformers", "clients", "as_sentence_transformer()")
-        # a SentenceTransformer is made of files, which Windows does not remove while they are mapped
-        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            path = os.path.join(folder, "minibert")
-            self.save_pretrained(path)
-            unused = {"add_pooling_layer": False}  # for the BERT that gives way to the model's own
-            made = library.SentenceTransformer(path, device=str(self.device), model_kwargs=unused)
-            if self.layers == [self.model.config.num_hidden_layers] and self.pooling != [
-                "pooler"
-            ]:  # as it was saved
-                name = next(made[0].named_children())[0]  # "auto_model" before version 6
-                setattr(made[0], name, self.model)
-        return made
+        settings = self.settings(
+            prompt=prompt, prompt_name=prompt_name, overflow=overflow, batch_tokens=batch_tokens
+        )
+        yield from stream_chunks(self, texts, settings, chunk_size, progress)
+
+    def batched(
+        self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024
+    ) -> Batched:
+        """Gathers single texts of many threads or tasks into packed batches; see `Batched`.
+
+        Args:
+            max_wait_ms: how long the first text waits for others when the model is idle.
+            max_tokens: tokens of one batch; a longer text goes alone.
+            max_pending: how many texts may wait at most.
+        """
+        return gather_requests(self, max_wait_ms, max_tokens, max_pending)
+
+    def settings(
+        self,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        overflow: Overflow = "truncate",
+        batch_tokens: int = BATCH_TOKENS,
+        truncate_dim: int | None = None,
+        normalize_embeddings: bool = False,
+    ) -> Settings:
+        """The settings that these options of `encode` mean for this model.
+
+        Raises:
+            ValueError: an option with a value that it cannot have.
+        """
+        return resolve_settings(
+            self,
+            prompt=prompt,
+            prompt_name=prompt_name,
+            overflow=overflow,
+            batch_tokens=batch_tokens,
+            truncate_dim=truncate_dim,
+            normalize_embeddings=normalize_embeddings,
+        )
 
     @overload
     def words(  # type: ignore[overload-overlap]
@@ -245,57 +738,323 @@ class SentenceEmbedder(FamiliarNames, Engine):
     @overload
     def words(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         *,
         merge: Literal["mean", "first"] = ...,
         batch_tokens: int = ...,
     ) -> list[WordVectors]: ...
 
     def words(
-        self, texts: str | Sequence[str], *, merge: str = "mean", batch_tokens: int = BATCH_TOKENS
-    ) -> Any:
-        """Vectors of the words of texts, from the chosen layers, without prompt, pooling and normalisation.
+        self,
+        texts: str | Iterable[str],
+        *,
+        merge: Literal["mean", "first"] = "mean",
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> WordVectors | list[WordVectors]:
+        """Vectors of the words of texts, from the chosen layers, before pooling and without a prompt.
 
-        Words are the tokenizer's: cut at white space and around punctuation. Those past `max_length` tokens are left
-        out, and a warning says of how many texts.
+        Words are the tokenizer's: separated by white space and around punctuation. Those past
+        `max_length` tokens are left out, and a warning counts the texts that lose any.
 
         Args:
             texts: one text or several.
-            merge: how the WordPieces of a word become one vector: their "mean", or the "first" of them.
+            merge: how the tokens of a word become one vector: their "mean", or the "first".
             batch_tokens: tokens of one pass through the model.
 
         Returns:
-            `WordVectors` of each text in a list; of a single text, just its own.
+            `WordVectors` of each text in a list; of a single text, only its own.
         """
-        from minibert.sentences.model import merge_pieces
+        return word_vectors(self, texts, merge, batch_tokens)
 
-        if merge not in ("mean", "first"):
-            raise ValueError(f'merge should be "mean" or "first", not {merge!r}.')
-        every = check_texts([texts] if isinstance(texts, str) else list(texts))
-        if not every:
-            return []
-        settings = self.chunk_settings({"prompt": "", "batch_tokens": batch_tokens})
-        rows = rows_of(self.tokenizer, every, self.max_length, settings)
-        self._report_cut(
-            rows.overlong, len(every), "truncate", advice="words past it have no vector."
+    @property
+    def max_length(self) -> int:
+        """Tokens of the longest row, [CLS] and [SEP] included; never more than there are positions."""
+        return self._max_length
+
+    @max_length.setter
+    def max_length(self, length: int) -> None:
+        positions = self.model.config.max_position_embeddings
+        self._max_length = resolve_max_length(length, self.tokenizer, positions)
+
+    @property
+    def max_seq_length(self) -> int:
+        """`max_length`, under sentence-transformers' name."""
+        return self.max_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, length: int) -> None:
+        self.max_length = length
+
+    def get_embedding_dimension(self) -> int:
+        """`dimension`, under sentence-transformers' name."""
+        return self.dimension
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """`dimension`, under the name of sentence-transformers before version 5."""
+        return self.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """`encode_document` as lists of floats, as LangChain and many stores call it."""
+        vectors: list[list[float]] = self.encode_document(list_texts(texts)).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """`encode_query` as a list of floats, as LangChain and many stores call it."""
+        vector: list[float] = self.encode_query(text).tolist()
+        return vector
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        layout: PackedLayout | None = None,
+        skip: int = 0,
+    ) -> Tensor:
+        """Vectors of sequences of token ids, with gradients: what training and exports call.
+
+        Args:
+            input_ids: (batch, seq), as `tokenize` gives them; or (tokens,), all sequences in a row,
+                with a `layout`.
+            attention_mask: 1 for tokens, 0 for padding behind them, (batch, seq); None: no padding.
+            token_type_ids: like `input_ids`; None: all 0.
+            layout: where each of the sequences in a row begins and ends.
+            skip: tokens at the start of every sequence that pooling leaves out, such as a prompt's.
+
+        Returns:
+            (batch, D).
+        """
+        pooled = self.pooled(input_ids, attention_mask, token_type_ids, layout, skip)
+        vectors: Tensor = self.steps(pooled)
+        return vectors
+
+    def pooled(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        layout: PackedLayout | None,
+        skip: int,
+    ) -> Tensor:
+        """Vectors as `forward` gives them, but before the steps: (batch, width)."""
+        features, pooler_output = self.features(input_ids, attention_mask, token_type_ids, layout)
+        lengths: Sequence[int] | Tensor
+        if layout is not None:
+            lengths = layout.lengths
+        elif attention_mask is not None:
+            lengths = attention_mask
+        else:
+            lengths = torch.ones_like(input_ids)
+        return pool(features, lengths, self.pooling, skip=skip, pooler_output=pooler_output)
+
+    def features(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        layout: Layout | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Features of the tokens from the chosen layers, (..., features), and the pooler's output."""
+        output = self.model(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            layout=layout,
+            output_hidden_states=self._needs_hidden_states,
+            return_dict=True,
         )
-        encodings = self.tokenizer(
-            list(rows.texts), truncation=True, max_length=self.max_length
-        ).encodings
-        states = self.token_states(rows, batch_tokens)
-        found = [
-            merge_pieces(*one, merge)
-            for one in zip(map(str, rows.texts), encodings, states, strict=True)
-        ]
-        return found[0] if isinstance(texts, str) else [found[place] for place in rows.places]
+        features = output.last_hidden_state
+        if output.hidden_states is not None:
+            features = combine_layers(output.hidden_states, self.layers, self.layer_weights)
+        return features, output.pooler_output
+
+    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
+        """Vectors of the inputs, (N, D), in their order, without gradients.
+
+        Args:
+            rows: of all inputs; those of a text's windows are merged.
+            settings: how.
+            report: progress callback; receives the indices of finished rows.
+
+        Raises:
+            ValueError: a vector is not finite.
+        """
+        ids = rows.ids
+        has_windows = len(ids) > len(rows.rows)
+        compute = self.pooled if has_windows else self.forward
+
+        def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
+            return compute(input_ids, None, types, layout, settings.skip).float()
+
+        parts = run_packed(
+            self.model,
+            forward,
+            ids,
+            rows.token_types,
+            sizes=[1] * len(ids),
+            batch_tokens=settings.batch_tokens,
+            report=report,
+        )
+        vectors = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if has_windows:
+            with torch.inference_mode(), torch.autocast(vectors.device.type, enabled=False):
+                lengths = [len(row) for row in ids]
+                vectors = self.steps(merge_windows(vectors, lengths, rows.window_counts))
+        if settings.truncate_dim is not None:
+            vectors = vectors[:, : settings.truncate_dim]
+        if settings.normalize:
+            vectors = F.normalize(vectors, dim=-1)
+        array: Vectors = vectors.cpu().numpy()
+        return rows.in_input_order(array)
+
+    def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:
+        """Features of the tokens of each sequence, (tokens, features), before pooling."""
+
+        def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
+            features, _ = self.features(input_ids, None, types, layout)
+            return features.float()
+
+        return run_packed(
+            self.model, forward, rows.ids, rows.token_types, batch_tokens=batch_tokens
+        )
+
+    def tokenize(self, texts: Sequence[Any]) -> BatchEncoding:
+        """Padded rows of texts or pairs, as PyTorch tensors (batch, seq): what `forward` takes."""
+        first = []
+        second = []
+        for text in texts:
+            if isinstance(text, str):
+                first.append(text)
+            else:
+                first.append(text[0])
+                second.append(text[1])
+        return self.tokenizer(
+            first,
+            second or None,
+            padding=True,
+            truncation=True,
+            max_length=self.max_length,
+            return_tensors="pt",
+        )
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+        """Similarity of every two vectors by `similarity_fn_name`: (n, D) and (m, D) to (n, m)."""
+        return torch.from_numpy(similarity(embeddings1, embeddings2, self.similarity_fn_name))
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+        """Similarity of vectors with the same index: (n, D) and (n, D) to (n,)."""
+        scores = pairwise_similarity(embeddings1, embeddings2, self.similarity_fn_name)
+        return torch.from_numpy(scores)
+
+    def save_pretrained(self, path: str | os.PathLike[str]) -> None:
+        """Writes a folder that `from_pretrained` and sentence-transformers load.
+
+        An optimized model is saved with the weights that it computes with. A single layer below the
+        last becomes the last of a shorter model, and `pooling="pooler"` a `Dense` layer on [CLS].
+
+        Raises:
+            ValueError: layers or poolings that the format cannot express; nothing is written then.
+            OSError: a file cannot be written.
+        """
+        from minibert.sentences.saving import save_sentence_folder
+
+        save_sentence_folder(self, Path(path))
+
+    def as_sentence_transformer(self) -> Any:
+        """A `sentence_transformers.SentenceTransformer` that runs this model.
+
+        For libraries that check the type. KeyBERT and BERTopic, for example, silently use another
+        model in place of an embedder of another type. It encodes, trains, is evaluated and saved by
+        sentence-transformers' own code, and the model inside is this embedder's. Training it needs
+        an embedder that was loaded with `precision="exact"`.
+
+        Raises:
+            ImportError: sentence-transformers is not installed.
+            ValueError: layers or poolings that sentence-transformers does not have.
+        """
+        library = need("sentence_transformers", "clients", "as_sentence_transformer()")
+        # a SentenceTransformer is loaded from files, which Windows does not remove while mapped
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            path = os.path.join(folder, "minibert")
+            self.save_pretrained(path)
+            # for the BERT that gives way to this embedder's own
+            unused = {"add_pooling_layer": False}
+            transformer = library.SentenceTransformer(
+                path, device=str(self.device), model_kwargs=unused
+            )
+            is_saved_as_it_is = self.layers == [self.model.config.num_hidden_layers]
+            if is_saved_as_it_is and self.pooling != ["pooler"]:
+                attribute, _ = next(
+                    transformer[0].named_children()
+                )  # "auto_model" before version 6
+                setattr(transformer[0], attribute, self.model)
+        return transformer
+
+    @property
+    def truncate_dim(self) -> int | None:
+        """Dimensions of each vector that the last step keeps; None: all. It may be set."""
+        if len(self.steps) and isinstance(self.steps[-1], Truncate):
+            return self.steps[-1].dimension
+        return None
+
+    @truncate_dim.setter
+    def truncate_dim(self, dimension: int | None) -> None:
+        steps = list(self.steps)
+        if self.truncate_dim is not None:
+            steps.pop()
+        if dimension is not None:
+            steps.append(Truncate(dimension))
+        self._set_steps(steps)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.device
+
+    @property
+    def threads(self) -> int:
+        """Threads at work in one pass through the model: torch's."""
+        return torch.get_num_threads()
+
+    def weights(self) -> Iterator[Any]:
+        """The bytes of all weights, always in the same order."""
+        for module in (self.model, self.steps):
+            # optimized models have them in another order
+            for name, tensor in sorted(module.state_dict().items()):
+                yield name.encode()
+                yield tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
+
+    def _set_steps(self, steps: Iterable[nn.Module]) -> None:
+        """Sets the steps, and `dimension` to that of the vectors behind them."""
+        self.steps = nn.Sequential(*steps).to(self.device)
+        self.dimension = self.width
+        for step in self.steps:
+            if isinstance(step, Truncate):
+                self.dimension = min(self.dimension, step.dimension)
+            elif isinstance(step, Dense):
+                if step.linear.in_features != self.dimension:
+                    raise ValueError(
+                        f"layers and pooling give vectors of {self.dimension} dimensions, but the "
+                        f"Dense layer of this model takes {step.linear.in_features}."
+                    )
+                self.dimension = step.linear.out_features
 
 
-@cache
-def _run_by(cls: Any, engine: Any) -> type:
-    """The class with an engine: the same to all who see it, pickle too."""
+def _check_poolings(pooling: str | Sequence[str], model: BertModel) -> list[str]:
+    """The poolings as a list.
 
-    def reduce(self: Any) -> Any:
-        return cls.__new__, (cls, self.model), vars(self)
-
-    about = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__reduce__": reduce}
-    return type(cls.__name__, (cls, engine), about)
+    Raises:
+        ValueError: an unknown one, none at all, or "pooler" for a model without it.
+    """
+    poolings = [pooling] if isinstance(pooling, str) else list(pooling)
+    unknown = [name for name in poolings if name not in POOLINGS]
+    if unknown or not poolings:
+        raise ValueError(
+            f"pooling should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}."
+        )
+    if "pooler" in poolings and model.pooler is None:
+        raise ValueError(
+            'pooling="pooler" needs a model with a pooler: BertModel(config, '
+            "add_pooling_layer=True)."
+        )
+    return poolings

@@ -52,6 +52,21 @@ class SentenceFolder:
     similarity_fn_name: str = "cosine"  # one of `minibert.sentences.search.METRICS`
     activation_fn: Any = None  # of a cross-encoder, by the dotted path of its class
 
+    def override_prompts(
+        self, prompts: dict[str, str] | None, default_prompt_name: str | None
+    ) -> None:
+        """Replaces the folder's prompts by a caller's; None, or "" for a name, leaves them."""
+        if prompts is not None:
+            self.prompts = prompts
+        if default_prompt_name:
+            self.default_prompt_name = default_prompt_name
+
+    def length_within(self, positions: int) -> int | None:
+        """The folder's `max_length`, as far as the model has positions."""
+        if self.max_length is None:
+            return None
+        return min(self.max_length, positions)
+
     def load_tokenizer(self) -> BertTokenizer:
         """The tokenizer; a cased one lower-cases if the folder asks for it, and keeps accents."""
         tokenizer = BertTokenizer.from_pretrained(self.transformer)

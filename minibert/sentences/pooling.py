@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from minibert.checks import check_count
 
+Pooling = Literal["cls", "pooler", "mean", "max", "mean_sqrt_len"]
 POOLINGS = ("cls", "pooler", "mean", "max", "mean_sqrt_len")
 
 Layers = str | Sequence[int]

@@ -30,7 +30,7 @@ from minibert.sentences.rows import (
     Vectors,
     check_pairs,
     named_prompt,
-    rows_of,
+    tokenize_rows,
 )
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -144,7 +144,7 @@ class CrossEncoder:
             bool(pairs) and isinstance(pairs[0], str),
             self.settings(prompt, prompt_name),
         )
-        rows = rows_of(
+        rows = tokenize_rows(
             self.tokenizer, check_pairs([pairs] if single else pairs), self.max_length, settings
         )
         scores = self.activation(torch.from_numpy(self.encode_rows(rows, settings)))
@@ -159,7 +159,7 @@ class CrossEncoder:
 
     def encode_rows(self, rows: Rows, settings: Settings) -> Vectors:
         """Logits (N, labels) of the pairs or texts that were given, in their order."""
-        return rows.as_given(logits_of_rows(self.model, rows.ids, rows.types).numpy())
+        return rows.in_input_order(logits_of_rows(self.model, rows.ids, rows.token_types).numpy())
 
     def score(self, text_pairs: Sequence[Pair]) -> list[float]:
         """`predict`, as LangChain asks for it."""

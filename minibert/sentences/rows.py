@@ -1,10 +1,10 @@
-"""Texts to rows of token ids: what is too long is cut off, or read in windows whose vectors are merged again."""
+"""Texts to rows of token ids: long texts are truncated, or split into windows that are merged again."""
 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,160 +17,302 @@ Vector = np.ndarray[tuple[int], np.dtype[np.float32]]  # (D,)
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float32]]  # (N, D)
 Pair = tuple[str, str]  # goes through the model as [CLS] a a [SEP] b b [SEP]
 
-# Texts that are tokenised and sorted together; bounds the memory that token lists take
+# Texts that are tokenized and sorted together: this bounds the memory that token lists take
 CHUNK_TEXTS = 16384
 
 
-class Settings(NamedTuple):
-    """How texts become vectors, settled once for all texts of a call of `SentenceEmbedder.encode`."""
+@dataclass(frozen=True)
+class Settings:
+    """Encoding options, resolved once per call.
 
-    prompt: str  # put before every text, and before the first text of every pair
-    overflow: str  # "truncate" or "mean"
-    batch_tokens: int  # of one pass through the model
-    head: int = 1  # tokens that begin every row: [CLS] and the prompt's
-    skip: int = 0  # how many of these pooling leaves out
-    truncate_dim: int | None = None  # how many numbers of each vector are kept; None: all
-    normalize: bool = False  # make vectors of length 1 at the end
+    Attributes:
+        prompt: put before every text, and before the first text of every pair.
+        overflow: "truncate" or "mean".
+        batch_tokens: tokens of one pass through the model.
+        prefix_length: tokens that begin every row, which are [CLS] and the prompt's.
+        skip: how many tokens at the start of every row pooling leaves out.
+        truncate_dim: dimensions of a vector that are kept; None: all.
+        normalize: whether vectors are L2-normalized at the end.
+    """
+
+    prompt: str
+    overflow: str
+    batch_tokens: int
+    prefix_length: int = 1
+    skip: int = 0
+    truncate_dim: int | None = None
+    normalize: bool = False
 
 
-class Rows(NamedTuple):
-    """Rows for the model."""
+@dataclass(slots=True)
+class Row:
+    """A distinct text or pair, tokenized.
 
-    texts: Sequence[str | Pair]  # each different from the others
-    places: Sequence[int]  # the number among `texts` of each that was given
-    ids: list[list[int]]  # token ids of each row
-    types: list[list[int]] | None  # token types of each row, None where all are 0
-    windows: list[int]  # how many rows each text has
-    overlong: int  # how many of those that were given are too long for one row
+    Attributes:
+        text: the text or pair.
+        windows: token ids of the sequences that go through the model. It is one sequence, unless a
+            long text is split into windows.
+        token_types: token types of a pair's sequence; None: all 0.
+        is_overlong: whether the text has more tokens than one sequence holds.
+    """
+
+    text: str | Pair
+    windows: list[list[int]]
+    token_types: list[int] | None = None
+    is_overlong: bool = False
+
+
+@dataclass(slots=True)
+class Rows:
+    """The inputs of a call, tokenized; equal inputs share a row.
+
+    Attributes:
+        rows: the distinct rows.
+        indices: for each input, the index of its row.
+    """
+
+    rows: list[Row]
+    indices: Sequence[int]
+
+    @property
+    def ids(self) -> list[list[int]]:
+        """Token ids of every sequence for the model."""
+        return [window for row in self.rows for window in row.windows]
+
+    @property
+    def token_types(self) -> list[list[int]] | None:
+        """Token types of every sequence; None where all of them are 0."""
+        if all(row.token_types is None for row in self.rows):
+            return None
+        types = []
+        for row in self.rows:
+            if row.token_types is not None:
+                types.append(row.token_types)
+            else:
+                types.extend([0] * len(window) for window in row.windows)
+        return types
+
+    @property
+    def window_counts(self) -> list[int]:
+        """How many sequences each row has."""
+        return [len(row.windows) for row in self.rows]
 
     @property
     def tokens(self) -> int:
-        """Tokens of all rows."""
-        return sum(map(len, self.ids))
+        """Tokens of all sequences."""
+        return sum(len(window) for row in self.rows for window in row.windows)
 
-    def counter(self, progress: Progress) -> Callable[[list[int]], None]:
-        """Counts rows by their numbers: all copies of a text are done with its first row."""
-        copies = Counter(self.places)
-        texts = [
-            0 if row else copies[n] for n, own in enumerate(self.windows) for row in range(own)
-        ]
-        return lambda batch: progress.add(
-            sum(texts[n] for n in batch), sum(len(self.ids[n]) for n in batch)
-        )
+    @property
+    def overlong(self) -> int:
+        """How many inputs have more tokens than one sequence holds."""
+        return sum(self.rows[index].is_overlong for index in self.indices)
 
-    def as_given(self, vectors: Vectors) -> Vectors:
-        """Vectors of `texts`, (texts, D), for all that were given; ValueError naming a text whose is not finite."""
-        if not (finite := np.isfinite(vectors)).all():
-            text = self.texts[int(finite.all(axis=1).argmin())]
+    def progress_callback(self, progress: Progress) -> Callable[[list[int]], None]:
+        """A function that counts finished sequences, by their indices, as inputs and tokens.
+
+        All copies of a text are finished with its first window.
+        """
+        copies = Counter(self.indices)
+        inputs: list[int] = []
+        tokens: list[int] = []
+        for index, row in enumerate(self.rows):
+            inputs.append(copies[index])
+            inputs.extend([0] * (len(row.windows) - 1))
+            tokens.extend(len(window) for window in row.windows)
+
+        def report(batch: list[int]) -> None:
+            progress.add(sum(inputs[index] for index in batch), sum(tokens[i] for i in batch))
+
+        return report
+
+    def in_input_order(self, vectors: Vectors) -> Vectors:
+        """Vectors of the rows, (rows, D), as vectors of the inputs, (inputs, D).
+
+        Raises:
+            ValueError: a vector is not finite; the error names its text.
+        """
+        finite = np.isfinite(vectors)
+        if not finite.all():
+            text = self.rows[int(finite.all(axis=1).argmin())].text
             raise ValueError(
                 f"The vector of {text!r:.60} is not finite: the model's weights are damaged."
             )
-        return vectors if len(self.texts) == len(self.places) else vectors[self.places]
+        if len(self.rows) == len(self.indices):
+            return vectors
+        return vectors[self.indices]
 
 
 def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
-    """The prompt of this name, "" for None; ValueError for one that is not there."""
-    if name is not None and name not in prompts:
-        raise ValueError(
-            f"there is no prompt {name!r:.80}; this model has {', '.join(prompts) or 'none'}."
-        )
-    return "" if name is None else prompts[name]
+    """The prompt of this name, "" for None.
+
+    Raises:
+        ValueError: there is no prompt of this name.
+    """
+    if name is None:
+        return ""
+    if name not in prompts:
+        available = ", ".join(prompts) or "none"
+        raise ValueError(f"there is no prompt {name!r:.80}; this model has {available}.")
+    return prompts[name]
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
-    """Rows of single texts as those of all of them."""
-    texts, ids = [part.texts[0] for part in parts], [row for part in parts for row in part.ids]
-    types = [row for part in parts for row in part.types or [[0] * len(row) for row in part.ids]]
-    paired = any(part.types for part in parts)
-    return Rows(
-        texts,
-        range(len(parts)),
-        ids,
-        types if paired else None,
-        [len(part.ids) for part in parts],
-        0,
-    )
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Joins the rows of several calls; each input keeps a row of its own."""
+    rows = [part.rows[index] for part in parts for index in part.indices]
+    return Rows(rows, range(len(rows)))
 
 
-def rows_of(
+def tokenize_rows(
     tokenizer: BertTokenizer,
-    given: list[Any],
-    limit: int,
+    texts: list[Any],
+    max_length: int,
     settings: Settings,
-    side: str | None = None,
+    truncation_side: str | None = None,
 ) -> Rows:
-    """Rows of at most `limit` tokens, [CLS] and [SEP] included.
+    """Tokenizes texts, or pairs of texts, into rows of at most `max_length` tokens.
 
     Args:
         tokenizer: splits the texts.
-        given: texts, or pairs of texts; equal ones have the same rows.
-        limit: tokens of a row.
-        settings: the prompt, and what is done with long texts.
-        side: of a text where it is cut off, "right" or "left"; None: as the tokenizer says.
+        texts: strings, or pairs of strings; equal ones share a row.
+        max_length: tokens of a row, [CLS] and [SEP] included.
+        settings: the prompt, and what happens to long texts.
+        truncation_side: "right" or "left"; None: as the tokenizer says.
 
     Raises:
-        ValueError: something that is not a text, or windows of pairs.
+        ValueError: something that is not a text, or pairs with `overflow="mean"`.
     """
-    paired = len(given) > 0 and isinstance(given[0], tuple | list)
-    checked: list[Any] = check_pairs(given) if paired else check_texts(given)
-    numbers = {text: number for number, text in enumerate(dict.fromkeys(checked))}
-    texts, places = list(numbers), [numbers[text] for text in checked]
-    prompt, types, windows = settings.prompt, None, [1] * len(texts)
+    paired = len(texts) > 0 and isinstance(texts[0], tuple | list)
+    checked: list[Any] = check_pairs(texts) if paired else check_texts(texts)
+    index_of = {text: index for index, text in enumerate(dict.fromkeys(checked))}
+    indices = [index_of[text] for text in checked]
     if paired:
-        if settings.overflow == "mean":
-            raise ValueError('overflow="mean" is for single texts; pairs can only be cut.')
-        first, second = [prompt + pair[0] for pair in texts], [pair[1] for pair in texts]
-        lengths = [
-            len(a) + len(b) - 1
-            for a, b in zip(tokenizer.rows(first), tokenizer.rows(second), strict=True)
-        ]
-        batch = tokenizer(
-            first, second, truncation=True, max_length=limit, return_attention_mask=False
-        )
-        ids, types = batch["input_ids"], batch["token_type_ids"]
+        rows = _tokenize_pairs(tokenizer, list(index_of), max_length, settings)
     else:
-        ids = tokenizer.rows([prompt + text for text in texts] if prompt else texts)
-        lengths = list(map(len, ids))
-    overlong = {number for number, length in enumerate(lengths) if length > limit}
+        side = truncation_side or tokenizer.truncation_side
+        rows = _tokenize_texts(tokenizer, list(index_of), max_length, settings, side)
+    return Rows(rows, indices)
+
+
+def _tokenize_texts(
+    tokenizer: BertTokenizer, texts: list[str], max_length: int, settings: Settings, side: str
+) -> list[Row]:
+    with_prompt = texts
+    if settings.prompt:
+        with_prompt = [settings.prompt + text for text in texts]
+    rows = []
+    for text, ids in zip(texts, tokenizer.rows(with_prompt), strict=True):
+        if len(ids) <= max_length:
+            rows.append(Row(text, [ids]))
+        elif settings.overflow == "mean":
+            windows = split_row(ids, max_length, settings.prefix_length)
+            rows.append(Row(text, windows, is_overlong=True))
+        else:
+            rows.append(Row(text, [truncate_row(ids, max_length, side)], is_overlong=True))
+    return rows
+
+
+def _tokenize_pairs(
+    tokenizer: BertTokenizer, pairs: list[Pair], max_length: int, settings: Settings
+) -> list[Row]:
     if settings.overflow == "mean":
-        parts = [split_row(row, limit, settings.head) for row in ids]
-        ids, windows = list(chain.from_iterable(parts)), [len(own) for own in parts]
-    elif not paired:
-        for number in overlong:
-            ids[number] = truncate_row(ids[number], limit, side or tokenizer.truncation_side)
-    return Rows(texts, places, ids, types, windows, sum(place in overlong for place in places))
+        raise ValueError('overflow="mean" is for single texts; pairs can only be truncated.')
+    first = [settings.prompt + pair[0] for pair in pairs]
+    second = [pair[1] for pair in pairs]
+    batch = tokenizer(
+        first, second, truncation=True, max_length=max_length, return_attention_mask=False
+    )
+    first_ids = tokenizer.rows(first)
+    second_ids = tokenizer.rows(second)
+    rows = []
+    for index, pair in enumerate(pairs):
+        untruncated = len(first_ids[index]) + len(second_ids[index]) - 1  # one [CLS] less
+        types = batch["token_type_ids"][index]
+        is_overlong = untruncated > max_length
+        rows.append(Row(pair, [batch["input_ids"][index]], types, is_overlong))
+    return rows
 
 
-def truncate_row(row: list[int], limit: int, side: str) -> list[int]:
-    """The ids of a text without what is past `limit`, or without the beginning when `side` is "left"."""
-    return row[: limit - 1] + row[-1:] if side == "right" else row[:1] + row[len(row) - limit + 1 :]
+def truncate_row(row: list[int], max_length: int, side: str) -> list[int]:
+    """Truncates the ids of a text at its end, or at its beginning where `side` is "left"."""
+    if side == "right":
+        return row[: max_length - 1] + row[-1:]
+    return row[:1] + row[len(row) - max_length + 1 :]
 
 
-def split_row(row: list[int], limit: int, head: int) -> list[list[int]]:
-    """The ids of a text in windows of at most `limit`, side by side; each has the first `head` ids and [SEP]."""
-    if len(row) <= limit:
+def split_row(row: list[int], max_length: int, prefix_length: int) -> list[list[int]]:
+    """Splits the ids of a text into windows without overlap, each with the prefix and [SEP].
+
+    Args:
+        row: token ids with [CLS], prompt and [SEP].
+        max_length: tokens of a window.
+        prefix_length: tokens of [CLS] and prompt.
+    """
+    if len(row) <= max_length:
         return [row]
-    size = limit - head - 1
-    return [
-        row[:head] + row[start:-1][:size] + row[-1:] for start in range(head, len(row) - 1, size)
-    ]
+    size = max_length - prefix_length - 1
+    prefix = row[:prefix_length]
+    windows = []
+    for start in range(prefix_length, len(row) - 1, size):
+        windows.append(prefix + row[start:-1][:size] + row[-1:])
+    return windows
+
+
+def check_collection(texts: object) -> None:
+    """Check that iterating over `texts` gives texts, and in an order.
+
+    Raises:
+        ValueError: a mapping or a table, which give their keys; a set, which has no order; bytes;
+            or something that cannot be iterated over.
+    """
+    kind = type(texts).__name__
+    wrong = f"texts should be strings in a list or another sequence, not a {kind}"
+    is_table = getattr(texts, "columns", None) is not None
+    if is_table or getattr(texts, "column_names", None) is not None:
+        raise ValueError(f'{wrong}: pass one of its columns, such as texts["text"].')
+    if isinstance(texts, Mapping):
+        raise ValueError(f"{wrong}, which gives its keys: pass list(texts.values()).")
+    if isinstance(texts, set | frozenset):
+        raise ValueError(f"{wrong}, which has no order: pass sorted(texts).")
+    if isinstance(texts, bytes | bytearray):
+        raise ValueError(f"{wrong}: decode it first.")
+    if not isinstance(texts, Iterable):
+        raise ValueError(f"{wrong}.")
+
+
+def list_texts(texts: Any) -> list[Any]:
+    """Several texts or pairs in a list.
+
+    Raises:
+        ValueError: as `check_collection`.
+    """
+    check_collection(texts)
+    if isinstance(texts, np.ndarray):
+        texts = texts.tolist()  # pairs as lists, strings as strings
+    return list(texts)
 
 
 def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     """Any number of texts, one at a time.
 
     Raises:
-        ValueError: a single string, whose letters would be taken for texts.
+        ValueError: a single string, whose letters would be taken for texts; or as
+            `check_collection`.
     """
     if isinstance(texts, str | os.PathLike):
         raise ValueError(
-            f"texts should be several strings, not {texts!r}; minibert.files.read_lines reads a file's."
+            f"texts should be several strings, not {texts!r}; minibert.files.read_lines reads a "
+            "file's."
         )
+    check_collection(texts)
     return iter(texts)
 
 
 def check_texts(texts: list[str]) -> list[str]:
-    """The texts; ValueError for what is not a string."""
+    """The texts themselves.
+
+    Raises:
+        ValueError: one of them is not a string.
+    """
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"texts should be strings, but number {index} is {text!r:.60}.")
@@ -178,16 +320,17 @@ def check_texts(texts: list[str]) -> list[str]:
 
 
 def check_pairs(pairs: Sequence[object]) -> list[Pair]:
-    """The pairs in a list; ValueError for what is not two strings."""
+    """The pairs as tuples.
+
+    Raises:
+        ValueError: one of them is not two strings.
+    """
     checked = []
     for index, pair in enumerate(pairs):
-        if not (
-            isinstance(pair, tuple | list)
-            and len(pair) == 2
-            and all(isinstance(text, str) for text in pair)
-        ):
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+        if not is_pair or not all(isinstance(text, str) for text in pair):  # type: ignore[attr-defined]
             raise ValueError(
                 f"pairs should be two strings each, but number {index} is {pair!r:.60}."
             )
-        checked.append((pair[0], pair[1]))
+        checked.append((pair[0], pair[1]))  # type: ignore[index]
     return checked

@@ -10,9 +10,8 @@ from torch import nn
 from minibert.checkpoints.tensors import write_tensors
 from minibert.files import replacing, write_json
 from minibert.model import BertModel
-from minibert.sentences.familiar import FamiliarNames
+from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.folder import MODULES, POOLING_FLAGS, POOLINGS
-from minibert.sentences.model import SentenceModel
 from minibert.sentences.pooling import Dense, Truncate
 
 _CARD = """---
@@ -38,14 +37,13 @@ vectors = embedder.encode(["I love Korea", "Paris"])
 """
 
 
-def save_sentence_folder(embedder: FamiliarNames, path: Path) -> None:
+def save_sentence_folder(embedder: SentenceEmbedder, path: Path) -> None:
     """Writes everything that a `SentenceEmbedder` is made of; see its `save_pretrained`.
 
     Args:
-        embedder: one with a `SentenceModel`.
+        embedder: what is saved.
         path: the folder, which is made.
     """
-    assert isinstance(embedder, SentenceModel)
     bert, pooling, steps = _portable(embedder)
     # the format has a truncation at the end apart from the modules
     steps = list(
@@ -86,7 +84,7 @@ def save_sentence_folder(embedder: FamiliarNames, path: Path) -> None:
         temporary.write_text(_CARD.format(**sizes, **names), encoding="utf-8")
 
 
-def _portable(model: SentenceModel) -> tuple[BertModel, list[str], list[nn.Module]]:
+def _portable(model: SentenceEmbedder) -> tuple[BertModel, list[str], list[nn.Module]]:
     """The BERT, the poolings and the steps in terms of the format, which has the last layer only and no pooler.
 
     Raises:

@@ -1,7 +1,7 @@
 """Comparing vectors: similarities, and the nearest of a corpus by looking at all of them."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from minibert.checks import check_count
 from minibert.sentences.rows import Vectors
 
+Metric = Literal["cosine", "dot", "euclidean", "manhattan"]
 Found = tuple[
     NDArray[np.float32], NDArray[np.int64]
 ]  # similarities and row numbers, the most similar first

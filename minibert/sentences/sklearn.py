@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from minibert.checks import refuse_unknown
+from minibert.inference.optimize import Precision
 from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.rows import Matrix
+from minibert.sentences.pooling import Pooling
+from minibert.sentences.rows import Matrix, list_texts
 
 
 class SentenceVectorizer:
@@ -22,24 +24,25 @@ class SentenceVectorizer:
     cross_val_score(classifier, texts, labels, n_jobs=2)
     ```
 
-    The model is loaded when the first texts come, in each process for itself: cloning and pickling take its name only.
+    The model is loaded with the first texts, in each process for itself: cloning and pickling take
+    its name only.
 
     Args:
         model: folder, bundled model or Hub id.
-        precision: as in `minibert.optimize`.
+        precision: as in `SentenceEmbedder.from_pretrained`.
         pooling: as in `SentenceEmbedder.from_pretrained`, like the rest.
-        normalize: make vectors of length 1.
-        truncate_dim: keep the first so many numbers of each vector.
+        normalize: L2-normalize the vectors.
+        truncate_dim: truncate each vector to its first N dimensions.
         max_length: tokens of the longest text.
-        prompt_name: a prompt that the model brings.
+        prompt_name: the name of one of the model's prompts.
     """
 
     def __init__(
         self,
         model: str | os.PathLike[str] = "minibert-en",
         *,
-        precision: str | None = "fp32",
-        pooling: str | list[str] | None = None,
+        precision: Precision | None = "fp32",
+        pooling: Pooling | Sequence[Pooling] | None = None,
         normalize: bool | None = None,
         truncate_dim: int | None = None,
         max_length: int | None = None,
@@ -57,12 +60,14 @@ class SentenceVectorizer:
     def embedder(self) -> SentenceEmbedder:
         """The model, loaded now if it is not."""
         if "_embedder" not in vars(self):
-            options = {
-                name: value
-                for name, value in self.get_params().items()
-                if name not in ("model", "prompt_name")
-            }
-            self._embedder = SentenceEmbedder.from_pretrained(self.model, **options)
+            self._embedder = SentenceEmbedder.from_pretrained(
+                self.model,
+                precision=self.precision,
+                pooling=self.pooling,
+                normalize=self.normalize,
+                truncate_dim=self.truncate_dim,
+                max_length=self.max_length,
+            )
         return self._embedder
 
     def fit(self, texts: Iterable[str], y: Any = None) -> SentenceVectorizer:
@@ -70,15 +75,23 @@ class SentenceVectorizer:
         return self
 
     def transform(self, texts: Iterable[str]) -> Matrix:
-        """Vectors (N, D) of texts, such as a list or a column of a table."""
-        return self.embedder.encode(list(texts), prompt_name=self.prompt_name)
+        """Vectors (N, D) of texts.
+
+        Args:
+            texts: strings in a list, an array or a column of a table; or a table of one column, as
+                a `ColumnTransformer` passes it.
+
+        Raises:
+            ValueError: a table of several columns, or something that is not a text.
+        """
+        return self.embedder.encode(_one_column(texts), prompt_name=self.prompt_name)
 
     def fit_transform(self, texts: Iterable[str], y: Any = None) -> Matrix:
         """`transform`."""
         return self.transform(texts)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
-        """Names of the D numbers: vector0, vector1, ..."""
+        """Names of the D dimensions: vector0, vector1, ..."""
         return np.array(
             [f"vector{number}" for number in range(self.embedder.dimension)], dtype=object
         )
@@ -106,3 +119,16 @@ class SentenceVectorizer:
         return Tags(
             estimator_type="transformer", target_tags=TargetTags(required=False), requires_fit=False
         )
+
+
+def _one_column(texts: Any) -> list[Any]:
+    """The texts of a column, or of a table or an array (N, 1) that has one column."""
+    shape: tuple[int, ...] = getattr(texts, "shape", ())
+    if len(shape) == 2:
+        if shape[1] != 1:
+            raise ValueError(
+                f"texts should be one column, but this {type(texts).__name__} has {shape[1]}: "
+                'select it, as in ColumnTransformer([("vectors", SentenceVectorizer(), "text")]).'
+            )
+        texts = np.asarray(texts)[:, 0]
+    return list_texts(texts)

@@ -29,7 +29,6 @@ from minibert.extras import need
 from minibert.model import BertModel
 from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.folder import is_embedder
-from minibert.sentences.model import SentenceModel
 from minibert.sentences.onnx import open_session
 from minibert.sentences.pooling import pool
 
@@ -138,7 +137,7 @@ class _EmbedderGraph(_Graph):
         token_type_ids: Tensor,
         pooling_mask: Tensor | None = None,
     ) -> Batch:
-        model: SentenceModel = self.model
+        model: SentenceEmbedder = self.model
         states, pooler_output = model.features(input_ids, attention_mask, token_type_ids, None)
         mask = attention_mask if pooling_mask is None else pooling_mask
         pooled = pool(states, mask, model.pooling, pooler_output=pooler_output)

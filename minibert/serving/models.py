@@ -15,7 +15,7 @@ from minibert.checkpoints.source import Source
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.sentences.batched import Batched
 from minibert.sentences.folder import is_embedder
-from minibert.sentences.rows import Pair, Rows, Settings, Vectors, rows_of, truncate_row
+from minibert.sentences.rows import Pair, Row, Rows, Settings, Vectors, tokenize_rows, truncate_row
 
 if TYPE_CHECKING:
     from minibert.heads import BertForTokenClassification
@@ -138,7 +138,8 @@ class Served:
             ) from None
         if not isinstance(given, list):
             try:
-                return rows_of(self._tokenizer, [given], self._row_length, settings, side), settings
+                rows = tokenize_rows(self._tokenizer, [given], self._row_length, settings, side)
+                return rows, settings
             except ValueError:
                 raise HTTPException(
                     422, "a text holds a lone surrogate (half a character, left by wrong decoding)."
@@ -150,8 +151,10 @@ class Served:
         begin, end = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
         ids = given if given[:1] == [begin] else [begin, *given, end]
         side = side or self._tokenizer.truncation_side
-        row = truncate_row(ids, self.max_length, side) if len(ids) > self.max_length else ids
-        return Rows(["token ids"], [0], [row], None, [1], len(ids) > self.max_length), settings
+        is_overlong = len(ids) > self.max_length
+        if is_overlong:
+            ids = truncate_row(ids, self.max_length, side)
+        return Rows([Row("token ids", [ids], is_overlong=is_overlong)], [0]), settings
 
 
 class Tagger:
@@ -167,7 +170,7 @@ class Tagger:
         """The spans of each text."""
         from minibert.tasks.entities import find_entities
 
-        texts = [f"{text}" for text in rows.texts]
+        texts = [str(rows.rows[index].text) for index in rows.indices]
         return find_entities(self.model, self.tokenizer, texts)
 
 
@@ -198,14 +201,16 @@ def load(
         and (served := _load_classifier(name, source, precision, queue))
     ):
         return served
-    from minibert.sentences.embedder import SentenceEmbedder
+    embedder: TextEncoder
+    if backend == "onnx":
+        from minibert.sentences.onnx import OnnxEmbedder
 
-    embedder = SentenceEmbedder.from_pretrained(
-        source, backend=backend, precision=precision, mmap=False
-    )
-    if backend == "torch":
+        embedder = OnnxEmbedder.from_pretrained(source)
+    else:
         from minibert.inference.packing import warm_up
+        from minibert.sentences.embedder import SentenceEmbedder
 
+        embedder = SentenceEmbedder.from_pretrained(source, precision=precision, mmap=False)  # type: ignore[arg-type]
         warm_up(embedder.model)
     prompts = {
         "prompts": list(embedder.prompts),
@@ -215,7 +220,7 @@ def load(
     about = {"dimension": embedder.dimension, "pooling": pooling, "precision": precision, **prompts}
 
     def settings_of(name: str | None) -> Settings:
-        return embedder.chunk_settings({"prompt_name": name})
+        return embedder.settings(prompt_name=name)
 
     return Served(name, "embedding", embedder, settings_of, about, **queue)
 

@@ -27,6 +27,7 @@ from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.pretrained import PreTrainedModel
 from minibert.sentences.embedder import SentenceEmbedder
+from minibert.sentences.pooling import Pooling
 from minibert.sentences.search import pairwise_similarity
 from minibert.tasks import metrics
 from minibert.tasks.retrieval import retrieval_scores
@@ -98,7 +99,7 @@ class SimilarityTask(Task):
     max_score: float = 1.0
     dev_score: str | None = None
     matryoshka: Sequence[int] = ()
-    pooling: Sequence[str] | None = None
+    pooling: Sequence[Pooling] | None = None
     columns: Sequence[str] | None = None
     delimiter: str | None = None
 

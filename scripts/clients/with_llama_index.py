@@ -5,6 +5,7 @@ Without an `embed_model` LlamaIndex asks for one of OpenAI's.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from llama_index.core.embeddings import BaseEmbedding
@@ -34,5 +35,4 @@ class Embedding(BaseEmbedding):
         return vector
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
-        vector: list[float] = await self._embedder.aembed_query(query)
-        return vector
+        return await asyncio.to_thread(self._get_query_embedding, query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from semantic_router.encoders import DenseEncoder
@@ -20,5 +21,4 @@ class Encoder(DenseEncoder):
 
     async def acall(self, docs: list[Any]) -> list[list[float]]:
         """The same, awaited."""
-        vectors: list[list[float]] = await self.embedder.aembed_documents(docs)
-        return vectors
+        return await asyncio.to_thread(self, docs)

@@ -211,14 +211,13 @@ def bare(folder: Path) -> SentenceEmbedder:
     return SentenceEmbedder.from_pretrained(folder, precision=None)
 
 
-@pytest.mark.parametrize("of", ["embedder", "sentence transformer"])
-def test_evaluators(of: str, folder: Path, bare: SentenceEmbedder) -> None:
+def test_evaluators(folder: Path, bare: SentenceEmbedder) -> None:
     library = need("sentence_transformers")
     import sentence_transformers.evaluation as evaluation
     from sentence_transformers.util import mine_hard_negatives
 
     reference = library.SentenceTransformer(str(folder), device="cpu")
-    ours: Any = bare if of == "embedder" else bare.as_sentence_transformer()
+    ours: Any = bare.as_sentence_transformer()
     a, b, c = TEXTS[:20], TEXTS[20:40], TEXTS[40:60]
     numbered, relevant = (
         {f"d{n}": text for n, text in enumerate(TEXTS)},

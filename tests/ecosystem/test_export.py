@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch
 from conftest import HEADS, ragged_batch, tiny_config
+from tiny_folder import VOCABULARY
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 import minibert
-from minibert import BertConfig
-from minibert.sentences.model import SentenceModel
+from minibert import BertConfig, BertTokenizer
 from minibert.sentences.pooling import POOLINGS, Normalize, Truncate
 
 pytestmark = [
@@ -65,8 +65,13 @@ def every_preset(**options: Any) -> Together:
 def every_pooling(**_: Any) -> Together:
     """An embedder's model of every pooling, with the steps after it."""
     bert = minibert.BertModel(tiny_config(num_hidden_layers=1))
-    models = [SentenceModel(bert, name, steps=[Truncate(10), Normalize()]) for name in POOLINGS]
-    return Together([*models, SentenceModel(bert, ["max", "cls"], layers=[0, 1])]).eval()
+    tokenizer = BertTokenizer(VOCABULARY)
+    steps = [Truncate(10), Normalize()]
+    models = [
+        minibert.SentenceEmbedder(bert, tokenizer, pooling=name, steps=steps) for name in POOLINGS
+    ]
+    both = minibert.SentenceEmbedder(bert, tokenizer, pooling=["max", "cls"], layers=[0, 1])
+    return Together([*models, both]).eval()
 
 
 def batches() -> tuple[Batch, Batch]:

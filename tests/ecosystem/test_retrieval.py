@@ -184,6 +184,22 @@ class TestScikitLearn:
         assert scores.tolist() == cross_val_score(pipeline[-1], vectors, self.LABELS, cv=2).tolist()
         assert clone(pipeline).get_params()["sentencevectorizer__model"] == str(folder)
 
+    def test_columns_of_tables(self, folder: Path) -> None:
+        """A ColumnTransformer passes a table of one column for `["text"]`, a series for "text"."""
+        pandas = pytest.importorskip("pandas")
+        compose = pytest.importorskip("sklearn.compose")
+        vectorizer = SentenceVectorizer(str(folder))
+        table = pandas.DataFrame({"text": TEXTS[:5], "other": TEXTS[5:10]})
+        expected = vectorizer.transform(TEXTS[:5])
+        for column in ("text", ["text"]):
+            transformer = compose.ColumnTransformer([("vectors", vectorizer, column)])
+            assert np.array_equal(transformer.fit_transform(table), expected)
+        assert np.array_equal(vectorizer.transform(table[["text"]].to_numpy()), expected)
+        with pytest.raises(ValueError, match="should be one column, but this DataFrame has 2"):
+            vectorizer.transform(table)
+        with pytest.raises(ValueError, match="not a dict, which gives its keys"):
+            vectorizer.transform({"text": TEXTS})  # type: ignore[arg-type]
+
     def test_it_is_loaded_when_needed(self, folder: Path) -> None:
         import pickle
 

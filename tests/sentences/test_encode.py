@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from tiny_folder import sentence_folder, tiny_folder
 
 from minibert import SentenceEmbedder
 from minibert.layouts import PackedLayout
+from minibert.sentences.encode import encode_chunk
 
+METHODS = ("encode", "encode_query", "encode_document", "embed_documents", "words")
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "hello world"]
 
 
@@ -67,24 +70,16 @@ class TestResults:
         assert np.array_equal(vectors, embedder.encode(TEXTS))
 
     def test_equal_texts_are_encoded_once(self, embedder: SentenceEmbedder) -> None:
-        settings = embedder.chunk_settings({})
+        settings = embedder.settings()
         (once, rows), (twice, same) = (
-            embedder.encode_chunk(texts, settings) for texts in (TEXTS[:3], TEXTS)
+            encode_chunk(embedder, texts, settings) for texts in (TEXTS[:3], TEXTS)
         )
         assert rows.tokens == same.tokens
         assert np.array_equal(twice[3], once[0])
 
 
 class TestInputs:
-    """Texts by every name and in every box that sentence-transformers takes."""
-
-    @pytest.mark.parametrize("name", ["inputs", "sentences"])
-    def test_by_name(self, embedder: SentenceEmbedder, name: str) -> None:
-        given: Any = {name: TEXTS}
-        for encode in (embedder.encode, embedder.encode_query, embedder.encode_document):
-            assert np.array_equal(encode(**given), embedder.encode(TEXTS))
-        with pytest.raises(TypeError, match="encode needs texts"):
-            embedder.encode()
+    """Texts in every collection that has them in an order."""
 
     def test_arrays(self, embedder: SentenceEmbedder) -> None:
         expected = embedder.encode(TEXTS)
@@ -95,15 +90,44 @@ class TestInputs:
             embedder.encode([("a", "b"), ("x", "")]),
         )
 
-    def test_everything_of_a_text(self, embedder: SentenceEmbedder) -> None:
-        found = embedder.encode(TEXTS, output_value=None)
-        states = embedder.encode(TEXTS, output_value="token_embeddings")
-        for text, own, expected in zip(TEXTS, found, states, strict=True):
-            assert own["input_ids"].tolist() == embedder.tokenizer(text)["input_ids"]
-            assert torch.equal(own["token_embeddings"], expected)
-        assert np.array_equal(
-            [own["sentence_embedding"].numpy() for own in found], embedder.encode(TEXTS)
-        )
+    @pytest.mark.parametrize(
+        ("texts", "message"),
+        [
+            ({"a": "x y", "b": "u"}, r"not a dict, which gives its keys: pass list\(texts.values"),
+            (Counter(["x", "y"]), "not a Counter, which gives its keys"),
+            ({"x", "y"}, "not a set, which has no order: pass sorted"),
+            (frozenset(["x"]), "not a frozenset, which has no order"),
+            (b"hello", "not a bytes: decode it first"),
+            (5, "not a int"),
+            (None, "not a NoneType"),
+        ],
+    )
+    def test_collections_of_something_else(
+        self, embedder: SentenceEmbedder, texts: Any, message: str
+    ) -> None:
+        for method in METHODS:
+            with pytest.raises(ValueError, match=message):
+                getattr(embedder, method)(texts)
+        with pytest.raises(ValueError, match=message):
+            list(embedder.encode_stream(texts))
+
+    def test_tables(self, embedder: SentenceEmbedder) -> None:
+        pandas = pytest.importorskip("pandas")
+        datasets = pytest.importorskip("datasets")
+        columns = {"text": ["x", "y", "z"]}
+        dataset = datasets.Dataset.from_dict(columns)
+        tables = [pandas.DataFrame(columns), dataset, datasets.DatasetDict({"train": dataset})]
+        for texts in tables:
+            for method in METHODS:
+                with pytest.raises(
+                    ValueError, match=r'pass one of its columns, such as texts\["te'
+                ):
+                    getattr(embedder, method)(texts)
+            with pytest.raises(ValueError, match="pass one of its columns"):
+                list(embedder.encode_stream(texts))
+        expected = embedder.encode(columns["text"])
+        for texts in (tables[0]["text"], dataset["text"]):
+            assert np.array_equal(embedder.encode(texts), expected)
 
 
 class TestPairs:
@@ -132,25 +156,13 @@ class TestPairs:
 
 
 class TestMistakes:
-    @pytest.mark.parametrize(
-        ("option", "message"),
-        [
-            ("batchsize", "encode has no option 'batchsize'; did you mean 'batch_size'"),
-            ("normalise_embeddings", "did you mean 'normalize_embeddings'"),
-            ("promt", "did you mean 'prompt'"),
-            ("xyz", "encode has no option 'xyz'; it has prompt, prompt_name, "),
-        ],
-    )
-    def test_nearest_name(self, embedder: SentenceEmbedder, option: str, message: str) -> None:
-        with pytest.raises(TypeError, match=message):
-            embedder.encode(["hello"], **{option: 1})  # type: ignore[call-overload]
-
-    def test_in_a_stream(self, embedder: SentenceEmbedder) -> None:
-        with pytest.raises(
-            TypeError,
-            match="encoding in chunks has no option 'batch_token'; did you mean 'batch_tok",
-        ):
-            list(embedder.encode_stream(["hello"], batch_token=1))  # type: ignore[call-arg]
+    @pytest.mark.parametrize("option", ["batchsize", "normalise_embeddings", "pool", "inputs"])
+    def test_options_that_do_not_exist(self, embedder: SentenceEmbedder, option: str) -> None:
+        for method in (embedder.encode, embedder.encode_query, embedder.encode_document):
+            with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
+                method(["hello"], **{option: None})  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            embedder.encode_stream(["hello"], batch_token=1)  # type: ignore[call-arg]
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -167,12 +179,10 @@ class TestMistakes:
             ),
             (
                 {"output_value": "logits"},
-                'output_value should be "sentence_embedding", "token_embeddings" or None, not',
+                'output_value should be "sentence_embedding" or "token_embeddings", not',
             ),
-            (
-                {"pool": {}},
-                r"pool should be None: minibert encodes in threads; encode_to_shards\(processes=\)",
-            ),
+            ({"output_value": None}, "output_value should be .* not None"),
+            ({"device": ["cpu", "cpu"]}, r"device should be one device, .* not \['cpu', 'cpu'\]"),
         ],
     )
     def test_impossible_values(
@@ -241,13 +251,30 @@ class TestModule:
             == 32
         )
         fast.max_seq_length = 20
-        assert fast.max_length == fast.get_max_seq_length() == 20
+        assert fast.max_length == fast.max_seq_length == 20
         assert fast.tokenize(["hello " * 30])["input_ids"].shape == (1, 20)
 
-    def test_saved_by_another_name(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
-        embedder.save(str(tmp_path), model_name="mine", create_model_card=True)
-        again = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
-        assert np.array_equal(again.encode(TEXTS), embedder.encode(TEXTS))
+    def test_lengths_beyond_the_positions(self, tmp_path: Path) -> None:
+        folder = tiny_folder(tmp_path)
+        embedder = SentenceEmbedder.from_pretrained(folder, precision="exact")
+        message = "is 1024 tokens, but the model has 64 positions: set it to 64 or less"
+        with pytest.raises(ValueError, match=message):
+            embedder.max_seq_length = 1024
+        with pytest.raises(ValueError, match=message):
+            SentenceEmbedder.from_pretrained(folder, max_length=1024)
+        assert embedder.max_seq_length == 64
+
+    def test_exact_is_the_unchanged_model(self, tmp_path: Path) -> None:
+        folder = tiny_folder(tmp_path)
+        exact = SentenceEmbedder.from_pretrained(folder, precision="exact")
+        assert np.array_equal(
+            exact.encode(TEXTS),
+            SentenceEmbedder.from_pretrained(folder, precision=None).encode(TEXTS),
+        )
+        exact.train()  # an optimized model refuses
+        message = "precision should be one of exact, fp32, bf16, int8, not 'fp16'"
+        with pytest.raises(ValueError, match=message):
+            SentenceEmbedder.from_pretrained(folder, precision="fp16")  # type: ignore[call-overload]
 
     def test_made_of_a_name(self) -> None:
         with pytest.raises(
@@ -267,11 +294,11 @@ class TestPadded:
             tiny_folder(tmp_path), pooling=pooling, layers="last", normalize=True, precision=None
         )
         for texts in (TEXTS, [("a", "b c d"), ("x y", "")]):
-            vectors = embedder(**embedder.preprocess(texts))
+            vectors = embedder(**embedder.tokenize(texts))
             np.testing.assert_allclose(vectors.detach().numpy(), embedder.encode(texts), atol=1e-6)
 
     def test_a_prompt_is_left_out(self, embedder: SentenceEmbedder) -> None:
-        batch = embedder.preprocess(TEXTS, prompt="how tall? ")
+        batch = embedder.tokenize(["how tall? " + text for text in TEXTS])
         head = len(embedder.tokenizer("how tall?")["input_ids"]) - 1
         embedder.include_prompt = False
         expected = embedder.encode(TEXTS, prompt="how tall? ")

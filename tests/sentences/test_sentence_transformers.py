@@ -46,7 +46,7 @@ def test_the_same_numbers(folder: Path) -> None:
     for precision in ("fp32", "bf16", "int8"):
         optimised = SentenceEmbedder.from_pretrained(folder, precision=precision)
         found = optimised.as_sentence_transformer().encode(TEXTS)
-        with pytest.warns(UserWarning, match="were cut there"):
+        with pytest.warns(UserWarning, match="were truncated"):
             np.testing.assert_allclose(
                 found, optimised.encode(TEXTS), atol=2e-2 if precision != "fp32" else 1e-5
             )
