@@ -1,48 +1,85 @@
-"""`minibert convert`: a checkpoint as config.json + model.safetensors with today's names."""
+"""`minibert convert`: a checkpoint as config.json and model.safetensors with today's tensor names."""
 
 from __future__ import annotations
 
 import argparse
+import os
 
-from minibert.cli.common import UsageError, report, source_of
+from minibert.cli.loading import source_of
+from minibert.cli.options import add_force, add_json, add_offline
+from minibert.cli.parser import Parser
+from minibert.cli.results import UsageError, claim_folder, is_same_folder, report
+
+SUMMARY = "Write a checkpoint as safetensors with today's tensor names."
+EXAMPLE = "old/checkpoint new/folder"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", help="where to write; made when it does not exist")
+def add(parser: Parser) -> None:
+    parser.add_argument("src", metavar="SRC", help="Checkpoint: a folder or a Hub id.")
     parser.add_argument(
-        "--dtype", default="auto", choices=["auto", "float32", "float16", "bfloat16"]
+        "dst",
+        metavar="DST",
+        nargs="?",
+        help="Folder to write. The same as SRC converts that folder in place.",
     )
+    # `minibert convert --model SRC DST` of the last release has one positional argument
+    parser.set_defaults(model=None)
+    model = parser.stored_value("model")
+    parser.add_old_spelling("--model", model, advice="minibert convert SRC DST")
+    add_offline(parser)
+    parser.add_argument(
+        "--dtype",
+        default="auto",
+        choices=["auto", "float32", "float16", "bfloat16"],
+        help="Type of the tensors that are written; auto keeps the checkpoint's.",
+    )
+    add_force(parser)
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    if not options.folder:
-        raise UsageError("the folder to write has no name.")
-    source = source_of(options)
+    src, dst = _source_and_target(options)
+    is_in_place = is_same_folder(src, dst)
+    if not is_in_place:
+        claim_folder(dst, options.force)
+    source = source_of(options, src)
     from minibert.auto import load_with_heads
+    from minibert.sentences.copying import copy_modules, transformer_folder
 
-    # the class that has a place for every tensor, whatever the config calls it, so that the head comes along
-    # read whole: where a mapped file cannot be replaced, a folder is converted in place all the same
-    model, tokenizer = load_with_heads(source, dtype=options.dtype, mmap=False)
-    name, loaded = type(model).__name__, model.load_report
+    # The class that has a place for every tensor, whatever the config calls it, so that the head is kept.
+    # Read as a whole, because a memory-mapped file cannot be replaced on every system.
+    folder = transformer_folder(source)
+    model, tokenizer = load_with_heads(source.inside(folder), dtype=options.dtype, mmap=False)
+    name = type(model).__name__
+    loaded = model.load_report
     assert loaded is not None
     if loaded.missing:
-        lacking = ", ".join(loaded.missing)
         raise ValueError(
-            f"{options.model} is not a complete {name}: it lacks {lacking}. Nothing was written."
+            f"{src} is not a complete {name}: it lacks {', '.join(loaded.missing)}. "
+            "Nothing was written."
         )
-    model.save_pretrained(options.folder)
-    tokenizer.save_pretrained(options.folder)
-    left_out, renamed = loaded.left_out + loaded.unexpected, len(loaded.renamed)
-    sentence = f"{name} with its tokenizer written to {options.folder} ({renamed} tensors renamed)."
-    sentence += (
-        f"\nLeft out, because {name} has no place for them: {', '.join(left_out)}."
-        if left_out
-        else ""
-    )
-    content = {
-        "folder": options.folder,
-        "architecture": name,
-        "renamed": renamed,
-        "left_out": left_out,
-    }
+    target = os.path.join(dst, folder)
+    model.save_pretrained(target)
+    tokenizer.save_pretrained(target)
+    if not is_in_place:
+        copy_modules(source, dst)
+    left_out = loaded.left_out + loaded.unexpected
+    renamed = len(loaded.renamed)
+    sentence = f"{name} with its tokenizer written to {dst} ({renamed} tensors renamed)."
+    if left_out:
+        sentence += f"\nLeft out, because {name} has no place for them: {', '.join(left_out)}."
+    content = {"output": dst, "architecture": name, "renamed": renamed, "left_out": left_out}
     report(options, content, sentence)
+
+
+def _source_and_target(options: argparse.Namespace) -> tuple[str, str]:
+    if options.model is not None:
+        if options.dst is not None:
+            raise UsageError("name the checkpoint once: minibert convert SRC DST.")
+        return str(options.model), str(options.src)
+    if options.dst is None:
+        raise UsageError(
+            f"name the folder to write, too: minibert convert {options.src} DST. "
+            "To convert in place, name the folder twice."
+        )
+    return str(options.src), str(options.dst)

@@ -11,15 +11,25 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import (
-    UsageError,
-    add_embedder_options,
-    add_text_options,
-    count_texts,
-    load_embedder,
-    report,
-    texts_of,
+from minibert.cli.loading import load_embedder
+from minibert.cli.options import (
+    add_embedder,
+    add_force,
+    add_id_column,
+    add_json,
+    add_model,
+    add_texts,
+    as_folder,
 )
+from minibert.cli.parser import Parser
+from minibert.cli.results import (
+    ResultPrinter,
+    UsageError,
+    claim_file,
+    claim_folder,
+    report,
+)
+from minibert.cli.texts import count_texts, texts_of
 from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
@@ -27,152 +37,237 @@ if TYPE_CHECKING:
     from minibert.sentences.encode import TextEncoder
     from minibert.sentences.rows import Vectors
 
+SUMMARY = "Turn texts into vectors, on stdout, in a file or in shards."
+EXAMPLE = '"I love Korea" "Paris is in France"'
+FORMATS = ("npy", "safetensors", "jsonl", "parquet")
 THREADS_PER_PROCESS = 8
 MAX_SHOWN = 8  # texts in the table at a terminal, which has as many columns
 _WIDTH = 32  # columns for a text
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    add_text_options(parser)
-    add_embedder_options(parser)
+def add(parser: Parser) -> None:
+    add_texts(parser, "Text to embed; several may be given.")
+    add_id_column(parser)
+    add_model(parser)
+    add_embedder(parser)
     parser.add_argument(
-        "--normalize", action=argparse.BooleanOptionalAction, help="vectors of length 1"
+        "--normalize",
+        action=argparse.BooleanOptionalAction,
+        help="L2-normalize the vectors. Default: what the model's folder asks for.",
     )
     parser.add_argument(
-        "--batch-tokens", type=int, default=BATCH_TOKENS, help="that go through the model together"
+        "--batch-tokens",
+        type=int,
+        default=BATCH_TOKENS,
+        metavar="N",
+        help="Maximum number of tokens per batch.",
     )
-    parser.add_argument("--prompt", help="put before every text")
-    parser.add_argument("--prompt-name", help="a prompt that the model brings, such as query")
+    parser.add_argument("--prompt", metavar="TEXT", help="Text to put before every text.")
+    parser.add_argument(
+        "--prompt-name", metavar="NAME", help="Name of a prompt of the model, such as query."
+    )
     parser.add_argument(
         "--overflow",
         default="truncate",
         choices=["truncate", "mean"],
-        help="of texts too long to fit",
+        help="Treatment of texts longer than --max-length: truncate them, or average over windows.",
     )
-    parser.add_argument(
-        "--column",
-        help="column of the texts in a --file of .jsonl, .csv, .tsv or .parquet (default: text)",
-    )
-    parser.add_argument(
-        "--id-column", metavar="COLUMN", help="kept beside the vectors in .jsonl and .parquet"
-    )
-    parser.add_argument(
+    add_embed_output(parser)
+    add_json(parser, lines=True)
+
+
+def add_embed_output(parser: Parser) -> None:
+    """Where the vectors go, and how."""
+    output = parser.add_argument(
         "-o",
-        "--out",
-        metavar="FILE",
-        help="write .npy, .safetensors, .jsonl or .parquet, atomically",
+        "--output",
+        metavar="PATH",
+        help="File to write (.npy, .safetensors, .jsonl or .parquet), or folder for shards, which "
+        "the same command resumes after a stop. Default: stdout.",
+    )
+    parser.add_old_spelling("--out", output)
+    parser.add_old_spelling(
+        "--out-dir", output, convert=as_folder, advice="--output DIR/ (with a slash)"
+    )
+    add_force(parser)
+    parser.add_argument("--format", default="npy", choices=FORMATS, help="Format of the shards.")
+    parser.add_argument(
+        "--shard-size", type=int, default=16384, metavar="N", help="Number of texts per shard."
     )
     parser.add_argument(
-        "--out-dir", metavar="FOLDER", help="write shards; run again to go on after a stop"
+        "--processes",
+        type=int,
+        metavar="N",
+        help=f"Number of worker processes for shards. Default: one per {THREADS_PER_PROCESS} "
+        "threads.",
     )
-    formats = ["npy", "safetensors", "jsonl", "parquet"]
-    parser.add_argument("--format", default="npy", choices=formats, help="of the shards")
-    parser.add_argument("--shard-size", type=int, default=16384, help="texts in a shard")
-    processes = f"that share the shards out (default: one for every {THREADS_PER_PROCESS} threads)"
-    parser.add_argument("--processes", type=int, metavar="N", help=processes)
 
 
 def run(options: argparse.Namespace) -> None:
     texts = texts_of(options)
-    # torchrun tells each of its processes its number and how many there are
+    rank, world_size = _place_among_processes()
+    folder = _folder_of(options)
+    _check(options, folder, world_size)
+    with warnings.catch_warnings():
+        if rank > 0:  # the first process warns for all
+            warnings.simplefilter("ignore")
+        embedder = load_embedder(options, options.normalize)
+    settings: dict[str, Any] = {
+        "prompt": options.prompt,
+        "prompt_name": options.prompt_name,
+        "overflow": options.overflow,
+        "batch_tokens": options.batch_tokens,
+    }
+    from minibert.corpus.shards import encode_to_shards, encode_to_file
+    from minibert.progress import is_watched
+
+    # None: by lines in a log
+    watched = rank == 0 and is_watched(printing=options.output is None)
+    progress: dict[str, Any] = {
+        "show_progress": watched,
+        "total": count_texts(options) if watched else None,
+    }
+    if folder is not None:
+        processes = options.processes
+        if processes is None:
+            processes = useful_processes(options) if world_size == 1 else 1
+        done = encode_to_shards(
+            embedder,
+            texts,
+            folder,
+            file_format=options.format,
+            shard_size=options.shard_size,
+            processes=processes,
+            rank=rank,
+            world_size=world_size,
+            **progress,
+            **settings,
+        )
+        say(options, done, embedder)
+    elif options.output is not None:
+        try:
+            done = encode_to_file(embedder, texts, options.output, **progress, **settings)
+        except KeyboardInterrupt as stop:
+            stop.args = (
+                f"stopped; nothing was written to {options.output} (--output DIR/ writes shards, "
+                "and resumes where it was stopped).",
+            )
+            raise
+        say(options, done, embedder)
+    elif sys.stdout.isatty() and not options.json and not options.jsonl:
+        show(embedder, texts, settings)
+    else:
+        print_vectors(options, embedder, texts, settings, progress)
+
+
+def print_vectors(
+    options: argparse.Namespace,
+    embedder: TextEncoder,
+    texts: Iterable[str],
+    settings: dict[str, Any],
+    bar: dict[str, Any],
+) -> None:
+    """Prints every vector, as soon as it has been computed."""
+    from minibert.corpus.formats import json_line, numbers
+    from minibert.progress import Progress
+
+    with Progress(bar["show_progress"], bar["total"]) as progress, ResultPrinter(options) as out:
+        for window, vectors in embedder.encode_stream(texts, progress=progress, **settings):
+            for text, vector in zip(window, vectors, strict=True):
+                if out.as_text:
+                    print(" ".join(numbers(vector)))
+                else:
+                    out.show_line(json_line(text, vector))
+
+
+def _place_among_processes() -> tuple[int, int]:
+    """The rank of this process and the number of processes, which torchrun sets."""
     try:
-        rank, world_size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+        return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
     except ValueError:
         raise UsageError(
             "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."
         ) from None
-    if options.out and options.out_dir:
-        raise UsageError("give --out or --out-dir, not both.")
-    if options.id_column and not (options.out or f".{options.format}").endswith(
-        (".jsonl", ".parquet")
-    ):
-        raise UsageError(
-            "--id-column needs .jsonl or .parquet to be kept in; others hold the vectors alone, in order."
-        )
-    if world_size > 1 and not (options.out_dir and options.file and "-" not in options.file):
-        raise UsageError(
-            "under torchrun give --file and --out-dir: each process writes shards of its own."
-        )
-    if options.processes is not None and not (
-        options.processes > 0 and options.out_dir and world_size == 1
-    ):
-        raise UsageError(
-            "--processes takes a number from 1 on, with --out-dir and without torchrun."
-        )
-    with warnings.catch_warnings():
-        if rank > 0:  # the first process says for all what is to be said of the model
-            warnings.simplefilter("ignore")
-        embedder = load_embedder(options, options.normalize)
-    settings = {
-        name: getattr(options, name)
-        for name in ("prompt", "prompt_name", "overflow", "batch_tokens")
-    }
-    from minibert.corpus.formats import json_line, numbers
-    from minibert.corpus.shards import encode_to_file, encode_to_shards
-    from minibert.progress import Progress, is_watched
 
-    watched = rank == 0 and is_watched(
-        printing=not (options.out or options.out_dir)
-    )  # None: by lines in a log
-    bar: dict[str, Any] = {
-        "show_progress": watched,
-        "total": count_texts(options) if watched else None,
-    }
-    if options.out_dir:
-        done = encode_to_shards(
-            embedder,
-            texts,
-            options.out_dir,
-            file_format=options.format,
-            shard_size=options.shard_size,
-            processes=options.processes or (useful_processes(options) if world_size == 1 else 1),
-            rank=rank,
-            world_size=world_size,
-            **bar,
-            **settings,
+
+def _folder_of(options: argparse.Namespace) -> str | None:
+    """The folder for shards; None where the output is a file or stdout.
+
+    Raises:
+        UsageError: the path ends as neither a file of vectors nor a folder does.
+    """
+    output = options.output
+    if output is None:
+        return None
+    is_slashed = output.endswith(("/", os.sep))
+    ending = os.path.splitext(output)[1]
+    if not is_slashed and ending[1:] in FORMATS and not os.path.isdir(output):
+        return None
+    if is_slashed or os.path.isdir(output) or not ending:
+        return str(output.rstrip("/") or output)
+    endings = ", ".join(f".{name}" for name in FORMATS)
+    raise UsageError(
+        f"{os.path.basename(output)!r} should end in {endings} for a file, or in / for a folder "
+        "of shards."
+    )
+
+
+def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> None:
+    """UsageError for options that do not go together, or an output that is something else's."""
+    keeps_ids = (".jsonl", ".parquet", "jsonl", "parquet")
+    target = options.format if folder is not None else options.output
+    if options.id_column and target is not None and not target.endswith(keeps_ids):
+        raise UsageError(
+            "--id-column needs .jsonl or .parquet, which have a place for ids; others hold the "
+            "vectors alone, in order."
         )
-        say(options, done, embedder)
-    elif options.out:
-        try:
-            say(options, encode_to_file(embedder, texts, options.out, **bar, **settings), embedder)
-        except KeyboardInterrupt:
-            advice = "--out-dir FOLDER writes shards, and goes on where it was stopped"
-            raise KeyboardInterrupt(
-                f"stopped; nothing was written to {options.out} ({advice})."
-            ) from None
-    elif sys.stdout is not None and sys.stdout.isatty() and not options.json:
-        show(embedder, texts, settings)
-    else:
-        with Progress(watched, bar["total"]) as progress:
-            for window, vectors in embedder.encode_stream(texts, progress=progress, **settings):
-                for text, vector in zip(window, vectors, strict=True):
-                    print(json_line(text, vector) if options.json else " ".join(numbers(vector)))
+    has_files = options.file and "-" not in options.file
+    if world_size > 1 and not (folder and has_files):
+        raise UsageError(
+            "under torchrun give --file and --output DIR/: each process writes shards of its own."
+        )
+    if options.processes is not None and not (options.processes > 0 and folder and world_size == 1):
+        raise UsageError(
+            "--processes takes a number from 1 on, with --output DIR/ and without torchrun."
+        )
+    if folder is None and options.output is not None:
+        claim_file(options.output, options.force)
+    # a folder that an earlier run has begun is resumed, which compares model and settings
+    elif folder is not None and not os.path.isfile(os.path.join(folder, "manifest.json")):
+        claim_folder(folder, options.force)
 
 
 def useful_processes(options: argparse.Namespace) -> int:
     """One process for every `THREADS_PER_PROCESS` threads, but not more than there will be shards."""
-    if options.backend == "onnx":  # ONNX Runtime has its own threads; --processes says it otherwise
+    if options.backend == "onnx":  # ONNX Runtime has threads of its own; --processes overrides this
         return 1
     import torch
 
     processes = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
+    if processes == 1:
+        return 1
     shard_size = max(1, options.shard_size)
-    texts = count_texts(options, at_most=processes * shard_size) if processes > 1 else None
-    return processes if texts is None else min(processes, -(-texts // shard_size) or 1)
+    texts = count_texts(options, at_most=processes * shard_size)
+    if texts is None:
+        return processes
+    shards = -(-texts // shard_size)
+    return max(1, min(processes, shards))
 
 
 def say(options: argparse.Namespace, done: CorpusReport, embedder: TextEncoder) -> None:
     """Says what was written."""
-    target = options.out or options.out_dir
-    sentence = f"{done.lines} texts, {done.tokens} tokens written to {target}"
-    sentence += f", {done.skipped} finished shards skipped" if done.skipped else ""
+    sentence = f"{done.lines} texts, {done.tokens} tokens written to {options.output}"
+    if done.skipped:
+        sentence += f", {done.skipped} finished shards skipped"
     if done.overlong:
-        cut = "were cut there (--overflow mean takes all of them in)"
-        what = cut if options.overflow == "truncate" else "were averaged over windows"
+        treatment = "were averaged over windows"
+        if options.overflow == "truncate":
+            treatment = "were truncated (--overflow mean averages over windows instead)"
         sentence += (
-            f"\n{done.overlong} texts have more than {embedder.max_length} tokens and {what}"
+            f"\n{done.overlong} texts have more than {embedder.max_length} tokens and {treatment}"
         )
-    report(options, {"path": target, "dimension": embedder.dimension, **vars(done)}, sentence)
+    content = {"output": options.output, "dimension": embedder.dimension, **vars(done)}
+    report(options, content, sentence)
 
 
 def show(embedder: TextEncoder, texts: Iterable[str], settings: dict[str, Any]) -> None:
@@ -187,14 +282,17 @@ def show(embedder: TextEncoder, texts: Iterable[str], settings: dict[str, Any]) 
 
 
 def describe_vectors(texts: Sequence[str], vectors: Vectors, count: int) -> str:
-    """Shape, the first numbers of each vector, and the table of cosines: what says at a glance whether it worked.
+    """Shape, the first dimensions of each vector, and the table of cosines: whether it worked, at a glance.
 
-    Of `count` texts these are the first, at most `MAX_SHOWN`, and their vectors, (len(texts), D).
+    Args:
+        texts: the first of `count` texts, at most `MAX_SHOWN`.
+        vectors: theirs, (len(texts), dimension).
+        count: the number of all texts.
     """
     from minibert.sentences.search import similarity
 
     lines = [
-        f"{count} x {vectors.shape[1]} numbers; --json, --out FILE or a pipe gives all of them",
+        f"{count} x {vectors.shape[1]} numbers; --jsonl, --output FILE or a pipe gives all of them",
         "",
     ]
     for number, (text, vector) in enumerate(zip(texts, vectors, strict=True)):

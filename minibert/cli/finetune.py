@@ -1,111 +1,242 @@
 """`minibert finetune`: a checkpoint and files of examples in, a model for one task out.
 
-    minibert finetune classification --train train.tsv --dev dev.tsv --text sentence --label label --output out/sst2
-    minibert finetune regression --train a.tsv --dev b.tsv --text sentence1 --pair sentence2 --label score ...
+    minibert finetune classification --train train.tsv --dev dev.tsv --text-column sentence -o out/sst2
+    minibert finetune regression --train a.tsv --dev b.tsv --pair-column other --label-column score ...
     minibert finetune tokens --train train.conll --dev dev.conll ...
     minibert finetune answers --train train.json --dev dev.json --max-length 384 ...
-    minibert finetune pairs --train a.tsv --dev b.tsv --text question --pair answer ...      # vectors of texts
-    minibert finetune triplets --train a.tsv --dev b.tsv --text question --pair answer --negative wrong ...
-    minibert finetune scores --train a.tsv --dev b.tsv --text sentence1 --pair sentence2 --label score --max-score 5 ...
-    torchrun --nproc-per-node 8 -m minibert finetune ...       # the same batch, shared out to eight processes
+    minibert finetune pairs --train a.tsv --dev b.tsv --text-column question --pair-column answer ...
+    minibert finetune triplets ... --negative-column wrong
+    minibert finetune scores ... --label-column score --max-score 5
+    torchrun --nproc-per-node 8 -m minibert finetune ...       # the same batch, shared by eight processes
 
-Tables are tsv, csv or jsonl with named columns; `--columns` names them for a file without a header line. The best
-model of the run lies in OUTPUT/best, scores and losses in OUTPUT/log.jsonl. Needs the extra `[train]`.
+Each task is a subcommand with the options that have an effect on it. Tables are tsv, csv or jsonl with named columns;
+`--columns` names them for a file without a header line. Needs the extra `[train]`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, check_files, comma_list, report, source_of
-from minibert.cli.training import add_training_options, filled, keep_options, options_of_run
+from minibert.cli.loading import model_folder, source_of
+from minibert.cli.options import add_common, add_model, comma_list
+from minibert.cli.parser import Parser
+from minibert.cli.results import UsageError, report
+from minibert.cli.texts import check_files
+from minibert.cli.training import (
+    add_run_options,
+    add_training_options,
+    fill,
+    keep_options,
+    options_of_run,
+)
 from minibert.training.options import TrainingOptions
 
 if TYPE_CHECKING:
     from minibert.training.finetuning import Task
 
-TASKS = ("classification", "regression", "tokens", "answers", "pairs", "triplets", "scores")
+SUMMARY = "Fine-tune: classify, score, tag, answer, or make vectors similar."
+EXAMPLE = "classification --train train.tsv --dev dev.tsv --output out/labels"
+TASKS = {
+    "classification": "Learn the label of a text or of a pair of texts.",
+    "regression": "Learn a number for a text or for a pair of texts.",
+    "tokens": "Learn a tag for each word (CoNLL files), such as the names in a text.",
+    "answers": "Learn where in a text the answer to a question is (SQuAD files).",
+    "pairs": "Make the vectors of two texts that belong together similar.",
+    "triplets": "As pairs, with hard negatives: texts that do not belong to the first.",
+    "scores": "Make the similarity of two texts what a score says.",
+}
+_SIMILARITY = ("pairs", "triplets", "scores")
+# the command that uses the result
+_NEXT = {
+    "classification": "minibert classify --model {model} TEXT",
+    "regression": "minibert classify --model {model} TEXT",
+    "tokens": "minibert entities --model {model} TEXT",
+    "answers": "minibert answer --model {model} --question QUESTION TEXT",
+    "pairs": "minibert search --model {model} QUERY --corpus FILE",
+    "triplets": "minibert search --model {model} QUERY --corpus FILE",
+    "scores": "minibert embed --model {model} TEXT",
+}
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", choices=TASKS, nargs="?", help="what to learn")
-    parser.add_argument("--train", metavar="FILE", help="to learn from")
-    parser.add_argument("--dev", metavar="FILE", help="to measure with")
-    parser.add_argument("--text", default="text", metavar="COLUMN", help="of the text")
-    parser.add_argument("--pair", metavar="COLUMN", help="of the second text")
-    parser.add_argument("--label", default="label", metavar="COLUMN", help="of the label")
-    help_ = "of texts unlike --text; may be repeated"
-    parser.add_argument(
-        "--negative", type=comma_list(), action="extend", default=[], metavar="A,B,...", help=help_
+def add(parser: Parser) -> None:
+    add_run_options(parser, required=False)
+    tasks = parser.add_subparsers(
+        dest="task",
+        metavar="TASK",
+        title="tasks",
+        description="minibert finetune TASK --help lists the options of a task; a run is resumed "
+        "without naming it.",
+        parser_class=Parser,
     )
-    parser.add_argument(
-        "--max-score", type=float, default=1.0, metavar="N", help="scores are divided by it"
+    for task, summary in TASKS.items():
+        options = tasks.add_parser(task, help=summary, description=summary)
+        _add_data_options(options, task)
+        add_model(options)
+        if task in _SIMILARITY:
+            _add_vector_options(options)
+        add_training_options(options)
+        add_run_options(options)
+        add_common(options)
+    parser.commands = dict(tasks.choices)
+
+
+def _add_data_options(parser: Parser, task: str) -> None:
+    """Files of examples, and the columns that the task reads."""
+    group = parser.add_argument_group("data")
+    group.add_argument("--train", metavar="FILE", help="Training file.")
+    group.add_argument("--dev", metavar="FILE", help="Evaluation file.")
+    if task in ("tokens", "answers"):
+        return
+    _add_column(parser, group, "--text", "text", "Column of the text.")
+    _add_column(parser, group, "--pair", None, "Column of the second text.")
+    if task in ("classification", "regression", "scores"):
+        what = "label" if task == "classification" else "number"
+        _add_column(parser, group, "--label", "label", f"Column of the {what}.")
+    if task in ("pairs", "triplets"):
+        _add_column(
+            parser, group, "--dev-label", None, "Column of the score, if only --dev has scores."
+        )
+    if task == "triplets":
+        negatives = group.add_argument(
+            "--negative-column",
+            type=comma_list(),
+            action="extend",
+            default=[],
+            metavar="NAME",
+            help="Column of texts that do not belong to the first; several with commas between "
+            "them. May be repeated.",
+        )
+        parser.add_old_spelling("--negative", negatives)
+    if task == "scores":
+        group.add_argument(
+            "--max-score",
+            type=float,
+            default=1.0,
+            metavar="X",
+            help="Largest possible score; labels are divided by it.",
+        )
+    if task == "classification":
+        group.add_argument(
+            "--class-weights",
+            action="store_true",
+            help="Weight classes so that a rare one counts as much as a frequent one.",
+        )
+    group.add_argument(
+        "--columns",
+        type=comma_list(),
+        metavar="A,B,...",
+        help="Names of the columns of files without a header line.",
     )
-    parser.add_argument(
-        "--dev-label", metavar="COLUMN", help="of the score, where --dev alone has scored pairs"
+    group.add_argument(
+        "--delimiter",
+        type=_delimiter,
+        metavar="CHAR",
+        help="Character between columns, or tab. Default: what the file's name says.",
     )
-    help_ = "train the first N numbers of each vector, too"
-    parser.add_argument(
-        "--matryoshka", type=comma_list(int), default=[], metavar="N,N,...", help=help_
+
+
+def _add_column(parser: Parser, group: Any, old: str, default: str | None, help: str) -> None:
+    column = group.add_argument(f"{old}-column", metavar="NAME", default=default, help=help)
+    parser.add_old_spelling(old, column)
+
+
+def _add_vector_options(parser: Parser) -> None:
+    group = parser.add_argument_group("vectors")
+    group.add_argument(
+        "--matryoshka",
+        type=comma_list(int),
+        default=[],
+        metavar="N,N,...",
+        help="Shorter vectors to train as well: the first N dimensions of each.",
     )
-    parser.add_argument(
-        "--pooling", type=comma_list(), help="of vectors (default: the checkpoint's)"
+    group.add_argument(
+        "--pooling",
+        type=comma_list(),
+        metavar="NAME",
+        help="Pooling of the token vectors. Default: the model's own.",
     )
-    parser.add_argument(
-        "--class-weights", action="store_true", help="a rare class counts as much as a frequent one"
-    )
-    parser.add_argument(
-        "--columns", type=comma_list(), metavar="A,B,...", help="of files without a header line"
-    )
-    parser.add_argument(
-        "--delimiter", type=lambda name: "\t" if name == "tab" else name, help="a character, or tab"
-    )
-    add_training_options(parser)
+
+
+def _delimiter(name: str) -> str:
+    return "\t" if name == "tab" else name
 
 
 def run(options: argparse.Namespace) -> None:
-    options = options_of_run(options, "train", "dev")
-    if options.task is None:
-        raise UsageError(f"say what to learn: {', '.join(TASKS)}.")
-    how = filled(TrainingOptions, options)
+    if options.task is None and not options.resume:
+        raise UsageError(f"name what to learn: {', '.join(TASKS)}.")
+    if options.output is None:
+        raise UsageError("give --output.")
+    options = options_of_run(options, "task", "train", "dev", tasks=tuple(TASKS))
+    settings = fill(TrainingOptions, options)
     check_files([options.train, options.dev])
-    source, task = source_of(options), _task(options)
+    source = source_of(options)
+    task = task_of(options)
     from minibert.training.finetuning import finetune
 
-    more = {"max_length": options.max_length, "resume": options.resume}
     with keep_options(options):
-        scores = finetune(task, source, options.train, options.dev, options.output, how, **more)
-    if int(os.environ.get("RANK") or 0) > 0:  # torchrun's first process speaks for all
-        return
-    best, measured = (
-        os.path.join(options.output, "best"),
-        ", ".join(f"{n} {score:.4f}" for n, score in scores.items()),
-    )
-    report(options, {"path": best, **scores}, f"The best model is in {best}: {measured}.")
-
-
-def _task(options: argparse.Namespace) -> Task:
-    if options.task in (similarity := ("pairs", "triplets", "scores")) and options.pair is None:
-        raise UsageError(f"{options.task} needs --pair, the column of the second text.")
-    if (options.task == "triplets") != bool(options.negative):
-        raise UsageError(
-            "--negative names the columns of triplets, one or more, and goes with no other task."
+        scores = finetune(
+            task,
+            source,
+            options.train,
+            options.dev,
+            options.output,
+            settings,
+            max_length=options.max_length,
+            resume=options.resume,
         )
-    if options.task in similarity:
-        from minibert.training.pairs import SimilarityTask
+    if int(os.environ.get("RANK") or 0) > 0:  # the first process reports for all
+        return
+    model = model_folder(options.output)
+    measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
+    sentence = (
+        f"The best model is in {model}: {measured}.\n"
+        f"Use it: {_NEXT[options.task].format(model=options.output)}"
+    )
+    report(options, {"output": model, **scores}, sentence)
 
-        texts = {
-            "anchor": options.text,
-            "positive": options.pair,
-            "negatives": list(dict.fromkeys(options.negative)),
-        }
-        score = options.label if options.task == "scores" else None
-        return filled(SimilarityTask, options, **texts, score=score, dev_score=options.dev_label)
+
+def task_of(options: argparse.Namespace) -> Task:
+    """The task that the options describe.
+
+    Raises:
+        UsageError: a column that the task needs is not named.
+    """
+    if options.task in _SIMILARITY:
+        return _similarity_task(options)
     from minibert.training.entities import TokenTask
     from minibert.training.finetuning import AnswerTask, SequenceTask
 
-    if options.task in ("classification", "regression"):
-        return filled(SequenceTask, options, regression=options.task == "regression")
-    return TokenTask() if options.task == "tokens" else AnswerTask()
+    if options.task == "tokens":
+        return TokenTask()
+    if options.task == "answers":
+        return AnswerTask()
+    return SequenceTask(
+        text=options.text_column,
+        label=options.label_column,
+        pair=options.pair_column,
+        regression=options.task == "regression",
+        class_weights=getattr(options, "class_weights", False),
+        columns=options.columns,
+        delimiter=options.delimiter,
+    )
+
+
+def _similarity_task(options: argparse.Namespace) -> Task:
+    if options.pair_column is None:
+        raise UsageError(f"{options.task} needs --pair-column, the column of the second text.")
+    negatives = getattr(options, "negative_column", [])
+    if options.task == "triplets" and not negatives:
+        raise UsageError("triplets need --negative-column, the column of a text that is unlike.")
+    from minibert.training.pairs import SimilarityTask
+
+    return fill(
+        SimilarityTask,
+        options,
+        anchor=options.text_column,
+        positive=options.pair_column,
+        negatives=list(dict.fromkeys(negatives)),
+        score=options.label_column if options.task == "scores" else None,
+        dev_score=getattr(options, "dev_label_column", None),
+    )

@@ -7,36 +7,42 @@ import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from minibert.cli.common import UsageError, checkpoint_name, print_json, source_of
+from minibert.cli.loading import source_of
+from minibert.cli.options import add_force, add_json, add_model
+from minibert.cli.parser import Parser
+from minibert.cli.results import UsageError, claim_file, print_json
 from minibert.files import parse_json, read_lines
 
+SUMMARY = "Show a checkpoint's config and tensors, and what loading does to it."
+EXAMPLE = "--model bert-base-uncased"
 Curves = dict[str, tuple[list[int], list[float]]]
 _NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision", "recall")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "name",
-        nargs="?",
-        metavar="MODEL",
-        help="the same as --model, or the folder of a training run",
+def add(parser: Parser) -> None:
+    model = add_model(
+        parser,
+        help="Model: a folder, a bundled model or a Hub id (NAME@REVISION); or the folder of a "
+        "training run, whose curves are drawn.",
     )
+    parser.add_old_positional(model)
     parser.add_argument(
-        "--plot", metavar="FILE", help="draw the curves of a run into this file (.png, .svg, .pdf)"
+        "--plot",
+        metavar="FILE",
+        help="Picture of the curves of a run to write (.png, .svg, .pdf).",
     )
+    add_force(parser)
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    folder = Path(checkpoint_name(options))
+    folder = Path(options.model)
     curves = read_curves(folder / "log.jsonl")
     if options.plot:
-        if not curves:
-            raise UsageError(
-                "--plot draws the curves of a training run, which this is not: it has no log.jsonl."
-            )
-        plot_curves(curves, options.plot)
-        return print(f"The curves are in {options.plot}.")
+        _plot(options, curves)
+        return
     if not curves or (folder / "config.json").is_file():
         _show_model(options, curves)
     elif options.json:
@@ -44,7 +50,19 @@ def run(options: argparse.Namespace) -> None:
     if not options.json:
         for name, (steps, values) in curves.items():
             print(f"\n{draw_curve(name, steps, values)}")
-    return None
+
+
+def _plot(options: argparse.Namespace, curves: Curves) -> None:
+    if not curves:
+        raise UsageError(
+            "--plot draws the curves of a training run, which this is not: it has no log.jsonl."
+        )
+    claim_file(options.plot, options.force)
+    plot_curves(curves, options.plot)
+    if options.json:
+        print_json({"output": options.plot})
+    else:
+        print(f"The curves are in {options.plot}.")
 
 
 def _show_model(options: argparse.Namespace, curves: Curves) -> None:
@@ -55,26 +73,32 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     from minibert.model import BertModel
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the report below says it all
+        warnings.simplefilter("ignore")  # the report below has it all
         model = BertModel.from_pretrained(source)
         for name in DEFAULTS:
             source.file(name)
     assert model.load_report is not None
-    report, config = asdict(model.load_report), model.config.to_dict()
+    report = asdict(model.load_report)
     report["assumed_absent"] = [f"{name}: {DEFAULTS[name]}" for name in source.assumed_absent]
     tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
-    if options.json:
-        content = {
-            "config": config,
-            "parameters": model.num_parameters(),
-            "tensors": tensors,
-            "load_report": report,
-        }
-        content |= {"curves": curves} if curves else {}
-        return print_json(content)
+    if not options.json:
+        _print_model(model, tensors, report)
+        return
+    content = {
+        "config": model.config.to_dict(),
+        "parameters": model.num_parameters(),
+        "tensors": tensors,
+        "load_report": report,
+    }
+    if curves:
+        content["curves"] = curves
+    print_json(content)
+
+
+def _print_model(model: Any, tensors: dict[str, list[int]], report: dict[str, Any]) -> None:
     print(f"{report.pop('source')}: BERT with {model.num_parameters():,} parameters, {model.dtype}")
     print("\nconfig")
-    for name, value in config.items():
+    for name, value in model.config.to_dict().items():
         print(f"  {name:<30} {value}")
     print("\ntensors")
     for name, shape in tensors.items():
@@ -83,17 +107,20 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     for group, entries in report.items():
         print(f"  {group.replace('_', ' ')}: {len(entries) or 'none'}")
         for entry in entries:
-            print("    " + (entry if isinstance(entry, str) else " -> ".join(map(str, entry))))
-    return None
+            line = entry if isinstance(entry, str) else " -> ".join(map(str, entry))
+            print(f"    {line}")
 
 
 def read_curves(log: Path) -> Curves:
-    """Steps and values of everything that a training run has measured, by its name; nothing where there is no log."""
+    """Steps and values of everything that a training run has measured, by its name; empty without a log."""
     curves: Curves = {}
-    for number, line in enumerate(read_lines(log) if log.is_file() else [], 1):
+    if not log.is_file():
+        return curves
+    for number, line in enumerate(read_lines(log), 1):
         record = parse_json(line, f"{log}, line {number}", dict)
         for name, value in record.items():
-            if name not in _NOT_DRAWN and isinstance(value, int | float) and math.isfinite(value):
+            is_number = isinstance(value, int | float) and math.isfinite(value)
+            if is_number and name not in _NOT_DRAWN:
                 steps, values = curves.setdefault(name, ([], []))
                 steps.append(record.get("step", number))
                 values.append(value)
@@ -103,38 +130,35 @@ def read_curves(log: Path) -> Curves:
 def draw_curve(
     name: str, steps: Sequence[int], values: Sequence[float], width: int = 60, height: int = 8
 ) -> str:
-    """A curve in lines of text: the mean of the values in each column, the lowest and the highest written beside it."""
+    """A curve in lines of text: the mean of the values in each column, with the lowest and the highest."""
+    span = max(1, steps[-1] - steps[0])
     columns: dict[int, list[float]] = {}
     for step, value in zip(steps, values, strict=True):
-        columns.setdefault(
-            (step - steps[0]) * (width - 1) // max(1, steps[-1] - steps[0]), []
-        ).append(value)
-    means = {column: sum(found) / len(found) for column, found in columns.items()}
-    low, high = min(means.values()), max(means.values())
-    rows = {
-        column: round((mean - low) / ((high - low) or 1) * (height - 1))
-        for column, mean in means.items()
-    }
+        column = (step - steps[0]) * (width - 1) // span
+        columns.setdefault(column, []).append(value)
+    means = {column: sum(group) / len(group) for column, group in columns.items()}
+    low = min(means.values())
+    high = max(means.values())
+    scale = (high - low) or 1
+    rows = {column: round((mean - low) / scale * (height - 1)) for column, mean in means.items()}
+    labels = {height - 1: f"{high:.4g}", 0: f"{low:.4g}"}
     lines = [name]
     for row in reversed(range(height)):
-        label = {height - 1: f"{high:.4g}", 0: f"{low:.4g}"}.get(row, "")
-        lines.append(
-            f"{label:>10} | "
-            + "".join("*" if rows.get(x) == row else " " for x in range(width)).rstrip()
-        )
-    return "\n".join(
-        [*lines, f"{'step':>10}   {steps[0]:,}{steps[-1]:>{width - len(f'{steps[0]:,}')},}"]
-    )
+        points = "".join("*" if rows.get(column) == row else " " for column in range(width))
+        lines.append(f"{labels.get(row, ''):>10} | {points.rstrip()}")
+    first = f"{steps[0]:,}"
+    lines.append(f"{'step':>10}   {first}{steps[-1]:>{width - len(first)},}")
+    return "\n".join(lines)
 
 
 def plot_curves(curves: Curves, path: str) -> None:
     """Draws each curve into a panel of one picture."""
     from minibert.extras import need
 
-    columns, rows = min(2, len(curves)), -(-len(curves) // 2)
-    figure = need("matplotlib.figure", "plot", "Drawing curves").Figure(
-        figsize=(5 * columns, 2.5 * rows), layout="constrained"
-    )
+    columns = min(2, len(curves))
+    rows = -(-len(curves) // 2)
+    matplotlib = need("matplotlib.figure", "plot", "Drawing curves")
+    figure = matplotlib.Figure(figsize=(5 * columns, 2.5 * rows), layout="constrained")
     for number, (name, (steps, values)) in enumerate(curves.items(), 1):
         axes = figure.add_subplot(rows, columns, number)
         axes.plot(steps, values, marker="." if len(steps) < 30 else "")

@@ -1,24 +1,24 @@
-"""`minibert learn`: an article in ten scenes beside a model that computes, in one file."""
+"""`minibert learn`: an article in ten scenes beside a live model, in one file."""
 
 from __future__ import annotations
 
 import argparse
-import tempfile
-from pathlib import Path
 
-from minibert.cli.common import source_of
-from minibert.cli.view import write
+from minibert.cli.loading import source_of
+from minibert.cli.options import add_model
+from minibert.cli.parser import Parser
+from minibert.cli.view import add_page_options, write
+
+SUMMARY = "Open an article in ten scenes beside a live BERT."
+EXAMPLE = "--output learn.html"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", metavar="FILE", help="write it there, and do not open it")
-    parser.add_argument("--open", action="store_true", help="open it even so")
+def add(parser: Parser) -> None:
+    add_model(parser)
+    add_page_options(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     from minibert.page.lesson import FIRST_TEXT, article
 
-    out = options.out or str(Path(tempfile.mkdtemp(prefix="minibert-"), "learn.html"))
-    write(
-        options, out, source_of(options), FIRST_TEXT, options.open or not options.out, **article()
-    )
+    write(options, source_of(options), FIRST_TEXT, **article())

@@ -2,7 +2,7 @@
 
     minibert pretrain --config tiny --corpus corpus.txt --output out/tiny --steps 10000
     torchrun --nproc-per-node 8 -m minibert pretrain ...       # the same batch, shared out to eight processes
-    minibert pretrain ... --resume                             # goes on after any interruption
+    minibert pretrain ... --resume                             # continues after any interruption
 
 The vocabulary is learned from the corpus (needs the extra `[train]`), unless `--vocab FOLDER` names one.
 """
@@ -15,72 +15,74 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import UsageError, check_files, report, source_of
-from minibert.cli.training import add_training_options, filled, keep_options, options_of_run
+from minibert.cli.loading import source_of
+from minibert.cli.options import add_model, add_text_column
+from minibert.cli.parser import Parser
+from minibert.cli.results import UsageError, report
+from minibert.cli.texts import check_files
+from minibert.cli.training import (
+    add_run_options,
+    add_training_options,
+    fill,
+    keep_options,
+    options_of_run,
+)
 from minibert.training.options import TrainingOptions
 
 if TYPE_CHECKING:
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
 
-
-# arguments of `pretrain` that options of the same names give
-_MORE = (
-    "column",
-    "held_out",
-    "resume",
-    "max_length",
-    "sentence_order",
-    "mask_probability",
-    "whole_words",
-    "spans",
-)
+SUMMARY = "Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model)."
+EXAMPLE = "--config tiny --corpus corpus.txt --output out/tiny"
 SAMPLE_BYTES = 1 << 25  # of text to learn a vocabulary from; `minibert vocab` reads all of it
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(model=None)
+def add(parser: Parser) -> None:
+    add_model(
+        parser,
+        default=None,
+        help="Checkpoint to continue from: a folder, a bundled model or a Hub id (NAME@REVISION).",
+    )
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="a config.json, or tiny, mini, small, medium, base or large",
+        help="Model to train from scratch: a config.json, or tiny, mini, small, medium, base or "
+        "large.",
     )
     parser.add_argument(
         "--corpus",
         metavar="FILE[=WEIGHT]",
         nargs="+",
-        help="text with a sentence a line and empty lines between documents; .jsonl, .csv or .parquet with a document "
-        "a row; compressed, too; folders; s3://...; with the share of tokens to take of each, or all as they are",
+        help="Text with a sentence a line and empty lines between documents; .jsonl, .csv or "
+        ".parquet with a document a row; compressed, too; folders; s3://... WEIGHT is the share of "
+        "tokens to take of each; without weights, all are taken as they are.",
     )
-    parser.add_argument("--column", help="column of the texts in tables (default: text)")
+    add_text_column(parser)
     parser.add_argument(
-        "--held-out", type=float, default=0.01, metavar="P", help="share of documents for measuring"
+        "--held-out",
+        type=float,
+        default=0.01,
+        metavar="PROB",
+        help="Share of the documents to hold out for evaluation.",
     )
     parser.add_argument(
-        "--vocab", metavar="FOLDER", help="of a vocabulary (default: --model's, or a learned one)"
+        "--vocab",
+        metavar="DIR",
+        help="Folder of a vocabulary. Default: --model's, or one learned from the corpus.",
     )
     parser.add_argument(
         "--vocab-size",
         type=int,
         metavar="N",
-        help="of a learned vocabulary (default: the config's)",
+        help="Maximum size of a learned vocabulary. Default: the config's.",
     )
     parser.add_argument(
-        "--cased", action="store_true", help="keep capitals and accents (needed for Korean)"
+        "--cased",
+        action="store_true",
+        help="Keep upper case and accents (needed for Korean).",
     )
-    parser.add_argument("--no-next-sentence", action="store_true", help="masked words only")
-    parser.add_argument(
-        "--sentence-order", action="store_true", help="pairs are swapped, not random (ALBERT)"
-    )
-    parser.add_argument(
-        "--whole-words", action="store_true", help="mask all pieces of a word together"
-    )
-    parser.add_argument(
-        "--spans", action="store_true", help="mask spans of several words (SpanBERT)"
-    )
-    parser.add_argument(
-        "--mask-probability", type=float, default=0.15, metavar="P", help="share of the tokens"
-    )
+    _add_masking(parser)
     add_training_options(
         parser,
         leave_out=("epochs",),
@@ -90,32 +92,102 @@ def add(parser: argparse.ArgumentParser) -> None:
         warmup=0.01,
         save_every=500,
     )
+    add_run_options(parser)
+
+
+def _add_masking(parser: Parser) -> None:
+    group = parser.add_argument_group("objective")
+    group.add_argument(
+        "--no-next-sentence", action="store_true", help="Train on masked words only."
+    )
+    group.add_argument(
+        "--sentence-order",
+        action="store_true",
+        help="Sentence-order prediction instead of next-sentence prediction (ALBERT).",
+    )
+    group.add_argument(
+        "--whole-words", action="store_true", help="Mask all tokens of a word together."
+    )
+    group.add_argument(
+        "--spans", action="store_true", help="Mask spans of several words (SpanBERT)."
+    )
+    group.add_argument(
+        "--mask-probability",
+        type=float,
+        default=0.15,
+        metavar="PROB",
+        help="Share of the tokens to mask.",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     options = options_of_run(options, "corpus")
     if (options.config is None) == (options.model is None):
         raise UsageError(
-            "give --config to start from scratch, or --model to go on from a checkpoint."
+            "give --config to start from scratch, or --model to continue from a checkpoint."
         )
-    how, corpus = filled(TrainingOptions, options), _weighted(options.corpus)
+    if options.model is not None and options.vocab_size is not None:
+        raise UsageError("--vocab-size has no effect on --model, which has a vocabulary: drop it.")
+    settings = fill(TrainingOptions, options)
+    corpus = weighted_files(options.corpus)
     check_files(corpus)
     from minibert.training.pretraining import pretrain
 
-    more = {name: getattr(options, name) for name in _MORE}
-    more["next_sentence"] = not options.no_next_sentence
     with keep_options(options):
-        model, tokenizer = _start(options, corpus)
-        trainer = pretrain(model, tokenizer, corpus, options.output, how, **more)
+        model, tokenizer = start(options, corpus)
+        trainer = pretrain(
+            model,
+            tokenizer,
+            corpus,
+            options.output,
+            settings,
+            column=options.text_column,
+            held_out=options.held_out,
+            resume=options.resume,
+            max_length=options.max_length,
+            next_sentence=not options.no_next_sentence,
+            sentence_order=options.sentence_order,
+            mask_probability=options.mask_probability,
+            whole_words=options.whole_words,
+            spans=options.spans,
+        )
+        if trainer.is_first and options.model is not None:
+            from minibert.sentences.copying import copy_modules, transformer_folder
+
+            source = source_of(options)
+            if not transformer_folder(source):
+                copy_modules(source, options.output)
     if trainer.is_first:
         report(
             options,
-            {"path": options.output, "steps": trainer.step},
-            f"The model is in {options.output}.",
+            {"output": options.output, "steps": trainer.step, **_last_losses(options.output)},
+            _outcome(options),
         )
 
 
-def _weighted(names: list[str]) -> list[str] | dict[str, float]:
+def _last_losses(folder: str) -> dict[str, float]:
+    """The last value of each loss in the log of a run."""
+    from pathlib import Path
+
+    from minibert.cli.info import read_curves
+
+    curves = read_curves(Path(folder, "log.jsonl"))
+    return {name: values[-1] for name, (_, values) in curves.items() if "loss" in name}
+
+
+def _outcome(options: argparse.Namespace) -> str:
+    losses = _last_losses(options.output)
+    measured = ", ".join(f"{name} {value:.4f}" for name, value in losses.items())
+    sentence = f"The model is in {options.output}"
+    if measured:
+        sentence += f": {measured}"
+    return (
+        f'{sentence}.\nUse it: minibert fill-mask --model {options.output} "... [MASK] ..."; '
+        f"fine-tune it: minibert finetune classification --model {options.output} ..."
+    )
+
+
+def weighted_files(names: list[str]) -> list[str] | dict[str, float]:
     """The files, each with its weight if they have one: `books.txt=0.3`.
 
     What exists as a path is a path. Elsewhere the weight follows the last "=".
@@ -141,7 +213,7 @@ def _exists(name: str) -> bool:
     return bool(Location(name).files())
 
 
-def _start(
+def start(
     options: argparse.Namespace, corpus: Iterable[str]
 ) -> tuple[BertForMaskedLM | BertForPreTraining, BertTokenizer]:
     """A model to train and its tokenizer: new ones, or a checkpoint's."""
@@ -188,7 +260,7 @@ def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_
         options.resume and os.path.exists(os.path.join(options.output, "vocab.txt"))
     ):
         words = count_words_of_files(
-            corpus, column=options.column, lowercase=not cased, max_bytes=SAMPLE_BYTES
+            corpus, column=options.text_column, lowercase=not cased, max_bytes=SAMPLE_BYTES
         )
         train_vocabulary(words, options.output, vocab_size=vocab_size, lowercase=not cased)
     processes.gather(None)

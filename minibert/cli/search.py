@@ -1,92 +1,195 @@
-"""`minibert search`: the lines of a file that are most similar to texts."""
+"""`minibert search`: the texts of a corpus that are most similar to queries."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from minibert.cli.common import (
-    UsageError,
-    add_embedder_options,
-    check_files,
-    load_embedder,
-    print_json,
+from minibert.cli.loading import check_device, load_embedder, precision_of, source_of
+from minibert.cli.options import (
+    add_embedder,
+    add_id_column,
+    add_json,
+    add_model,
+    add_text_column,
+    add_top_k,
 )
-from minibert.files import read_lines
+from minibert.cli.parser import Parser
+from minibert.cli.results import ResultPrinter, UsageError
+from minibert.cli.texts import Record, check_files, checked_texts, column_of, read_file, records_of_file
 
 if TYPE_CHECKING:
-    from minibert.corpus.formats import ShardedVectors
-    from minibert.sentences.rows import Vectors
+    from minibert.sentences.encode import TextEncoder
+
+SUMMARY = "Find the texts of a corpus that are most similar to a query."
+EXAMPLE = '"Where is Paris?" --corpus lines.txt'
+RERANKED = 100  # texts for each query that --rerank scores again
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("queries", metavar="QUERY", nargs="+")
+def add(parser: Parser) -> None:
     parser.add_argument(
-        "--corpus", required=True, metavar="FILE", help="texts, one a line (- for stdin)"
+        "queries", metavar="QUERY", nargs="*", help="Text to search for; several may be given."
     )
     parser.add_argument(
-        "--vectors", metavar="PATH", help="theirs, as minibert embed --out or --out-dir wrote them"
+        "--queries",
+        dest="query_file",
+        metavar="FILE",
+        help="File of queries, read as --corpus is; - reads stdin.",
     )
+    parser.add_argument(
+        "--corpus",
+        required=True,
+        metavar="FILE",
+        help="File of texts, as for minibert embed: a text a line, or a table; a folder or a URI; "
+        "- reads stdin.",
+    )
+    add_text_column(parser)
+    add_id_column(parser)
+    parser.add_argument(
+        "--vectors",
+        metavar="PATH",
+        help="Precomputed vectors of the corpus, written by minibert embed --output.",
+    )
+    add_model(parser)
     parser.add_argument(
         "--corpus-model",
-        metavar="MODEL",
-        help="that made these, of the same space (default: --model)",
+        metavar="NAME",
+        help="Model that produced --vectors, if it is not --model; it must share its space.",
     )
-    parser.add_argument("--top", type=int, default=5, help="lines to show")
-    add_embedder_options(parser)
+    parser.add_argument(
+        "--rerank",
+        metavar="NAME",
+        help=f"Cross-encoder that scores the first {RERANKED} texts of each query again.",
+    )
+    add_embedder(parser)
+    add_top_k(parser, 5, "Number of texts to show for each query.")
+    add_json(parser, lines=True)
 
 
 def run(options: argparse.Namespace) -> None:
-    check_files(name for name in (options.corpus, options.vectors) if name not in ("-", None))
+    check_files([options.corpus, options.vectors, options.query_file])
+    queries = _queries(options)
+    if options.top_k < 1:
+        raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
+    embedder = load_embedder(options)
+    of_corpus = embedder
+    if options.corpus_model is not None:
+        of_corpus = load_embedder(options, name=options.corpus_model)
+    records = list(records_of_file(options.corpus, options.text_column, options.id_column))
+    texts = [record[column_of(options)] for record in records]
+    if not texts:
+        raise ValueError(f"there is no text: {options.corpus} is empty.")
+    vectors = _vectors(options, of_corpus, texts)
+    count = options.top_k if options.rerank is None else max(RERANKED, options.top_k)
+    matches = _matches(embedder, queries, vectors, texts, count)
+    if options.rerank is not None:
+        matches = _reranked(options, queries, matches, texts)
+    with ResultPrinter(options) as results:
+        for query, hits in zip(queries, matches, strict=True):
+            found = [_result(options, records, row, score) for row, score in hits]
+            found = found[: options.top_k]
+            heading = [query] if len(queries) > 1 else []
+            lines = [_line(result) for result in found]
+            results.show({"query": query, "results": found}, "\n".join([*heading, *lines]))
+
+
+def _queries(options: argparse.Namespace) -> list[str]:
+    if options.queries and options.query_file:
+        raise UsageError("give queries or --queries, not both.")
+    if options.query_file:
+        return [str(text) for text in read_file(options.query_file, options.text_column)]
+    if not options.queries:
+        raise UsageError("give a query, or --queries FILE.")
     if not all(map(str.strip, options.queries)):
         raise UsageError("the query is empty: write one between the quotation marks.")
-    embedder = of_corpus = load_embedder(options)
-    if options.corpus_model is not None:
-        of_corpus = load_embedder(
-            argparse.Namespace(**{**vars(options), "model": options.corpus_model})
-        )
+    return checked_texts(options.queries, "query")
+
+
+def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str]) -> Any:
+    """The vectors of the corpus (N, dimension), read and checked, or computed."""
     from minibert.corpus.formats import open_vectors
     from minibert.corpus.records import check_corpus
     from minibert.progress import is_watched
     from minibert.sentences.encode import DOCUMENT_PROMPTS
     from minibert.sentences.rows import named_prompt
+
+    if options.vectors is None:
+        return embedder.encode_document(texts, show_progress_bar=bool(is_watched()))
+    vectors = open_vectors(options.vectors)
+    if len(vectors) != len(texts):
+        raise ValueError(
+            f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} has "
+            f"{len(texts)} texts."
+        )
+    # asymmetric models put one prompt before a query and another before a document
+    names = [name for name in DOCUMENT_PROMPTS if name in embedder.prompts]
+    name = names[0] if names else embedder.default_prompt_name
+    check_corpus(options.vectors, embedder, texts, named_prompt(embedder.prompts, name))
+    return vectors
+
+
+def _matches(
+    embedder: TextEncoder, queries: list[str], vectors: Any, texts: list[str], count: int
+) -> list[list[tuple[int, float]]]:
+    """Row and similarity of the `count` nearest texts of each query; blank ones are passed over."""
     from minibert.sentences.search import nearest
 
-    texts = list(read_lines(options.corpus))
-    vectors: Vectors | ShardedVectors
-    if options.vectors:
-        vectors = open_vectors(options.vectors)
-        if len(vectors) != len(texts):
-            raise ValueError(
-                f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} {len(texts)} lines."
-            )
-        # asymmetric models put one prompt before a question and another before what may answer it
-        name = next(
-            (name for name in DOCUMENT_PROMPTS if name in of_corpus.prompts),
-            of_corpus.default_prompt_name,
-        )
-        check_corpus(options.vectors, of_corpus, texts, named_prompt(of_corpus.prompts, name))
-    else:
-        vectors = of_corpus.encode_document(texts, show_progress_bar=bool(is_watched()))
-    asked, top = embedder.encode_query(options.queries), options.top
-    while (
-        True
-    ):  # a blank line is no hit, so as many more are looked at as there are such among them
-        rows, scores = nearest(asked, vectors, top)
-        pairs = [zip(*own, strict=True) for own in zip(rows.tolist(), scores.tolist(), strict=True)]
-        found = [[(row, score) for row, score in own if texts[row].strip()] for own in pairs]
-        if top >= len(texts) or min(map(len, found)) >= options.top:
-            break
-        top *= 4
-    for query, own in zip(options.queries, found, strict=True):
-        results = [
-            {"line": row + 1, "score": score, "text": texts[row]}
-            for row, score in own[: options.top]
-        ]
-        if options.json:
-            print_json({"query": query, "results": results})
-            continue
-        if len(options.queries) > 1:
-            print(query)
-        for result in results:
-            print(f"{result['score']:.4f}  {result['line']:>6}  {result['text']}")
+    encoded = embedder.encode_query(queries)
+    width = min(count, len(texts))
+    while True:
+        rows, scores = nearest(encoded, vectors, width)
+        matches = []
+        for row_numbers, similarities in zip(rows.tolist(), scores.tolist(), strict=True):
+            pairs = zip(row_numbers, similarities, strict=True)
+            matches.append([(row, score) for row, score in pairs if texts[row].strip()])
+        if width >= len(texts) or min(map(len, matches)) >= count:
+            return [hits[:count] for hits in matches]
+        width = min(4 * width, len(texts))
+
+
+def _reranked(
+    options: argparse.Namespace,
+    queries: list[str],
+    matches: list[list[tuple[int, float]]],
+    texts: list[str],
+) -> list[list[tuple[int, float]]]:
+    """The matches of each query in the order of a cross-encoder, with its scores."""
+    from minibert.sentences.rerank import CrossEncoder
+
+    encoder = CrossEncoder.from_pretrained(
+        source_of(options, options.rerank),
+        precision=precision_of(options),
+        device=check_device(options.device),
+    )
+    reranked = []
+    for query, hits in zip(queries, matches, strict=True):
+        rows = [row for row, _ in hits]
+        ranking = encoder.rank(query, [texts[row] for row in rows])
+        reranked.append([(rows[entry["corpus_id"]], entry["score"]) for entry in ranking])
+    return reranked
+
+
+def _result(
+    options: argparse.Namespace, records: list[Record], row: int, score: float
+) -> dict[str, Any]:
+    """A match as programs read it: its line or row from 1, its score, and what the corpus has of it."""
+    record = records[row]
+    is_line = set(record) == {column_of(options)} and Path(options.corpus).suffix in ("", ".txt")
+    result: dict[str, Any] = {"line" if is_line else "row": row + 1, "score": score}
+    if options.id_column is not None:
+        result["id"] = record[options.id_column]
+    result["text"] = record[column_of(options)]
+    others = {
+        name: value
+        for name, value in record.items()
+        if name not in (column_of(options), options.id_column)
+    }
+    if others:
+        result["columns"] = others
+    return result
+
+
+def _line(result: dict[str, Any]) -> str:
+    place = result.get("id", result.get("line", result.get("row")))
+    return f"{result['score']:.4f}  {place:>6}  {result['text']}"

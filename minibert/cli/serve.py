@@ -14,37 +14,87 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from minibert.checkpoints.source import Source
-from minibert.cli.common import UsageError
+from minibert.cli.loading import precision_of, source_of
+from minibert.cli.options import DEFAULT_MODEL, add_backend, add_offline, add_precision
+from minibert.cli.parser import Parser
+from minibert.cli.results import UsageError
 from minibert.extras import need
 
+SUMMARY = "Serve models to clients of OpenAI's API and text-embeddings-inference."
+EXAMPLE = "minibert-en --port 8000"
 KEY = "MINIBERT_API_KEY"
 M_ARENA_MAX = -8  # malloc.h
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: Parser) -> None:
     parser.add_argument(
-        "models", nargs="*", metavar="MODEL", help="or NAME=MODEL; several, to be asked for by name"
+        "models",
+        nargs="*",
+        metavar="MODEL",
+        help="Models to serve, as for --model; NAME=MODEL serves one under another name.",
     )
-    parser.add_argument("--backend", default="torch", choices=["torch", "onnx"])
-    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "exact"])
-    parser.add_argument("--host", default="127.0.0.1", help=f"a key is taken from {KEY}")
-    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
     parser.add_argument(
-        "--max-wait-ms", type=float, default=2.0, help="of a text for others; not after one alone"
+        "-m",
+        "--model",
+        action="append",
+        metavar="NAME",
+        help="Model to serve, instead of MODEL; may be repeated. NAME@REVISION names a branch, "
+        f"tag or commit of the Hub. Default: {DEFAULT_MODEL}.",
     )
-    parser.add_argument("--max-waiting", type=int, default=4096, help="texts in the queue")
-    parser.add_argument("--max-body", type=int, default=4_000_000, help="bytes of a request")
-    parser.add_argument("--max-texts", type=int, default=2048, help="of a request")
-    parser.add_argument("--max-tokens", type=int, default=500_000, help="of a request")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds of a request")
+    add_offline(parser)
+    add_backend(parser)
+    add_precision(parser)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help=f"Address to bind. Clients need the key in the environment variable {KEY}, if set.",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, metavar="N", help="Port to bind; 0 takes a free one."
+    )
+    parser.add_argument(
+        "--max-wait-ms",
+        type=float,
+        default=2.0,
+        metavar="MS",
+        help="Maximum time a request waits to be batched with others; skipped when no other waits.",
+    )
+    parser.add_argument(
+        "--max-waiting", type=int, default=4096, metavar="N", help="Maximum texts in the queue."
+    )
+    parser.add_argument(
+        "--max-body", type=int, default=4_000_000, metavar="N", help="Maximum bytes per request."
+    )
+    parser.add_argument(
+        "--max-texts", type=int, default=2048, metavar="N", help="Maximum texts per request."
+    )
+    parser.add_argument(
+        "--max-tokens", type=int, default=500_000, metavar="N", help="Maximum tokens per request."
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="Request timeout in seconds."
+    )
+    parser.add_argument(
+        "--log-format",
+        default="text",
+        choices=["text", "json"],
+        help="Format of the access log.",
+    )
     parser.add_argument(
         "--no-normalize",
         action="store_true",
-        help="return vectors as the model makes them, not L2-normalized",
+        help="Return vectors as the model makes them, not L2-normalized.",
     )
-    parser.add_argument("--metrics-open", action="store_true", help="serve /metrics without a key")
+    parser.add_argument(
+        "--metrics-open", action="store_true", help="Serve /metrics without a key."
+    )
+    log_format = parser.stored_value("log_format", nargs=0)
+    parser.add_old_spelling(
+        "--json", log_format, convert=lambda _: "json", advice="--log-format json"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -52,23 +102,13 @@ def run(options: argparse.Namespace) -> None:
         need(module, "serve", "minibert serve")
     import uvicorn
 
-    from minibert.inference.batching import BATCH_TOKENS
     from minibert.serving.app import create_app
     from minibert.serving.gate import Limits, logger
-    from minibert.serving.models import load
 
-    named = name_models(options.models or [options.model])
+    arguments = [*options.models, *(options.model or [])]
+    named = name_models(arguments or [DEFAULT_MODEL])
     limits = Limits(options.max_body, options.max_texts, options.max_tokens, options.timeout)
-    queue = {
-        "max_wait_ms": options.max_wait_ms,
-        "max_tokens": BATCH_TOKENS,
-        "max_pending": options.max_waiting,
-    }
-    # oneDNN, which reads it when it begins, keeps 1024 entries: `warm_up` of a second model would drop the first's
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
-    # for glibc: what one thread frees is new memory for the others, not a heap of its own for each
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+    _limit_memory()
     key = os.environ.get(KEY) or None
     if key is None and options.host not in ("127.0.0.1", "::1", "localhost"):
         warnings.warn(
@@ -76,29 +116,12 @@ def run(options: argparse.Namespace) -> None:
         )
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logger.setLevel(logging.INFO)
+    logger.addHandler(logging.StreamHandler(sys.stdout))
+    logger.propagate = False
     with listening(options.host, options.port) as server:
-        models = []
-        for name, model in named:
-            source = Source(model, revision=options.revision, local_files_only=options.offline)
-            precision = None if options.precision == "exact" else options.precision
-            try:
-                served = load(name, source, backend=options.backend, precision=precision, **queue)
-                served.batched.encode("ready?")  # the first text takes longer than others
-            except (ImportError, KeyboardInterrupt, MemoryError):
-                raise
-            except Exception as error:
-                raise ValueError(f"{model} cannot be served: {error}") from error
-            models.append(served)
-            logger.info("%s is served as %s (%s)", model, name, served.kind)
+        models = [_load(options, name, model) for name, model in named]
         logger.info("http://%s:%d", options.host, server.getsockname()[1])
-        app = create_app(
-            models,
-            limits,
-            key=key,
-            json_log=options.json,
-            normalize=not options.no_normalize,
-            metrics_open=options.metrics_open,
-        )
+        app = create_app(models, limits, key=key, json_log=options.log_format == "json", normalize=not options.no_normalize, metrics_open=options.metrics_open)
         # uvicorn raises the signal once more when all is answered; it has done its work then
         signal.signal(signal.SIGTERM, lambda *_: None)
         config = uvicorn.Config(
@@ -109,6 +132,40 @@ def run(options: argparse.Namespace) -> None:
             timeout_graceful_shutdown=int(options.timeout),
         )
         uvicorn.Server(config).run(sockets=[server])
+
+
+def _load(options: argparse.Namespace, name: str, model: str) -> Any:
+    """A model with its queue, warmed up, so that no request pays for its beginning."""
+    from minibert.inference.batching import BATCH_TOKENS
+    from minibert.serving.gate import logger
+    from minibert.serving.models import load
+
+    try:
+        served = load(
+            name,
+            source_of(options, model),
+            backend=options.backend,
+            precision=precision_of(options),
+            max_wait_ms=options.max_wait_ms,
+            max_tokens=BATCH_TOKENS,
+            max_pending=options.max_waiting,
+        )
+        served.batched.encode("ready?")  # the first text takes longer than others
+    except (ImportError, KeyboardInterrupt, MemoryError):
+        raise
+    except Exception as error:
+        raise ValueError(f"{model} cannot be served: {error}") from error
+    logger.info("%s is served as %s (%s)", model, name, served.kind)
+    return served
+
+
+def _limit_memory() -> None:
+    """Settings of oneDNN and glibc that have to be made before the first model is loaded."""
+    # oneDNN keeps 1024 entries by default: the warm-up of a second model would drop the first's
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
+    # for glibc, so that memory freed by one thread is new memory for the others
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def name_models(arguments: Sequence[str]) -> list[tuple[str, str]]:

@@ -1,121 +1,197 @@
-"""Shared by the two training commands: every field of `TrainingOptions` as an option, and the options kept by a run."""
+"""Shared by the training commands: each field of `TrainingOptions` as an option, and the options that a run keeps."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
-from minibert.cli.common import UsageError
+from minibert.cli.options import add_force, add_json
+from minibert.cli.parser import Parser
+from minibert.cli.results import UsageError, claim_folder
 from minibert.files import only_run_in, read_json, write_json
 from minibert.training.options import TrainingOptions
 
 T = TypeVar("T")
 
-_TYPES = {"int": int, "int | None": int, "float": float}
+_TYPES: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "int": (int, "N"),
+    "int | None": (int, "N"),
+    "float": (float, "X"),
+    "str | None": (str, "NAME"),
+}
+_METAVARS = {"learning_rate": "RATE", "warmup": "PROB", "weight_decay": "RATE"}
+# the help shows the options in these groups; what is named in none belongs to the training
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "schedule": ("epochs", "steps", "batch_size", "learning_rate", "warmup", "decay_steps", "seed"),
+    "regularization": ("weight_decay", "layer_decay", "freeze", "max_grad_norm", "patience"),
+    "speed and memory": ("device", "tokens_per_forward", "bf16", "exact", "pool"),
+    "saving and evaluation": (
+        "save_every",
+        "keep_states",
+        "checkpoints",
+        "evaluate_every",
+        "tensorboard",
+    ),
+}
 
 
-def add_training_options(
-    parser: argparse.ArgumentParser, leave_out: Sequence[str] = (), **defaults: Any
-) -> None:
+def add_training_options(parser: Parser, leave_out: Sequence[str] = (), **defaults: Any) -> None:
     """An option for each field that is not left out; `defaults` are the command's own, where they differ."""
-    parser.set_defaults(parser=parser)
-    parser.add_argument(
-        "--max-length", type=int, default=128, metavar="N", help="limit of tokens an example"
-    )
-    group = parser.add_argument_group("training")
-    for field in dataclasses.fields(TrainingOptions):
-        if field.name in leave_out:
+    names = [field.name for field in dataclasses.fields(TrainingOptions)]
+    fields = dict(zip(names, dataclasses.fields(TrainingOptions), strict=True))
+    grouped = {name for group in _GROUPS.values() for name in group}
+    groups = {**_GROUPS, "other": tuple(name for name in names if name not in grouped)}
+    for title, members in groups.items():
+        present = [name for name in members if name in fields and name not in leave_out]
+        if not present:
             continue
-        flag, text = f"--{field.name.replace('_', '-')}", field.metadata["help"].replace("%", "%%")
-        default = defaults.get(field.name, field.default)
-        if field.type == "bool":
-            group.add_argument(flag, action="store_true", help=text)
-        else:
+        group = parser.add_argument_group(title)
+        for name in present:
+            _add_field(group, fields[name], defaults.get(name, fields[name].default))
+        if title == "schedule":
             group.add_argument(
-                flag, type=_TYPES[str(field.type)], default=default, metavar="N", help=text
+                "--max-length",
+                type=int,
+                default=128,
+                metavar="N",
+                help="Maximum number of tokens per example.",
             )
+
+
+def _add_field(group: Any, field: Any, default: Any) -> None:
+    flag = f"--{field.name.replace('_', '-')}"
+    help = field.metadata["help"].replace("%", "%%")
+    if field.type == "bool":
+        group.add_argument(flag, action="store_true", help=help)
+        return
+    kind, metavar = _TYPES[str(field.type)]
+    metavar = _METAVARS.get(field.name, metavar)
+    group.add_argument(flag, type=kind, default=default, metavar=metavar, help=help)
+
+
+def add_run_options(parser: Parser, required: bool = True) -> None:
+    """The folder of a run, and how it is resumed."""
+    group = parser.add_argument_group("output")
     group.add_argument(
-        "--output", required=True, metavar="FOLDER", help="for the state, the log and the model"
+        "-o",
+        "--output",
+        metavar="DIR",
+        required=required,
+        help="Folder for the model, the log and the checkpoints of the run.",
     )
     group.add_argument(
-        "--resume", action="store_true", help="go on with the run in the folder, by its own options"
+        "--resume",
+        action="store_true",
+        help="Resume the run in the folder with the options it was started with.",
     )
-    others = "go on with it though its examples or labels have changed"
     group.add_argument(
         "--resume-with-other-data",
         dest="resume",
         action="store_const",
         const="with other data",
-        help=others,
+        help="Resume although the examples or the labels have changed.",
     )
+    add_force(parser)
+    add_json(parser)
 
 
-def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namespace:
-    """The options of a run, which keeps the arguments of its starts in its folder: to resume it takes no others.
+def options_of_run(
+    options: argparse.Namespace, *needed: str, tasks: Sequence[str] = ()
+) -> argparse.Namespace:
+    """The options of a run, whose folder keeps the arguments of its starts: to resume, no others are needed.
 
-    Later arguments count before earlier ones.
+    Later arguments take precedence over earlier ones.
+
+    Args:
+        options: of this start.
+        needed: options that a run cannot do without.
+        tasks: the subcommands, one of which comes first.
 
     Raises:
-        UsageError: an option that is needed is not there.
-        ValueError: the command does not take the arguments that are kept.
+        UsageError: an option that is needed is missing.
+        ValueError: the command does not take the arguments that the folder keeps.
     """
-    path, starts, parser = Path(options.output, "run.json"), [options.arguments[1:]], options.parser
-    restarted = False
-    if (
-        int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) > 0
-    ):  # by torchrun, as they were started before
-        from minibert.training.state import saved_states
-
-        restarted = bool(saved_states(path.parent))
-    of_this_start = {
-        "json": options.json,
-        "debug": options.debug,
-        "resume": options.resume or restarted,
-    }
-    if of_this_start["resume"] and path.is_file():
+    path = Path(options.output, "run.json")
+    start = options.arguments[1:]
+    starts = [start]
+    resume = options.resume or _is_restarted(path.parent)
+    if resume and path.is_file():
+        command, arguments = options.command, options.arguments
         try:
-            starts = [start for start in read_json(path)["starts"] if start not in starts] + starts
-            for start in starts:
-                options = parser.parse_args(list(start))
-                parser.set_defaults(**vars(options))
-        except (SystemExit, KeyError, TypeError):  # argparse has said which argument
-            advice = "correct it, or delete the file and give all options."
+            kept = read_json(path)["starts"]
+            starts = [earlier for earlier in kept if earlier != start] + [start]
+            merged = _merge(starts, tasks)
+            parsed = options.command_parser.parse_args(merged)
+        except (SystemExit, KeyError, TypeError):  # argparse has printed which argument
             raise ValueError(
-                f"{path} holds arguments that {parser.prog} does not take: {advice}"
+                f"{path} holds arguments that minibert {command} does not take: correct it, or "
+                "delete the file and give all options."
             ) from None
-    vars(options).update(of_this_start, starts=starts)
-    if missing := [name for name in needed if getattr(options, name) is None]:
+        parsed.command, parsed.arguments = command, arguments
+        parsed.json, parsed.debug, parsed.quiet = options.json, options.debug, options.quiet
+        options = parsed
+    options.resume = resume
+    options.starts = starts
+    missing = [name for name in needed if getattr(options, name, None) is None]
+    if missing:
         raise UsageError(f"give {' and '.join(f'--{name}' for name in missing)}.")
     return options
 
 
+def _is_restarted(folder: Path) -> bool:
+    """Whether torchrun has started the processes of a run again, with the arguments that they had before."""
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) == 0:
+        return False
+    from minibert.training.state import saved_states
+
+    return bool(saved_states(folder))
+
+
+def _merge(starts: Sequence[Sequence[str]], tasks: Sequence[str]) -> list[str]:
+    """The arguments of all starts as those of one; the task stands first, once."""
+    task: list[str] = []
+    merged: list[str] = []
+    for start in starts:
+        if not all(isinstance(argument, str) for argument in start):
+            raise TypeError("arguments are strings")
+        if start and start[0] in tasks:
+            task = [start[0]]
+            merged += start[1:]
+        else:
+            merged += start
+    return task + merged
+
+
 @contextmanager
 def keep_options(options: argparse.Namespace) -> Iterator[None]:
-    """Writes the arguments of a run into its folder, for `options_of_run`, and keeps others out until the block ends.
+    """Writes the arguments of a run into its folder, for `options_of_run`, and locks the folder until the block ends.
 
     Raises:
+        UsageError: the folder holds something else.
         ValueError: another run is there.
         OSError: another process works there, and its arguments stay.
     """
     from minibert.training.state import check_new
 
-    folder, is_first = Path(options.output), int(os.environ.get("RANK") or 0) == 0
+    folder = Path(options.output)
+    is_first = int(os.environ.get("RANK") or 0) == 0
+    if is_first and not options.resume:
+        check_new(folder)
+        if not (folder / "run.json").is_file():
+            claim_folder(options.output, options.force)
     with only_run_in(folder, "command") if is_first else nullcontext():
-        if not options.resume:
-            check_new(folder)
         if is_first:
             write_json(folder / "run.json", {"starts": options.starts})
         yield
 
 
-def filled(made: Callable[..., T], options: argparse.Namespace, **more: Any) -> T:
+def fill(kind: Callable[..., T], options: argparse.Namespace, **more: Any) -> T:
     """A dataclass whose fields are the options of the same names, and `more`."""
-    names = {field.name for field in dataclasses.fields(made)}  # type: ignore[arg-type]
-    return made(
-        **{**{name: value for name, value in vars(options).items() if name in names}, **more}
-    )
+    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    values = {name: value for name, value in vars(options).items() if name in names}
+    return kind(**{**values, **more})

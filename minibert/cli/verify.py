@@ -1,20 +1,35 @@
-"""`minibert verify`: a checkpoint against transformers, layer by layer."""
+"""`minibert verify`: a checkpoint compared with transformers, layer by layer."""
 
 from __future__ import annotations
 
 import argparse
 
-from minibert.cli.common import print_json, source_of
+from minibert.cli.loading import source_of
+from minibert.cli.options import add_json, add_model
+from minibert.cli.parser import Parser
+from minibert.cli.results import print_json
+
+SUMMARY = "Compare a checkpoint with transformers, layer by layer."
+EXAMPLE = "--model bert-base-uncased"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: Parser) -> None:
+    model = add_model(parser)
+    parser.add_old_positional(model)
     parser.add_argument(
-        "name", nargs="?", metavar="MODEL", help="the checkpoint, as --model names it"
+        "--text",
+        action="append",
+        metavar="TEXT",
+        help="Text to compare on, instead of the built-in ones. May be repeated.",
     )
     parser.add_argument(
-        "--text", action="append", help="compare on this text, not the built-in (may be repeated)"
+        "--tolerance",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="Largest difference allowed; 0 asks for equal bits.",
     )
-    parser.add_argument("--tolerance", type=float, default=0.0, help="largest difference allowed")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -22,9 +37,7 @@ def run(options: argparse.Namespace) -> int:
     from minibert.extras import need
     from minibert.progress import Progress, is_watched
 
-    need(
-        "transformers", "parity", "Comparing with the reference"
-    )  # before torch: it may be missing
+    need("transformers", "parity", "Comparing with the reference")  # before torch, which is slow
     from minibert.study.verify import STEPS, TEXTS, verify
 
     with Progress(is_watched(), STEPS, "steps") as progress:

@@ -2,40 +2,68 @@
 
     minibert vocab --corpus wiki.txt books/ --vocab-size 30000 --output out/vocabulary
 
-Words are counted in parallel, in a memory that does not grow with the text; the `tokenizers` library learns the pieces
+Words are counted in parallel, in memory that does not grow with the text; the `tokenizers` library learns the pieces
 from the counts (needs the extra `[train]`).
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from minibert.cli.common import check_files, report
+from minibert.cli.options import add_json, add_output_folder, add_text_column
+from minibert.cli.parser import Parser
+from minibert.cli.results import claim_folder, report
+from minibert.cli.texts import check_files
+
+SUMMARY = "Learn a WordPiece vocabulary from text."
+EXAMPLE = "--corpus corpus.txt --output out/vocabulary"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: Parser) -> None:
     parser.add_argument(
-        "--corpus", metavar="FILE", nargs="+", required=True, help="text, as for minibert pretrain"
+        "--corpus",
+        metavar="FILE",
+        nargs="+",
+        required=True,
+        help="Files, folders or URIs of text, as for minibert pretrain.",
     )
-    parser.add_argument("--column", help="column of the texts in tables (default: text)")
-    parser.add_argument("--vocab-size", type=int, default=30000, metavar="N", help="at most")
-    parser.add_argument("--min-frequency", type=int, default=2, metavar="N", help="of a piece")
+    add_text_column(parser)
     parser.add_argument(
-        "--cased", action="store_true", help="keep capitals and accents (needed for Korean)"
+        "--vocab-size", type=int, default=30000, metavar="N", help="Maximum number of tokens."
     )
     parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="for vocab.txt and tokenizer_config.json"
+        "--min-frequency",
+        type=int,
+        default=2,
+        metavar="N",
+        help="Minimum number of occurrences of a token.",
     )
+    parser.add_argument(
+        "--cased",
+        action="store_true",
+        help="Keep upper case and accents (needed for Korean).",
+    )
+    add_output_folder(parser, "Folder for vocab.txt and tokenizer_config.json.")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     check_files(options.corpus)
+    claim_folder(options.output, options.force)
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
-    words = count_words_of_files(options.corpus, column=options.column, lowercase=not options.cased)
-    how = {"vocab_size": options.vocab_size, "min_frequency": options.min_frequency}
-    tokenizer = train_vocabulary(words, options.output, lowercase=not options.cased, **how)
-    sentence = f"{len(tokenizer):,} pieces, learned from {len(words):,} different words, are in {options.output}."
-    report(
-        options, {"path": options.output, "pieces": len(tokenizer), "words": len(words)}, sentence
+    lowercase = not options.cased
+    words = count_words_of_files(options.corpus, column=options.text_column, lowercase=lowercase)
+    settings: dict[str, Any] = {
+        "vocab_size": options.vocab_size,
+        "min_frequency": options.min_frequency,
+    }
+    tokenizer = train_vocabulary(words, options.output, lowercase=lowercase, **settings)
+    sentence = (
+        f"{len(tokenizer):,} tokens, learned from {len(words):,} different words, are in "
+        f"{options.output}.\nTrain with them: minibert pretrain --config tiny --vocab "
+        f"{options.output} --corpus {options.corpus[0]} --output out/model"
     )
+    content = {"output": options.output, "pieces": len(tokenizer), "words": len(words)}
+    report(options, content, sentence)

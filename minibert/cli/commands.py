@@ -1,0 +1,103 @@
+"""Every command of `minibert` in its group, and the parser of them all."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from types import ModuleType
+
+import minibert
+from minibert.cli import (
+    convert,
+    embed,
+    export,
+    fill_mask,
+    finetune,
+    info,
+    learn,
+    models,
+    pretrain,
+    rerank,
+    search,
+    serve,
+    tokenize,
+    verify,
+    view,
+    vocab,
+)
+from minibert.cli.options import add_common
+from minibert.cli.parser import Parser, nearest_name
+
+GROUPS: Mapping[str, tuple[ModuleType, ...]] = {
+    "use": (embed, search, rerank, fill_mask, serve),
+    "learn": (learn, view, tokenize),
+    "train": (vocab, pretrain, finetune),
+    "check and convert": (verify, info, convert, export, models),
+}
+DESCRIPTION = "BERT in plain PyTorch, bit-identical to transformers."
+
+
+class _Overview(Parser):
+    """The parser of `minibert` itself, whose help lists the commands in their groups."""
+
+    def format_help(self) -> str:
+        """Every command with its summary and an example."""
+        lines = [f"minibert {minibert.__version__}: {DESCRIPTION}"]
+        for group, modules in GROUPS.items():
+            lines += ["", group]
+            for module in modules:
+                name = name_of(module)
+                lines.append(f"  {name:<10} {module.SUMMARY}")
+                lines.append(f"  {'':<10} minibert {name} {module.EXAMPLE}")
+        lines += ["", "minibert help COMMAND lists the options of a command; minibert --version."]
+        return "\n".join(lines) + "\n"
+
+
+def name_of(module: ModuleType) -> str:
+    """What a command is called."""
+    return module.__name__.rpartition(".")[2].replace("_", "-")
+
+
+def build_parser() -> Parser:
+    """The parser with every command."""
+    parser = _Overview(prog="minibert", description=DESCRIPTION)
+    about = f"minibert {minibert.__version__} (minibert-torch): {DESCRIPTION}"
+    parser.add_argument("--version", action="version", version=about, help="Print the version.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for modules in GROUPS.values():
+        for module in modules:
+            name = name_of(module)
+            command = commands.add_parser(
+                name,
+                help=module.SUMMARY,
+                description=module.SUMMARY,
+                epilog=f"example: minibert {name} {module.EXAMPLE}",
+            )
+            command.set_defaults(run=module.run, command_parser=command)
+            module.add(command)
+            add_common(command)
+    parser.commands = dict(commands.choices)
+    return parser
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options of a command line.
+
+    Raises:
+        SystemExit: with code 2 for arguments that do not fit; with code 0 after `--help` or `--version`.
+    """
+    parser = build_parser()
+    if not arguments:
+        parser.print_help()
+        parser.exit(0)
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
+    first = arguments[0]
+    if not first.startswith("-") and first not in parser.commands:
+        nearest = nearest_name(first, parser.commands)
+        parser.error(f"unknown command {first!r}{nearest}")
+    options = parser.parse_command_line(arguments)
+    if options.command is None:
+        parser.error(f"name a command: {', '.join(parser.commands)}")
+    options.arguments = arguments
+    return options

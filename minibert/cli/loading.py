@@ -1,0 +1,107 @@
+"""From the options to a model: its source, its device, and an embedder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from minibert.checkpoints.source import Source
+from minibert.cli.results import UsageError
+
+if TYPE_CHECKING:
+    from minibert.sentences.embedder import SentenceEmbedder
+
+
+def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
+    """Where the model that the options name, or another of this name, comes from."""
+    name, revision = split_revision(str(options.model) if name is None else name)
+    return Source(
+        model_folder(name),
+        revision=revision or options.revision,
+        local_files_only=options.offline,
+    )
+
+
+def split_revision(name: str) -> tuple[str, str | None]:
+    """The name and the revision of "NAME@REVISION"; a path that exists is a name as it stands."""
+    bare, at, revision = name.rpartition("@")
+    if not at or not bare or os.path.exists(name):
+        return name, None
+    return bare, revision
+
+
+def check_device(name: str) -> str:
+    """The device, if this computer has it.
+
+    Raises:
+        UsageError: it does not, or there is no device of this name.
+    """
+    if name == "cpu":
+        return name
+    import torch
+
+    devices = ["cpu"]
+    devices += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    if name in devices or (name == "cuda" and len(devices) > 1 and "cuda:0" in devices):
+        return name
+    raise UsageError(
+        f"--device {name} does not exist here; this computer has {', '.join(devices)}."
+    )
+
+
+def precision_of(options: argparse.Namespace) -> str | None:
+    """The precision as Python's functions take it, where None is exact."""
+    return None if options.precision == "exact" else str(options.precision)
+
+
+def load_embedder(
+    options: argparse.Namespace, normalize: bool | None = None, name: str | None = None
+) -> SentenceEmbedder:
+    """The embedder that the options describe; `name` takes the place of their model."""
+    source = source_of(options, name)
+    device = check_device(options.device)
+    check_kind(source, options.backend)
+    from minibert.sentences.embedder import SentenceEmbedder
+
+    settings: dict[str, Any] = {
+        "backend": options.backend,
+        "pooling": options.pooling,
+        "layers": options.layers,
+        "layer_weights": options.layer_weights,
+        "max_length": options.max_length,
+        "precision": precision_of(options),
+        "normalize": normalize,
+    }
+    if options.backend == "torch":
+        settings["device"] = device
+    elif device != "cpu":
+        raise UsageError("--backend onnx runs on the CPU: leave --device out.")
+    return SentenceEmbedder.from_pretrained(source, **settings)
+
+
+def check_kind(source: Source, backend: str) -> None:
+    """Points out a model that the options do not fit: an exported graph, or one without sentence vectors.
+
+    Raises:
+        UsageError: the folder holds an ONNX graph and no weights, and the backend is torch.
+    """
+    if source.folder is None or backend == "onnx":
+        return
+    folder = source.folder
+    names = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
+    has_weights = any((folder / name).is_file() for name in names)
+    if (folder / "model.onnx").is_file() and not has_weights:
+        raise UsageError(f"{source} was written by minibert export: run it with --backend onnx.")
+
+
+def model_folder(path: str) -> str:
+    """The folder of the model: `path`, or the best model of a run that lies in it."""
+    best = os.path.join(path, "best")
+    if not os.path.isfile(os.path.join(path, "config.json")) and os.path.isfile(
+        os.path.join(best, "config.json")
+    ):
+        return best
+    return path

@@ -1,0 +1,227 @@
+"""The options that several commands share, each defined once.
+
+A command adds the ones that have an effect on it, so names, help texts and the spellings of the last release are the
+same everywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import Any
+
+from minibert.cli.parser import Parser
+
+DEFAULT_MODEL = "minibert-en"
+MODEL_HELP = (
+    "Model: a folder, a bundled model or a Hub id. NAME@REVISION names a branch, tag or commit of "
+    "the Hub."
+)
+PRECISIONS = ("exact", "fp32", "bf16", "int8")
+PRECISION_HELP = (
+    "Arithmetic of the model: exact is bit-identical to transformers, fp32 runs fused operators "
+    "whose last bits differ, bf16 and int8 trade accuracy for speed."
+)
+DEVICE_HELP = "Device to compute on: cpu, cuda, cuda:1 or mps."
+
+
+def add_common(parser: Parser) -> None:
+    """Options of every command."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="Print results and errors only.")
+    parser.add_argument("--debug", action="store_true", help="Print the traceback of an error.")
+
+
+def add_model(
+    parser: Parser,
+    default: str | None = DEFAULT_MODEL,
+    required: bool = False,
+    help: str = MODEL_HELP,
+) -> argparse.Action:
+    """`--model`, and `--offline`, which limits where it may come from."""
+    model = parser.add_argument(
+        "-m", "--model", metavar="NAME", default=default, required=required, help=help
+    )
+    add_offline(parser)
+    return model
+
+
+def add_offline(parser: Parser) -> None:
+    """`--offline`, and `--revision` of the last release."""
+    parser.add_argument(
+        "--offline", action="store_true", help="Use local files and the Hub cache only."
+    )
+    parser.set_defaults(revision=None)
+    revision = parser.stored_value("revision")
+    parser.add_old_spelling("--revision", revision, advice="--model NAME@REVISION")
+
+
+def add_output_file(
+    parser: Parser, help: str, default: str | None = None, old: str | None = None
+) -> argparse.Action:
+    """`--output` for a file, and `--force`."""
+    output = parser.add_argument("-o", "--output", metavar="FILE", default=default, help=help)
+    if old is not None:
+        parser.add_old_spelling(old, output)
+    add_force(parser)
+    return output
+
+
+def add_output_folder(parser: Parser, help: str) -> argparse.Action:
+    """`--output` for a folder that the command needs, and `--force`."""
+    output = parser.add_argument("-o", "--output", metavar="DIR", required=True, help=help)
+    add_force(parser)
+    return output
+
+
+def add_force(parser: Parser) -> None:
+    """`--force`, without which nothing is overwritten."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="Write even where there is a file already, or a folder with other files in it.",
+    )
+
+
+def as_folder(path: str) -> str:
+    """A path that is read as a folder's, whatever it ends in."""
+    return os.path.join(path, "")
+
+
+def add_json(parser: Parser, lines: bool = False) -> None:
+    """`--json`, and `--jsonl` for a command that prints a result for each text."""
+    parser.set_defaults(jsonl=False)
+    if not lines:
+        parser.add_argument("--json", action="store_true", help="Print one JSON document.")
+        return
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
+        "--json",
+        action="store_true",
+        help='Print one JSON document, whose key "output" holds the results.',
+    )
+    formats.add_argument(
+        "--jsonl", action="store_true", help="Print a JSON document a line, one for each result."
+    )
+
+
+def add_device(parser: Parser, default: str | None = "cpu") -> None:
+    """`--device`; None stands for a GPU where there is one."""
+    help = DEVICE_HELP
+    if default is None:
+        help = f"{help} Default: CUDA if there is a GPU, else the CPU."
+    parser.add_argument("--device", metavar="DEVICE", default=default, help=help)
+
+
+def add_precision(parser: Parser) -> None:
+    """`--precision`."""
+    parser.add_argument("--precision", default="fp32", choices=PRECISIONS, help=PRECISION_HELP)
+
+
+def add_backend(parser: Parser) -> None:
+    """`--backend`."""
+    parser.add_argument(
+        "--backend",
+        default="torch",
+        choices=["torch", "onnx"],
+        help="Library that runs the model; onnx runs a folder written by minibert export.",
+    )
+
+
+def add_top_k(parser: Parser, default: int, help: str) -> None:
+    """`--top-k`."""
+    top_k = parser.add_argument("-k", "--top-k", type=int, default=default, metavar="N", help=help)
+    parser.add_old_spelling("--top", top_k)
+
+
+def add_texts(parser: Parser, help: str = "Text to process; several may be given.") -> None:
+    """Texts as arguments, or from files, with the columns that a table has."""
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help=help)
+    parser.add_argument(
+        "--file",
+        action="append",
+        metavar="FILE",
+        help="File of texts: a text a line, or a table (.csv, .tsv, .jsonl, .json, .parquet; "
+        "compressed too), a folder or a URI; - reads stdin. May be repeated.",
+    )
+    add_text_column(parser)
+
+
+def add_text_column(parser: Parser) -> None:
+    """`--text-column`."""
+    column = parser.add_argument(
+        "--text-column", metavar="NAME", help="Column of the text in a table. Default: text."
+    )
+    parser.add_old_spelling("--column", column)
+
+
+def add_pair_column(parser: Parser, help: str = "Column of the second text of a pair.") -> None:
+    """`--pair-column`."""
+    parser.add_argument("--pair-column", metavar="NAME", help=help)
+
+
+def add_label_column(parser: Parser) -> None:
+    """`--label-column`."""
+    parser.add_argument(
+        "--label-column", default="label", metavar="NAME", help="Column of the label in a table."
+    )
+
+
+def add_id_column(parser: Parser) -> None:
+    """`--id-column`."""
+    parser.add_argument(
+        "--id-column", metavar="NAME", help="Column of the ids, which are kept with the results."
+    )
+
+
+def add_embedder(parser: Parser) -> None:
+    """Options that decide how a text becomes a vector."""
+    add_backend(parser)
+    add_precision(parser)
+    add_device(parser)
+    parser.add_argument(
+        "--pooling",
+        type=comma_list(),
+        metavar="NAME",
+        help="Pooling of the token vectors: cls, pooler, mean, max or mean_sqrt_len; several with "
+        "commas between them. Default: the model's own.",
+    )
+    parser.add_argument(
+        "--layers",
+        type=_layers,
+        metavar="LAYERS",
+        help="Hidden states to pool: last, second_to_last, concat_last_4, ... or a list such as "
+        "11,12, where 0 is the output of the embeddings (h0) and L that of the last layer (hL).",
+    )
+    parser.add_argument(
+        "--layer-weights",
+        type=comma_list(float),
+        metavar="W,W,...",
+        help="Weight of each of several --layers, which are then averaged.",
+    )
+    add_max_length(parser)
+
+
+def add_max_length(parser: Parser) -> None:
+    """`--max-length` of commands that predict."""
+    parser.add_argument(
+        "--max-length",
+        type=int,
+        metavar="N",
+        help="Maximum number of tokens per text. Default: the model's own limit.",
+    )
+
+
+def comma_list(kind: Callable[[str], Any] = str) -> Callable[[str], list[Any]]:
+    """The type of an option that takes several values with commas between them."""
+
+    def split(values: str) -> list[Any]:
+        return [kind(value) for value in values.split(",")]
+
+    return split
+
+
+def _layers(choice: str) -> str | list[int]:
+    if choice[-1:].isdigit() and "_" not in choice:
+        return [int(number) for number in choice.split(",")]
+    return choice

@@ -1,0 +1,192 @@
+"""The parser behind `minibert`: one-sentence errors, readable defaults, spellings of the last release."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+logger = logging.getLogger("minibert")
+
+
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Help that shows a default only where there is one to show."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32, width=100)
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default is None or action.default is False or action.default == []:
+            return action.help
+        return super()._get_help_string(action)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that reports a mistake in one sentence instead of printing every option.
+
+    Attributes:
+        commands: parsers of the subcommands by name; empty for a parser without any.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("formatter_class", HelpFormatter)
+        super().__init__(**settings)
+        self.commands: dict[str, Parser] = {}
+
+    def error(self, message: str) -> NoReturn:
+        """Exits with code 2."""
+        self.exit(2, f"{self.prog}: {message} ({self.prog} --help lists the options)\n")
+
+    def add_old_spelling(
+        self,
+        old: str,
+        new: argparse.Action,
+        convert: Callable[[Any], Any] | None = None,
+        advice: str | None = None,
+    ) -> None:
+        """Accepts an option of the last release: hidden, and with a warning that names the new one.
+
+        Args:
+            old: the option string, such as "--out".
+            new: the option that replaces it.
+            convert: turns a value of the old option into one of the new option.
+            advice: the new spelling, where it is more than another name.
+        """
+        self.add_argument(old, action=_OldOption, new=new, convert=convert, advice=advice)
+
+    def add_old_positional(self, new: argparse.Action) -> None:
+        """Accepts the value of an option as a positional argument, as the last release did."""
+        self.add_argument(
+            f"old_{new.dest}", action=_OldPositional, new=new, nargs="?", default=argparse.SUPPRESS
+        )
+
+    def stored_value(self, dest: str, nargs: int | None = None) -> argparse.Action:
+        """An action that stores a value, for an option of which only the old spelling is left."""
+        return _Store([f"--{dest}"], dest, nargs=nargs)
+
+    def options_by_name(self) -> Mapping[str, argparse.Action]:
+        """Every option string that is documented, with its action."""
+        return {
+            name: action
+            for name, action in self._option_string_actions.items()
+            if action.help != argparse.SUPPRESS
+        }
+
+    def arguments(self) -> list[argparse.Action]:
+        """Options and positional arguments in the order of the help, hidden ones included."""
+        return list(self._actions)
+
+    def parse_command_line(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parses all arguments; an unknown one is answered with the nearest name.
+
+        Raises:
+            SystemExit: with code 2 for arguments that do not fit.
+        """
+        options, unknown = self.parse_known_args(list(arguments))
+        if unknown:
+            self._refuse(unknown[0], options)
+        return options
+
+    def _refuse(self, argument: str, options: argparse.Namespace) -> NoReturn:
+        parser = self
+        for dest in ("command", "task"):
+            name = getattr(options, dest, None)
+            parser = parser.commands.get(name, parser) if name else parser
+        if not argument.startswith("-"):
+            parser.error(f"unexpected argument {argument!r}")
+        name = argument.partition("=")[0]
+        parser.error(f"unknown option {argument}{nearest_name(name, parser.options_by_name())}")
+
+
+class _Store(argparse.Action):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, values)
+
+
+class _OldOption(argparse.Action):
+    """An option of the last release; see `Parser.add_old_spelling`."""
+
+    def __init__(
+        self,
+        option_strings: Sequence[str],
+        dest: str,
+        new: argparse.Action,
+        convert: Callable[[Any], Any] | None,
+        advice: str | None,
+        default: Any = None,  # argparse passes the one of the new option
+    ) -> None:
+        super().__init__(
+            option_strings,
+            new.dest,
+            nargs=new.nargs,
+            type=new.type,
+            choices=new.choices,
+            default=argparse.SUPPRESS,
+            help=argparse.SUPPRESS,
+            metavar=new.metavar,
+        )
+        self.new = new
+        self.convert = convert
+        self.advice = advice or new.option_strings[-1]
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        logger.warning("%s is now written %s.", option_string, self.advice)
+        if self.convert is not None:
+            values = self.convert(values)
+        self.new(parser, namespace, values, option_string)
+
+
+class _OldPositional(argparse.Action):
+    """A positional argument of the last release; see `Parser.add_old_positional`."""
+
+    def __init__(
+        self,
+        option_strings: Sequence[str],
+        dest: str,
+        new: argparse.Action,
+        nargs: str,
+        default: Any,
+    ) -> None:
+        super().__init__(option_strings, dest, nargs=nargs, default=default, help=argparse.SUPPRESS)
+        self.new = new
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        flag = self.new.option_strings[-1]
+        if getattr(namespace, self.new.dest) != self.new.default:
+            parser.error(f"the model is named twice: drop {values!r} or {flag}")
+        logger.warning("%s is now named by an option: %s %s.", self.new.metavar, flag, values)
+        self.new(parser, namespace, values, flag)
+
+
+def nearest_name(word: str, names: Iterable[str]) -> str:
+    """A suggestion for a misspelled name: one with these initials (--lr), or one spelled like it; else nothing."""
+    bare = word.lstrip("-")
+    by_bare_name = {name.lstrip("-"): name for name in names}
+    matches = [name for name in by_bare_name if _initials(name) == bare]
+    if not matches:
+        matches = difflib.get_close_matches(bare, by_bare_name, n=1, cutoff=0.5)
+    return f"; did you mean {by_bare_name[matches[0]]}?" if matches else ""
+
+
+def _initials(name: str) -> str:
+    return "".join(part[:1] for part in name.split("-"))

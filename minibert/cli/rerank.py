@@ -1,0 +1,70 @@
+"""`minibert rerank`: texts in the order in which a cross-encoder finds them relevant to a query."""
+
+from __future__ import annotations
+
+import argparse
+
+from minibert.cli.loading import check_device, precision_of, source_of
+from minibert.cli.options import (
+    add_device,
+    add_id_column,
+    add_json,
+    add_max_length,
+    add_model,
+    add_precision,
+    add_text_column,
+    add_top_k,
+)
+from minibert.cli.parser import Parser
+from minibert.cli.results import ResultPrinter, UsageError
+from minibert.cli.texts import checked_texts, column_of, records_of_file
+
+SUMMARY = "Sort texts by their relevance to a query, with a cross-encoder."
+EXAMPLE = '"Where is Paris?" --file lines.txt --model cross-encoder/ms-marco-MiniLM-L6-v2'
+
+
+def add(parser: Parser) -> None:
+    parser.add_argument("query", metavar="QUERY", help="Text that the others should answer.")
+    parser.add_argument(
+        "--file",
+        metavar="FILE",
+        default="-",
+        help="Texts to sort: a text a line, or a table; - reads stdin.",
+    )
+    add_text_column(parser)
+    add_id_column(parser)
+    add_model(parser, default=None, required=True)
+    add_device(parser)
+    add_precision(parser)
+    add_max_length(parser)
+    add_top_k(parser, 10, "Number of texts to show.")
+    add_json(parser, lines=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    query = checked_texts([options.query], "query")[0]
+    if options.top_k < 1:
+        raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
+    device = check_device(options.device)
+    records = list(records_of_file(options.file, options.text_column, options.id_column))
+    if not records:
+        raise ValueError(f"there is no text: {options.file} is empty.")
+    source = source_of(options)
+    from minibert.sentences.rerank import CrossEncoder
+
+    encoder = CrossEncoder.from_pretrained(
+        source,
+        precision=precision_of(options),
+        max_length=options.max_length,
+        device=device,
+    )
+    texts = [record[column_of(options)] for record in records]
+    with ResultPrinter(options) as results:
+        for entry in encoder.rank(query, texts, options.top_k):
+            row = entry["corpus_id"]
+            result = {"row": row + 1, "score": entry["score"], "text": texts[row]}
+            place = row + 1
+            if options.id_column is not None:
+                place = records[row][options.id_column]
+                result["id"] = place
+            results.show(result, f"{entry['score']:.4f}  {place:>6}  {texts[row]}")

@@ -1,0 +1,123 @@
+"""What commands print and write: results for people and for programs, and files that are nobody else's."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+# reported in one sentence; any other exception is a bug, whose traceback is shown
+EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError)
+
+
+class UsageError(ValueError):
+    """Options that do not go together: exit code 2."""
+
+
+def print_json(content: Any) -> None:
+    """Prints one JSON document on a line."""
+    print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+
+def report(options: argparse.Namespace, content: dict[str, Any], sentence: str) -> None:
+    """Prints the outcome of a command: `content` for programs, or a sentence for people."""
+    if options.json:
+        print_json(content)
+    else:
+        print(sentence)
+
+
+class ResultPrinter(AbstractContextManager["ResultPrinter"]):
+    """Prints results as they come: as JSON Lines, inside one JSON document, or as text.
+
+    Args:
+        options: the command's, with `json` and `jsonl`.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.as_document = options.json
+        self.as_lines = options.jsonl
+        self._count = 0
+
+    @property
+    def as_text(self) -> bool:
+        """Whether a person reads the results."""
+        return not (self.as_document or self.as_lines)
+
+    def __enter__(self) -> ResultPrinter:
+        if self.as_document:
+            print('{"output": [', end="")
+        return self
+
+    def show(self, record: dict[str, Any], text: str = "") -> None:
+        """Prints one result: `record` for programs, `text` for people."""
+        self.show_line(json.dumps(record, ensure_ascii=False, allow_nan=False), text)
+
+    def show_line(self, line: str, text: str = "") -> None:
+        """Prints one result that is JSON already."""
+        if self.as_text:
+            print(text)
+        elif self.as_lines:
+            print(line)
+        else:
+            print(", " if self._count else "", line, sep="", end="")
+        self._count += 1
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if self.as_document:
+            print("]}" if kind is None else "")
+
+
+def claim_file(path: str, force: bool) -> None:
+    """Makes sure that writing a file loses nothing.
+
+    Args:
+        path: the file, or a URI, which is checked only when it is written.
+        force: a file that exists may be replaced.
+
+    Raises:
+        UsageError: there is a file, and `force` is False; or a folder.
+    """
+    if "://" in path or not os.path.lexists(path):
+        return
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a folder; name a file to write.")
+    if os.path.isfile(path) and not force:
+        raise UsageError(f"{path} exists already: name another file, or replace it with --force.")
+
+
+def claim_folder(path: str, force: bool) -> None:
+    """Makes sure that writing into a folder mixes with nothing and replaces nothing.
+
+    Args:
+        path: the folder, or a URI, which is checked only when it is written.
+        force: other files may be there.
+
+    Raises:
+        UsageError: the path is empty or a file's, or the folder has files and `force` is False.
+    """
+    if not path:
+        raise UsageError("the folder to write into has no name.")
+    if "://" in path or not os.path.lexists(path):
+        return
+    if not os.path.isdir(path):
+        raise UsageError(f"{path} is a file; name a folder to write into.")
+    entries = [entry.name for entry in os.scandir(path) if not entry.name.startswith(".")]
+    if entries and not force:
+        raise UsageError(
+            f"{path} already holds {_first_names(entries)}: name a new or an empty folder, or "
+            "write into this one with --force."
+        )
+
+
+def _first_names(entries: list[str]) -> str:
+    shown = ", ".join(sorted(entries)[:3])
+    return f"{shown}, ..." if len(entries) > 3 else shown
+
+
+def is_same_folder(first: str, second: str) -> bool:
+    """Whether two paths lead to one folder, which exists."""
+    return os.path.isdir(first) and os.path.isdir(second) and Path(first).samefile(second)

@@ -1,0 +1,148 @@
+"""Where the texts of a command come from: arguments, files, folders, URIs or a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from minibert.cli.results import UsageError
+
+Record = dict[str, Any]  # the columns of a row by name; a line has the column of the text alone
+
+
+def texts_of(options: argparse.Namespace) -> Iterable[str]:
+    """The texts of a command, one at a time: its arguments, or those of `--file` or of a pipe.
+
+    Raises:
+        UsageError: no texts, both kinds, or texts that are empty or damaged.
+        FileNotFoundError: a file does not exist.
+    """
+    if options.texts and options.file:
+        raise UsageError("give texts or --file, not both.")
+    if options.texts:
+        return checked_texts(options.texts)
+    names = files_of(options)
+    id_column = getattr(options, "id_column", None)
+    files = (read_file(name, options.text_column, id_column) for name in names)
+    return _at_least_one(chain.from_iterable(files))
+
+
+def checked_texts(texts: list[str], what: str = "text") -> list[str]:
+    """Texts from the command line.
+
+    Raises:
+        UsageError: all are blank, or the terminal's encoding is not UTF-8.
+    """
+    if any("\udc80" <= letter <= "\udcff" for text in texts for letter in text):
+        raise UsageError(
+            f"the {what} was not read as UTF-8: set LC_ALL=C.UTF-8, or PYTHONUTF8=1, and try again."
+        )
+    if not any(map(str.strip, texts)):
+        raise UsageError(f"the {what} is empty: write one between the quotation marks.")
+    return list(texts)
+
+
+def files_of(options: argparse.Namespace) -> list[str]:
+    """The files to read, "-" for stdin.
+
+    Raises:
+        UsageError: neither a file nor a pipe.
+        FileNotFoundError: a file does not exist.
+    """
+    names: list[str] = options.file or ["-"]
+    if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
+    check_files(names)
+    return names
+
+
+def check_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
+    """FileNotFoundError for a file that does not exist, before anything slow is imported."""
+    for name in names:
+        if name is None or name == "-" or "://" in os.fspath(name):
+            continue  # what is elsewhere is looked up when it is read
+        os.stat(name)
+
+
+def read_file(name: str, column: str | None, id_column: str | None = None) -> Iterable[str]:
+    """The texts of a file, a folder or a URI; of "-", the lines of stdin."""
+    from minibert.corpus.inputs import read_texts
+
+    return read_texts(name, column, id_column)
+
+
+def records_of(options: argparse.Namespace, *columns: str | None) -> Iterator[Record]:
+    """The rows of a command's input with all their columns; an argument or a line has the text alone.
+
+    Args:
+        options: the command's, with `text_column`.
+        columns: other columns that each row needs; None is passed over.
+
+    Raises:
+        UsageError: as `texts_of`.
+        ValueError: a row lacks a column, or the text is something else.
+    """
+    if options.texts:
+        if options.file:
+            raise UsageError("give texts or --file, not both.")
+        return iter([{column_of(options): text} for text in checked_texts(options.texts)])
+    files = (records_of_file(name, options.text_column, *columns) for name in files_of(options))
+    return _at_least_one(chain.from_iterable(files))
+
+
+def records_of_file(name: str, text_column: str | None, *columns: str | None) -> Iterator[Record]:
+    """The rows of a file, a folder or a URI, or the lines of stdin ("-"), as in `records_of`."""
+    from minibert.corpus.inputs import DEFAULT_COLUMN, is_table, read_rows
+    from minibert.corpus.location import Location
+
+    others = [column for column in columns if column is not None]
+    needed = others if text_column is None else [text_column, *others]
+    column = text_column or DEFAULT_COLUMN
+    if text_column is None and name != "-" and is_table(Location(name)):
+        needed = [column, *others]
+    for place, row in read_rows(name, needed):
+        text = row.get(column)
+        if not isinstance(text, str):
+            raise ValueError(f"{name}, {place}: {column} should be a text, not {text!r:.80}.")
+        yield {**row, column: str(text)}
+
+
+def column_of(options: argparse.Namespace) -> str:
+    """The column of the text, by its name."""
+    return options.text_column or "text"
+
+
+def _at_least_one(items: Iterable[Any]) -> Iterator[Any]:
+    """The items, read only on demand: a pipe may not have any yet."""
+    empty = True
+    for item in items:
+        empty = False
+        yield item
+    if empty:
+        raise ValueError("there is no text: the input is empty.")
+
+
+def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:
+    """The number of texts, where it is quick to find: arguments, and files of lines on this computer.
+
+    With `at_most`, no more lines than that are read.
+    """
+    from minibert.corpus.inputs import is_table
+    from minibert.corpus.location import Location
+
+    if options.texts:
+        return len(options.texts)
+    lines = 0
+    for name in options.file or ["-"]:
+        path = Path(name)
+        if not path.is_file() or is_table(name) or Location(path).compressed:
+            return None
+        with path.open("rb") as file:
+            remaining = None if at_most is None else max(0, at_most - lines)
+            lines += sum(1 for _ in islice(file, remaining))
+    return lines
