@@ -243,14 +243,14 @@ def useful_processes(options: argparse.Namespace) -> int:
         return 1
     import torch
 
-    processes = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
+    processes: int = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
     if processes == 1:
         return 1
     shard_size = max(1, options.shard_size)
     texts = count_texts(options, at_most=processes * shard_size)
     if texts is None:
         return processes
-    shards = -(-texts // shard_size)
+    shards: int = -(-texts // shard_size)
     return max(1, min(processes, shards))
 
 

@@ -6,7 +6,7 @@ import argparse
 import difflib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 logger = logging.getLogger("minibert")
 
@@ -127,7 +127,7 @@ class _OldOption(argparse.Action):
             option_strings,
             new.dest,
             nargs=new.nargs,
-            type=new.type,
+            type=cast(Any, new.type),
             choices=new.choices,
             default=argparse.SUPPRESS,
             help=argparse.SUPPRESS,

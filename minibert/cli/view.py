@@ -73,8 +73,8 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
     if path is None:
         path = str(Path(tempfile.mkdtemp(prefix="minibert-"), f"{options.command}.html"))
     claim_file(path, options.force)
-    from minibert.progress import Progress, is_watched
     from minibert.page.build import STEPS, write_page
+    from minibert.progress import Progress, is_watched
 
     pair = getattr(options, "pair", None)
     pad_to = getattr(options, "pad_to", None)

@@ -28,63 +28,66 @@ class TrainingOptions:
     Each field says what it is in its metadata.
     """
 
-    epochs: int = _option(3, "passes over the data, unless `steps` is given", 1)
-    steps: int | None = _option(None, "number of updates", 1)
+    epochs: int = _option(3, "Number of passes over the data, unless --steps is given.", 1)
+    steps: int | None = _option(None, "Number of optimizer steps.", 1)
     batch_size: int = _option(
-        32, "examples of an update, over all processes and forwards", 1, data_order=True
+        32, "Examples per optimizer step, across all processes.", 1, data_order=True
     )
-    learning_rate: float = _option(5e-5, "of AdamW at its highest", 0.0)
+    learning_rate: float = _option(5e-5, "Peak learning rate of AdamW.", 0.0)
     warmup: float = _option(
-        0.1, "share of the steps in which the learning rate rises linearly from 0", 0.0
+        0.1, "Share of the steps in which the learning rate rises linearly from 0.", 0.0
     )
     decay_steps: int | None = _option(
         None,
-        "the last steps, in which the learning rate falls linearly to 0; constant before, a run can be extended until "
-        "they begin (Hu et al. 2024, MiniCPM, section 4); None: all steps after the warm-up",
+        "Number of last steps in which the learning rate falls linearly to 0. It is constant before, and "
+        "until then a run can be extended (MiniCPM). Default: all steps after the warm-up.",
         0,
     )
-    weight_decay: float = _option(0.01, "of AdamW, for all weights but biases and LayerNorms", 0.0)
+    weight_decay: float = _option(
+        0.01, "Weight decay of AdamW, for all weights but biases and LayerNorms.", 0.0
+    )
     layer_decay: float = _option(
-        1.0, "each layer learns at this share of the rate of the one above it", 0.0
+        1.0, "Layer-wise decay factor of the learning rate, from the last layer down.", 0.0
     )
     freeze: int = _option(
-        0, "first layers that keep their weights, and the embeddings with them; 0: all learn", 0
+        0,
+        "Number of first layers to freeze, and the embeddings with them (0: train everything).",
+        0,
     )
-    max_grad_norm: float = _option(1.0, "gradients are scaled down to this norm", 0.0)
+    max_grad_norm: float = _option(1.0, "Norm to which larger gradients are scaled down.", 0.0)
     tokens_per_forward: int | None = _option(
-        16384, "limit of the tokens of one forward; None: the whole batch", 1
+        16384, "Maximum number of tokens per forward pass; larger batches are split.", 1
     )
     bf16: bool = _option(
         False,
-        "compute in bfloat16 where that is safe (autocast). Not the default where the processor has instructions for "
-        "it, so that the same command rounds in the same way on every machine",
+        "Compute in bfloat16 where that is safe (autocast).",
     )
     exact: bool = _option(
-        False, "bit for bit as a plain loop: padded, with slower operators", data_order=True
+        False,
+        "Pad batches and use the operators of a plain loop: slower, with equal bits.",
+        data_order=True,
     )
-    seed: int = _option(0, "of the order of the data", 0, data_order=True)
+    seed: int = _option(0, "Seed of the order of the data and of new weights.", 0, data_order=True)
     pool: int = _option(
         50,
-        "batches sorted by length together before they are cut; 1: a random order",
+        "Number of batches that are sorted by length together (1: a random order).",
         1,
         data_order=True,
     )
     save_every: int = _option(
-        0, "steps between two saved states; 0 saves after every evaluation and every epoch", 0
+        0, "Steps between two checkpoints of the run; 0 saves after every evaluation and epoch.", 0
     )
-    keep_states: int = _option(
-        0, "last states that stay when the run has ended; while it goes there are two", 0
-    )
+    keep_states: int = _option(0, "Number of checkpoints of the run to keep when it has ended.", 0)
     checkpoints: int = _option(
-        0, "models kept in the folder checkpoints, from step 0 to the last, denser at first", 0
+        0, "Number of model snapshots to keep, from step 0 to the last, denser at first.", 0
     )
     evaluate_every: int = _option(
-        0, "steps between two evaluations; 0 evaluates at the end of each epoch", 0
+        0, "Steps between two evaluations; 0 evaluates at the end of each epoch.", 0
     )
     patience: int = _option(
-        0, "evaluations without a better score before training stops early; 0 never stops early", 0
+        0, "Evaluations without a better score before early stopping (0: never).", 0
     )
-    tensorboard: bool = _option(False, "write the log for TensorBoard too")
+    tensorboard: bool = _option(False, "Write the log for TensorBoard, too.")
 
     def __post_init__(self) -> None:
         """ValueError for numbers out of range."""
