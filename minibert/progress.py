@@ -130,6 +130,9 @@ def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[
         signal.signal(number, note)
     try:
         yield lambda: bool(told)
+    except KeyboardInterrupt as stop:
+        stop.signal = told[0] if told else signal.SIGINT  # type: ignore[attr-defined]
+        raise
     except last_words:
         before[signal.SIGTERM] = signal.SIG_IGN
         raise

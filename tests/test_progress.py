@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 LONG = {
     "embed --file lines.txt": "20/20",
     "embed --file lines.txt --out out.npy": "20/20",
-    "embed --file lines.txt --out-dir {}": "20/20",
+    "embed --file lines.txt --output {}": "20/20",
     "search Korea --corpus lines.txt": "20/20",
     "tokenize --file lines.txt": "20/20",
     "fill-mask --file masks.txt": "3/3",

@@ -96,8 +96,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if not first.startswith("-") and first not in parser.commands:
         nearest = nearest_name(first, parser.commands)
         parser.error(f"unknown command {first!r}{nearest}")
+    if first == "finetune":
+        arguments = [first, *finetune.with_task_of_run(arguments[1:])]
     options = parser.parse_command_line(arguments)
     if options.command is None:
         parser.error(f"name a command: {', '.join(parser.commands)}")
+    options.command_parser.adopt_old_positionals(options)
     options.arguments = arguments
     return options

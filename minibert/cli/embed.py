@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> None:
         "overflow": options.overflow,
         "batch_tokens": options.batch_tokens,
     }
-    from minibert.corpus.shards import encode_to_shards, encode_to_file
+    from minibert.corpus.shards import encode_to_file, encode_to_shards
     from minibert.progress import is_watched
 
     # None: by lines in a log

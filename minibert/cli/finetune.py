@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import model_folder, source_of
@@ -31,6 +32,7 @@ from minibert.cli.training import (
     keep_options,
     options_of_run,
 )
+from minibert.files import read_json
 from minibert.training.options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -61,13 +63,13 @@ _NEXT = {
 
 
 def add(parser: Parser) -> None:
-    add_run_options(parser, required=False)
     tasks = parser.add_subparsers(
         dest="task",
         metavar="TASK",
         title="tasks",
-        description="minibert finetune TASK --help lists the options of a task; a run is resumed "
-        "without naming it.",
+        required=True,
+        description="minibert finetune TASK --help lists the options of a task. "
+        "minibert finetune --resume --output DIR resumes a run.",
         parser_class=Parser,
     )
     for task, summary in TASKS.items():
@@ -163,12 +165,24 @@ def _delimiter(name: str) -> str:
     return "\t" if name == "tab" else name
 
 
+def with_task_of_run(arguments: list[str]) -> list[str]:
+    """The arguments of a run that is resumed, with the task in front that its folder names."""
+    resumes = any(argument.startswith("--resume") for argument in arguments)
+    if not resumes or arguments[0] in TASKS:
+        return arguments
+    folders = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    folders.add_argument("-o", "--output", default="")
+    path = Path(folders.parse_known_args(arguments)[0].output, "run.json")
+    if not path.is_file():
+        return arguments
+    starts = read_json(path).get("starts")
+    named = [start[0] for start in starts or [] if isinstance(start, list) and start]
+    tasks = [task for task in named if task in TASKS]
+    return [*tasks[:1], *arguments]
+
+
 def run(options: argparse.Namespace) -> None:
-    if options.task is None and not options.resume:
-        raise UsageError(f"name what to learn: {', '.join(TASKS)}.")
-    if options.output is None:
-        raise UsageError("give --output.")
-    options = options_of_run(options, "task", "train", "dev", tasks=tuple(TASKS))
+    options = options_of_run(options, "train", "dev", tasks=tuple(TASKS))
     settings = fill(TrainingOptions, options)
     check_files([options.train, options.dev])
     source = source_of(options)

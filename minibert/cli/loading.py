@@ -10,7 +10,7 @@ from minibert.checkpoints.source import Source
 from minibert.cli.results import UsageError
 
 if TYPE_CHECKING:
-    from minibert.sentences.embedder import SentenceEmbedder
+    from minibert.sentences.encode import TextEncoder
 
 
 def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
@@ -59,27 +59,31 @@ def precision_of(options: argparse.Namespace) -> str | None:
 
 def load_embedder(
     options: argparse.Namespace, normalize: bool | None = None, name: str | None = None
-) -> SentenceEmbedder:
+) -> TextEncoder:
     """The embedder that the options describe; `name` takes the place of their model."""
     source = source_of(options, name)
     device = check_device(options.device)
     check_kind(source, options.backend)
-    from minibert.sentences.embedder import SentenceEmbedder
-
     settings: dict[str, Any] = {
-        "backend": options.backend,
         "pooling": options.pooling,
         "layers": options.layers,
         "layer_weights": options.layer_weights,
-        "max_length": options.max_length,
-        "precision": precision_of(options),
+        "precision": options.precision,
         "normalize": normalize,
     }
-    if options.backend == "torch":
-        settings["device"] = device
-    elif device != "cpu":
-        raise UsageError("--backend onnx runs on the CPU: leave --device out.")
-    return SentenceEmbedder.from_pretrained(source, **settings)
+    if options.backend == "onnx":
+        from minibert.sentences.onnx import OnnxEmbedder, refuse_settled
+
+        if device != "cpu":
+            raise UsageError("--backend onnx runs on the CPU: leave --device out.")
+        refuse_settled(**settings)
+        return OnnxEmbedder.from_pretrained(source, max_length=options.max_length)
+    from minibert.sentences.embedder import SentenceEmbedder
+
+    embedder: TextEncoder = SentenceEmbedder.from_pretrained(
+        source, max_length=options.max_length, device=device, **settings
+    )
+    return embedder
 
 
 def check_kind(source: Source, backend: str) -> None:

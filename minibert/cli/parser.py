@@ -34,6 +34,7 @@ class Parser(argparse.ArgumentParser):
         settings.setdefault("formatter_class", HelpFormatter)
         super().__init__(**settings)
         self.commands: dict[str, Parser] = {}
+        self.old_positionals: list[argparse.Action] = []
 
     def error(self, message: str) -> NoReturn:
         """Exits with code 2."""
@@ -58,9 +59,20 @@ class Parser(argparse.ArgumentParser):
 
     def add_old_positional(self, new: argparse.Action) -> None:
         """Accepts the value of an option as a positional argument, as the last release did."""
-        self.add_argument(
-            f"old_{new.dest}", action=_OldPositional, new=new, nargs="?", default=argparse.SUPPRESS
-        )
+        self.add_argument(f"old_{new.dest}", nargs="?", help=argparse.SUPPRESS)
+        self.old_positionals.append(new)
+
+    def adopt_old_positionals(self, options: argparse.Namespace) -> None:
+        """Moves values of positional arguments of the last release to the options that replace them."""
+        for new in self.old_positionals:
+            value = getattr(options, f"old_{new.dest}")
+            if value is None:
+                continue
+            flag = new.option_strings[-1]
+            if getattr(options, new.dest) != new.default:
+                self.error(f"the model is named twice: drop {value!r} or {flag}")
+            logger.warning("%s is now named by an option: %s %s.", new.metavar, flag, value)
+            setattr(options, new.dest, value)
 
     def stored_value(self, dest: str, nargs: int | None = None) -> argparse.Action:
         """An action that stores a value, for an option of which only the old spelling is left."""
@@ -148,34 +160,6 @@ class _OldOption(argparse.Action):
         if self.convert is not None:
             values = self.convert(values)
         self.new(parser, namespace, values, option_string)
-
-
-class _OldPositional(argparse.Action):
-    """A positional argument of the last release; see `Parser.add_old_positional`."""
-
-    def __init__(
-        self,
-        option_strings: Sequence[str],
-        dest: str,
-        new: argparse.Action,
-        nargs: str,
-        default: Any,
-    ) -> None:
-        super().__init__(option_strings, dest, nargs=nargs, default=default, help=argparse.SUPPRESS)
-        self.new = new
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        flag = self.new.option_strings[-1]
-        if getattr(namespace, self.new.dest) != self.new.default:
-            parser.error(f"the model is named twice: drop {values!r} or {flag}")
-        logger.warning("%s is now named by an option: %s %s.", self.new.metavar, flag, values)
-        self.new(parser, namespace, values, flag)
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str:

@@ -17,7 +17,14 @@ from minibert.cli.options import (
 )
 from minibert.cli.parser import Parser
 from minibert.cli.results import ResultPrinter, UsageError
-from minibert.cli.texts import Record, check_files, checked_texts, column_of, read_file, records_of_file
+from minibert.cli.texts import (
+    Record,
+    check_files,
+    checked_texts,
+    column_of,
+    read_file,
+    records_of_file,
+)
 
 if TYPE_CHECKING:
     from minibert.sentences.encode import TextEncoder

@@ -88,9 +88,7 @@ def add(parser: Parser) -> None:
         action="store_true",
         help="Return vectors as the model makes them, not L2-normalized.",
     )
-    parser.add_argument(
-        "--metrics-open", action="store_true", help="Serve /metrics without a key."
-    )
+    parser.add_argument("--metrics-open", action="store_true", help="Serve /metrics without a key.")
     log_format = parser.stored_value("log_format", nargs=0)
     parser.add_old_spelling(
         "--json", log_format, convert=lambda _: "json", advice="--log-format json"
@@ -121,7 +119,14 @@ def run(options: argparse.Namespace) -> None:
     with listening(options.host, options.port) as server:
         models = [_load(options, name, model) for name, model in named]
         logger.info("http://%s:%d", options.host, server.getsockname()[1])
-        app = create_app(models, limits, key=key, json_log=options.log_format == "json", normalize=not options.no_normalize, metrics_open=options.metrics_open)
+        app = create_app(
+            models,
+            limits,
+            key=key,
+            json_log=options.log_format == "json",
+            normalize=not options.no_normalize,
+            metrics_open=options.metrics_open,
+        )
         # uvicorn raises the signal once more when all is answered; it has done its work then
         signal.signal(signal.SIGTERM, lambda *_: None)
         config = uvicorn.Config(

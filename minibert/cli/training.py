@@ -74,14 +74,14 @@ def _add_field(group: Any, field: Any, default: Any) -> None:
     group.add_argument(flag, type=kind, default=default, metavar=metavar, help=help)
 
 
-def add_run_options(parser: Parser, required: bool = True) -> None:
+def add_run_options(parser: Parser) -> None:
     """The folder of a run, and how it is resumed."""
     group = parser.add_argument_group("output")
     group.add_argument(
         "-o",
         "--output",
         metavar="DIR",
-        required=required,
+        required=True,
         help="Folder for the model, the log and the checkpoints of the run.",
     )
     group.add_argument(
@@ -157,7 +157,7 @@ def _merge(starts: Sequence[Sequence[str]], tasks: Sequence[str]) -> list[str]:
     task: list[str] = []
     merged: list[str] = []
     for start in starts:
-        if not all(isinstance(argument, str) for argument in start):
+        if not start or not all(isinstance(argument, str) for argument in start):
             raise TypeError("arguments are strings")
         if start and start[0] in tasks:
             task = [start[0]]

@@ -1,6 +1,6 @@
 """Shards of vectors in faiss, for corpora that are too large to look at every vector: `pip install faiss-cpu`.
 
-    minibert embed --file lines.txt --out-dir vectors --normalize
+    minibert embed --file lines.txt --output vectors/ --normalize
     python scripts/clients/with_faiss.py vectors "a question" --corpus lines.txt
 
 The index keeps a byte for each number (a quarter of the memory); what it finds is compared again with the vectors
@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("vectors", help="folder that minibert embed --out-dir wrote")
+    parser.add_argument("vectors", help="folder that minibert embed --output wrote")
     parser.add_argument("queries", nargs="+")
     parser.add_argument("--corpus", required=True, help="the texts, one a line")
     parser.add_argument("--model", default="minibert-en")

@@ -27,7 +27,7 @@ ANIMAL = "The animal did not cross the street because {} was too {}."
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("learn") / "learn.html"
-    assert main(["learn", "--out", str(path)]) == 0
+    assert main(["learn", "--output", str(path)]) == 0
     return path
 
 

@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def file(folder: Path) -> Path:
     path = folder / "page.html"
-    assert main(["view", "--run", str(folder), "--out", str(path)]) == 0
+    assert main(["view", "--run", str(folder), "--output", str(path)]) == 0
     return path
 
 

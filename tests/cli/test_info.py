@@ -33,18 +33,18 @@ def test_a_curve_falls_from_its_upper_left() -> None:
 
 def test_the_curves_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_log(tmp_path)
-    assert main(["info", str(tmp_path)]) == 0
+    assert main(["info", "-m", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "\nloss\n" in shown and "accuracy" in shown and "tokens" not in shown
-    assert main(["info", str(tmp_path), "--json"]) == 0
+    assert main(["info", "-m", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["curves"]["accuracy"] == [[40], [0.5]]
 
 
 def test_a_picture_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     write_log(tmp_path)
-    assert main(["info", str(tmp_path), "--plot", str(tmp_path / "run.svg")]) == 0
+    assert main(["info", "-m", str(tmp_path), "--plot", str(tmp_path / "run.svg")]) == 0
     picture = (tmp_path / "run.svg").read_text(encoding="utf-8")
     assert picture.startswith("<?xml") and picture.count('id="axes_') == 2
-    assert main(["info", "minibert-tiny", "--plot", str(tmp_path / "no.svg")]) == 2
+    assert main(["info", "-m", "minibert-tiny", "--plot", str(tmp_path / "no.svg")]) == 2
     assert "--plot draws the curves of a training run, which this is not" in capsys.readouterr().err

@@ -9,27 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from minibert.cli import build_parser, main
-from minibert.cli.finetune import _task
-from minibert.cli.pretrain import _start
-from minibert.cli.training import filled, keep_options, options_of_run
+from minibert.cli import build_parser, main, parse
+from minibert.cli.finetune import TASKS, task_of
+from minibert.cli.pretrain import start as start_model
+from minibert.cli.training import fill, keep_options, options_of_run
 from minibert.training.options import TrainingOptions
 
-FINETUNE = ["finetune", "tokens", "--train", "a", "--dev", "b", "--output", "c"]
+FINETUNE = ["finetune", "pairs", "--train", "a", "--dev", "b", "--output", "c"]
 PRETRAIN = ["pretrain", "--config", "a", "--corpus", "b", "--output", "c"]
 
 
 def test_defaults_are_those_of_the_class() -> None:
-    assert filled(TrainingOptions, build_parser().parse_args(FINETUNE)) == TrainingOptions()
+    assert fill(TrainingOptions, build_parser().parse_args(FINETUNE)) == TrainingOptions()
     changed = TrainingOptions(
         steps=10_000, batch_size=256, learning_rate=1e-4, warmup=0.01, save_every=500
     )
-    assert filled(TrainingOptions, build_parser().parse_args(PRETRAIN)) == changed
+    assert fill(TrainingOptions, build_parser().parse_args(PRETRAIN)) == changed
 
 
 def test_what_is_given_is_taken() -> None:
     given = ["--learning-rate", "3e-4", "--bf16", "--steps", "7"]
-    options = filled(TrainingOptions, build_parser().parse_args([*FINETUNE, *given]))
+    options = fill(TrainingOptions, build_parser().parse_args([*FINETUNE, *given]))
     assert options == TrainingOptions(learning_rate=3e-4, bf16=True, steps=7)
 
 
@@ -46,7 +46,7 @@ def test_a_published_size_is_a_config(size: str, layers: int) -> None:
         "--output",
         "c",
     ]
-    model, tokenizer = _start(build_parser().parse_args(given), [])
+    model, tokenizer = start_model(build_parser().parse_args(given), [])
     assert model.config.num_hidden_layers == layers and model.config.vocab_size == len(tokenizer)
 
 
@@ -57,9 +57,8 @@ def test_a_published_size_is_a_config(size: str, layers: int) -> None:
 def test_a_run_keeps_its_options(given: list[str], tmp_path: Path) -> None:
     def start(*arguments: str) -> argparse.Namespace:
         kept = [given[0], *arguments, "--output", str(tmp_path)]
-        options = options_of_run(
-            build_parser().parse_args(kept, argparse.Namespace(arguments=kept))
-        )
+        options = parse(kept)
+        options = options_of_run(options, tasks=tuple(TASKS))
         with keep_options(options):
             return options
 
@@ -68,9 +67,8 @@ def test_a_run_keeps_its_options(given: list[str], tmp_path: Path) -> None:
     for again in (start("--resume"), start(*given[1:], "--resume", "--steps", "7")):
         for name in vars(first).keys() - {
             "arguments",
-            "command",
+            "command_parser",
             "json",
-            "parser",
             "resume",
             "starts",
             "steps",
@@ -83,9 +81,11 @@ def test_negatives_may_be_repeated_and_given_again() -> None:
     given = [
         "finetune",
         "triplets",
-        *"--pair p --output c --negative a --negative b,c --negative a".split(),
+        *"--pair-column p --output c --negative-column a --negative-column b,c".split(),
+        "--negative-column",
+        "a",
     ]
-    assert _task(build_parser().parse_args(given)).negatives == ["a", "b", "c"]
+    assert task_of(build_parser().parse_args(given)).negatives == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,8 @@ def test_a_run_json_that_was_edited_by_hand(
 
 def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        build_parser().parse_args(["finetune", "--help"])
+        build_parser().parse_args(["finetune", "pairs", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
     for field in dataclasses.fields(TrainingOptions):
         assert f"--{field.name.replace('_', '-')} " in shown
-    assert (
-        "evaluations without a better score before training stops early" in shown
-        and "(default: 5e-05)" in shown
-    )
+    assert "Peak learning rate of AdamW. (default: 5e-05)" in shown

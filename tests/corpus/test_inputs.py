@@ -256,7 +256,7 @@ def test_the_command_from_bucket_to_bucket(
         "--id-column",
         "key",
     ]
-    assert main(["embed", *options, "--out", f"{bucket}/command/out.parquet"]) == 0
+    assert main(["embed", *options, "--output", f"{bucket}/command/out.parquet"]) == 0
     location = Location(f"{bucket}/command/out.parquet")
     table = parquet.read_table(location.path, filesystem=location.fs)
     assert table["id"].to_pylist() == [key for key, _ in ROWS]
@@ -264,7 +264,7 @@ def test_the_command_from_bucket_to_bucket(
         "in.parquet",
         "out.parquet",
     ]  # and no temporary file
-    assert main(["embed", *options, "--out", str(tmp_path / "out.npy")]) == 2
+    assert main(["embed", *options, "--output", str(tmp_path / "out.npy")]) == 2
     assert "--id-column needs .jsonl or .parquet" in capsys.readouterr().err
 
 

@@ -125,7 +125,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     own = ["--model", model, "--precision", "exact"]
     for name, more in (("bare", []), ("passages", ["--prompt-name", "passage"])):
         assert (
-            main(["embed", *own, "--file", str(corpus), "--out-dir", str(tmp_path / name), *more])
+            main(["embed", *own, "--file", str(corpus), "--output", str(tmp_path / name), *more])
             == 0
         )
     search = ["search", *own, "--corpus", str(corpus), "--vectors"]
@@ -133,7 +133,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*search, str(tmp_path / "bare"), "trees"]) == 1
     assert "bare was made with prompt '', not 'how? '" in capsys.readouterr().err
     assert (
-        main([*search, str(tmp_path / "passages"), "trees", "hello world", "--json", "--top", "50"])
+        main(
+            [
+                *search,
+                str(tmp_path / "passages"),
+                "trees",
+                "hello world",
+                "--jsonl",
+                "--top-k",
+                "50",
+            ]
+        )
         == 0
     )
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -142,7 +152,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert len(row["results"]) == 43 and all(
             result["text"].strip() for result in row["results"]
         )
-    assert main([*search[:-1], "trees", "hello world", "--top", "2"]) == 0
+    assert main([*search[:-1], "trees", "hello world", "--top-k", "2"]) == 0
     assert [len(line.split(maxsplit=2)) for line in capsys.readouterr().out.splitlines()] == [
         1,
         3,

@@ -226,7 +226,12 @@ class TestStsBenchmark:
     def test_from_the_command(self, minilm: str, expected: float, tmp_path: Path) -> None:
         first, second, scores = sts_dev()
         (tmp_path / "lines.txt").write_text("\n".join(first + second) + "\n", encoding="utf-8")
-        arguments = ["--file", str(tmp_path / "lines.txt"), "--out", str(tmp_path / "vectors.npy")]
+        arguments = [
+            "--file",
+            str(tmp_path / "lines.txt"),
+            "--output",
+            str(tmp_path / "vectors.npy"),
+        ]
         assert main(["embed", "--model", minilm, *arguments]) == 0
         vectors = np.load(tmp_path / "vectors.npy")
         assert spearman(*np.split(vectors, 2), scores) == pytest.approx(expected, abs=1e-4)

@@ -159,14 +159,14 @@ class TestCorpora:
         model = str(tiny_folder(tmp_path / "bert"))
         arguments = ["--model", model, "--file", str(tmp_path / "lines.txt")]
         assert (
-            main(["embed", *arguments, "--out-dir", str(tmp_path / "shards"), "--shard-size", "8"])
+            main(["embed", *arguments, "--output", str(tmp_path / "shards"), "--shard-size", "8"])
             == 0
         )
         capsys.readouterr()
         vectors = ["--vectors", str(tmp_path / "shards"), "--corpus", str(tmp_path / "lines.txt")]
-        assert main(["search", TEXTS[20], "--model", model, *vectors, "--top", "1"]) == 0
+        assert main(["search", TEXTS[20], "--model", model, *vectors, "--top-k", "1"]) == 0
         assert capsys.readouterr().out.split() == ["1.0000", "21", *TEXTS[20].split()]
-        coded = ["--json", "--top", "2"]
+        coded = ["--jsonl", "--top-k", "2"]
         assert main(["search", TEXTS[20], TEXTS[3], "--model", model, *vectors, *coded]) == 0
         found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [own["query"] for own in found] == [TEXTS[20], TEXTS[3]]

@@ -575,7 +575,12 @@ class TestCommand:
     def test_sigterm_while_busy(self, folders: Folders, embedder: SentenceEmbedder) -> None:
         """What has been accepted is answered; the log has a line for it; the exit code says that all is well."""
         with self.started(
-            f"tiny={folders.embedder}", str(folders.classifier), "--json", "--precision", "exact"
+            f"tiny={folders.embedder}",
+            str(folders.classifier),
+            "--log-format",
+            "json",
+            "--precision",
+            "exact",
         ) as (
             run,
             url,

@@ -252,9 +252,9 @@ class TestBackend:
             embedder = OnnxEmbedder.from_pretrained(folder)
             embedder.encode(["hello", "how do trees grow? " * 30], overflow="mean", precision="binary")
             own = ["--model", folder, "--backend", "onnx"]
-            assert main(["embed", "hello", "--json", *own]) == 0
-            assert main(["embed", "--file", corpus, "--out", corpus + ".npy", *own]) == 0
-            assert main(["embed", "--file", corpus, "--out-dir", corpus + ".shards", *own]) == 0
+            assert main(["embed", "hello", "--jsonl", *own]) == 0
+            assert main(["embed", "--file", corpus, "--output", corpus + ".npy", *own]) == 0
+            assert main(["embed", "--file", corpus, "--output", corpus + ".shards", *own]) == 0
             assert main(["search", "tall trees", "--corpus", corpus, *own]) == 0
             assert main(["search", "tall trees", "--corpus", corpus, "--vectors", corpus + ".npy", *own]) == 0
             from minibert.checkpoints.source import Source

@@ -200,7 +200,7 @@ def test_both_languages_have_every_word_that_the_page_uses() -> None:
 def test_the_article_refuses_a_model_that_cannot_compute_in_it(
     tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["learn", "--model", minilm, "--out", str(tmp_path / "learn.html")]) == 1
+    assert main(["learn", "--model", minilm, "--output", str(tmp_path / "learn.html")]) == 1
     assert "too large for the article" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
@@ -209,7 +209,8 @@ def test_the_command_writes_the_page(
 ) -> None:
     out = tmp_path / "page.html"
     assert (
-        main(["view", "I love Korea", "--model", minilm, "--pad-to", "7", "--out", str(out)]) == 0
+        main(["view", "I love Korea", "--model", minilm, "--pad-to", "7", "--output", str(out)])
+        == 0
     )
     assert (
         capsys.readouterr().out
@@ -224,7 +225,7 @@ def test_the_command_writes_the_page(
                 "so do I",
                 "--model",
                 minilm,
-                "--out",
+                "--output",
                 str(out),
                 "--json",
             ]
@@ -300,7 +301,9 @@ def test_errors_say_what_is_wrong(
         model.bert.encoder.layer[0].attention.self.query.weight.fill_(float("nan"))
     with pytest.raises(ValueError, match="are not finite numbers: the checkpoint is damaged"):
         page_data(model, tokenizer, "x")
-    assert main(["view", "x", "--model", minilm, "--out", str(tmp_path / "no" / "page.html")]) == 1
+    assert (
+        main(["view", "x", "--model", minilm, "--output", str(tmp_path / "no" / "page.html")]) == 1
+    )
     assert "no" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 

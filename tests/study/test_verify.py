@@ -100,7 +100,7 @@ def test_another_tokenization_is_found(checkpoint: Path, monkeypatch: pytest.Mon
 def test_the_command_prints_a_table_or_json_and_tells_by_its_exit_code(
     checkpoint: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["verify", str(checkpoint), "--text", "I love Korea"]) == 0
+    assert main(["verify", "--model", str(checkpoint), "--text", "I love Korea"]) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[1].split() == ["part", "max", "mean"] and table[-1] == "passed: tolerance 0"
 
@@ -109,16 +109,16 @@ def test_the_command_prints_a_table_or_json_and_tells_by_its_exit_code(
     assert result["passed"] and result["comparisons"][0]["part"] == "tokenizer.text.input_ids"
 
     change_the_reference(monkeypatch, "bert.pooler.dense.bias")
-    assert main(["verify", str(checkpoint), "--text", "a"]) == 1
+    assert main(["verify", "--model", str(checkpoint), "--text", "a"]) == 1
     assert capsys.readouterr().out.endswith("FAILED: tolerance 0\n")
-    assert main(["verify", str(checkpoint), "--text", "a", "--tolerance", "0.1"]) == 0
+    assert main(["verify", "--model", str(checkpoint), "--text", "a", "--tolerance", "0.1"]) == 0
 
 
 def test_without_transformers_it_says_what_to_install(
     checkpoint: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    assert main(["verify", str(checkpoint)]) == 1
+    assert main(["verify", "--model", str(checkpoint)]) == 1
     message = capsys.readouterr().err
     assert (
         "transformers, which is not installed: pip install " in message and "[parity]'" in message

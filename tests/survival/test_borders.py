@@ -79,11 +79,11 @@ def test_help_states_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> N
             "max_length should be a whole number of 1 or more, not -3",
         ),
         (
-            ["embed", "--file", __file__, "--out-dir", "DIR", "--shard-size", str(10**30)],
+            ["embed", "--file", __file__, "--output", "DIR", "--shard-size", str(10**30)],
             "shard_size should be a whole",
         ),
         (
-            ["view", "hello", "--pad-to", str(10**12), "--out", "DIR/page.html"],
+            ["view", "hello", "--pad-to", str(10**12), "--output", "DIR/page.html"],
             "so it cannot be padded to 1000000000000",
         ),
     ],

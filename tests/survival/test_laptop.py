@@ -141,7 +141,7 @@ def test_commands_without_fcntl_and_fork(tmp_path: Path) -> None:
         return done.stdout.decode("utf-8")
 
     assert "é" in run(
-        "tokenize", "--file", str(tmp_path / "texts.txt"), "--model", "minibert-ko", "--json"
+        "tokenize", "--file", str(tmp_path / "texts.txt"), "--model", "minibert-ko", "--jsonl"
     )
     lines = run("embed", "--file", str(tmp_path / "texts.txt"), "--model", "minibert-tiny")
     assert [len(line.split()) for line in lines.splitlines()] == [128, 128]

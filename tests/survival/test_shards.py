@@ -144,7 +144,7 @@ def command(tiny_model: Path, corpus: Path, out: Path) -> list[str]:
     own = [
         "--file",
         str(corpus),
-        "--out-dir",
+        "--output",
         str(out),
         "--shard-size",
         "100",

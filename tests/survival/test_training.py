@@ -59,7 +59,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     ]
     return {
         "pretrain": pretrain + every,
-        "finetune": [*finetune, "--text", "text", "--label", "label", *every],
+        "finetune": [*finetune, "--text-column", "text", "--label-column", "label", *every],
     }
 
 

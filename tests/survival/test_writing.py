@@ -122,7 +122,14 @@ class TestReplacing:
             Trainer(model, lambda _: rows, SequenceTask().losses, tmp_path / "run", options).run()
             assert (
                 main(
-                    ["view", "hello", "--model", str(folder), "--out", str(tmp_path / "page.html")]
+                    [
+                        "view",
+                        "hello",
+                        "--model",
+                        str(folder),
+                        "--output",
+                        str(tmp_path / "page.html"),
+                    ]
                 )
                 == 0
             )

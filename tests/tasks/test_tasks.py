@@ -523,7 +523,7 @@ class TestCommand:
 
     def test_plain(self, folder: str, tokenizer: Any, capsys: pytest.CaptureFixture[str]) -> None:
         text = "Paris is the [MASK] of the river."
-        assert main(["fill-mask", text, "--top", "3", "--model", folder]) == 0
+        assert main(["fill-mask", text, "--top-k", "3", "--model", folder]) == 0
         (guesses,) = fill_mask(build("BertForMaskedLM"), tokenizer, text, top_k=3)
         assert capsys.readouterr().out == "".join(
             f"{g['score']:.4f}  {g['token_str']}\n" for g in guesses
@@ -531,7 +531,7 @@ class TestCommand:
 
     def test_several(self, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert (
-            main(["fill-mask", "the [MASK] of [MASK]", "[MASK]", "--top", "1", "--model", folder])
+            main(["fill-mask", "the [MASK] of [MASK]", "[MASK]", "--top-k", "1", "--model", folder])
             == 0
         )
         lines = capsys.readouterr().out.splitlines()
@@ -542,7 +542,7 @@ class TestCommand:
 
     def test_json(self, folder: str, tokenizer: Any, capsys: pytest.CaptureFixture[str]) -> None:
         texts = ["the [MASK] of [MASK]", "[MASK]"]
-        assert main(["fill-mask", *texts, "--model", folder, "--json"]) == 0
+        assert main(["fill-mask", *texts, "--model", folder, "--jsonl"]) == 0
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         expected = fill_mask(build("BertForMaskedLM"), tokenizer, texts)
         assert lines == [
@@ -553,7 +553,7 @@ class TestCommand:
         ("arguments", "message"),
         [
             (["the river"], "'the river' has no [MASK]; write it where a word should be guessed."),
-            (["[MASK]", "--top", "0"], "top_k should be a whole number of 1 or more, not 0."),
+            (["[MASK]", "--top-k", "0"], "top_k should be a whole number of 1 or more, not 0."),
             (
                 ["[MASK]", "--model", "no/such-model", "--offline"],
                 "'no/such-model' is not a local folder",

@@ -441,9 +441,9 @@ def test_the_command(checkpoint: str, tmp_path: Path) -> None:
         str(files[0]),
         "--dev",
         str(files[1]),
-        "--text",
+        "--text-column",
         "review",
-        "--label",
+        "--label-column",
         "verdict",
     ]
     command += ["--epochs", "1", "--output", str(tmp_path / "out"), "--json"]

@@ -287,9 +287,9 @@ def test_sizes_that_the_vectors_do_not_have(checkpoint: Path) -> None:
 def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(write(tmp_path / "train.jsonl", pairs(20, 0)))
     columns = [
-        "--text",
+        "--text-column",
         "anchor",
-        "--pair",
+        "--pair-column",
         "positive",
         "--train",
         file,
@@ -307,7 +307,7 @@ def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFix
                 "finetune",
                 "triplets",
                 *run,
-                "--negative",
+                "--negative-column",
                 "negative",
                 "--matryoshka",
                 "8,16",
