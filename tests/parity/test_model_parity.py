@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import ragged_batch, sts_dev, tiny_config, with_reference
+from conftest import ragged_batch, sample_sentences, sts_dev, tiny_config, with_reference
 
 import minibert
 from minibert.encoder import ACTIVATIONS
@@ -139,13 +139,16 @@ def test_gradient_checkpointing_changes_nothing() -> None:
         assert torch.equal(kept, again) and torch.equal(again, reference)
 
 
+@pytest.mark.parametrize("source", ["sample", "stsb"])
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_real_weights_on_real_sentences(minilm: str, attention: str) -> None:
-    """all-MiniLM-L6-v2 on STS benchmark sentences, tokenized and padded by the reference."""
+def test_real_weights_on_real_sentences(minilm: str, attention: str, source: str) -> None:
+    """all-MiniLM-L6-v2 on sentences tokenized and padded by transformers."""
     import transformers
 
-    first, second, _ = sts_dev()
-    texts = (first + second)[::24]
+    first, second = sample_sentences() if source == "sample" else sts_dev()[:2]
+    texts = first + second
+    if source == "stsb":
+        texts = texts[::24]
     batch = transformers.AutoTokenizer.from_pretrained(minilm)(
         texts, padding=True, truncation=True, max_length=128, return_tensors="pt"
     )
