@@ -13,6 +13,7 @@ from conftest import CHECKOUT
 FOLDER = CHECKOUT / "scripts" / "notebooks"
 SOURCES = sorted(FOLDER.glob("*.md"))
 LEARNS = FOLDER / "7_a_bert_learns.md"  # trains, so its numbers are not the same on every machine
+QUICK = FOLDER / "2_all_layers.md"  # the one whose outputs are computed anew by default
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
@@ -40,7 +41,12 @@ def printed(book: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "source", [path for path in SOURCES if path != LEARNS], ids=lambda path: path.stem
+    "source",
+    [
+        pytest.param(path, marks=[] if path == QUICK else pytest.mark.slow, id=path.stem)
+        for path in SOURCES
+        if path != LEARNS
+    ],
 )
 def test_outputs_are_those_committed(build: Any, source: Path) -> None:
     """Korean and English share their code, so one of them is run; all words and, nearly, all numbers agree."""

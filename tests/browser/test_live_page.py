@@ -106,7 +106,9 @@ def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
     return largest
 
 
-@pytest.mark.parametrize("name", ["minibert-en", "minibert-ko"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("minibert-en", marks=pytest.mark.slow), "minibert-ko"]
+)
 def test_the_page_computes_what_pytorch_computes(browser: Any, tmp_path: Path, name: str) -> None:
     """Twenty texts: hidden states, attentions, and the five best words of every token."""
     path = tmp_path / "page.html"

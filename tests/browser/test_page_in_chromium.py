@@ -270,6 +270,7 @@ def test_a_model_without_heads_says_so(
         assert opened.trouble == []
 
 
+@pytest.mark.slow
 def test_a_page_of_base_size_with_128_tokens_is_below_25_mb(
     browser: Any, tmp_path_factory: pytest.TempPathFactory, tokenizer: Any
 ) -> None:

@@ -273,6 +273,7 @@ class TestStoppedRuns:
 
     @pytest.mark.needs("locks")
     @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+    @pytest.mark.slow
     def test_kill_9_at_random_moments(
         self, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int
     ) -> None:
@@ -303,7 +304,10 @@ class TestStoppedRuns:
         assert finished.returncode == 0, finished.stderr
         assert contents(out) == contents(tmp_path / "whole")
 
-    @pytest.mark.parametrize(("number", "processes"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
+    @pytest.mark.parametrize(
+        ("number", "processes"),
+        [(signal.SIGINT, 1), pytest.param(signal.SIGTERM, 2, marks=pytest.mark.slow)],
+    )
     def test_told_to_stop(
         self, tiny_model: Path, corpus: Path, tmp_path: Path, number: signal.Signals, processes: int
     ) -> None:
@@ -381,6 +385,7 @@ class TestStoppedRuns:
         report = encode_to_shards(embedder, lines, out, shard_size=400)  # there is room again
         assert (report.skipped, report.shards) == (2, SHARDS - 2)
 
+    @pytest.mark.slow
     def test_torchrun(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         encode_to_shards(

@@ -143,6 +143,7 @@ def test_export_strict(attention: str) -> None:
         pytest.param(every_preset, "inductor", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_compile_without_a_graph_break(models: Callable[..., Together], backend: str) -> None:
     model, (full, padded) = models(), batches()
     torch.compiler.reset()
@@ -180,6 +181,7 @@ def quiet() -> Iterator[None]:
     "models", [every_class, every_pooling, pytest.param(every_preset, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.slow
 def test_onnx(models: Callable[..., Together], dynamo: bool, tmp_path: Path, quiet: None) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

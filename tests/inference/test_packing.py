@@ -71,6 +71,7 @@ def test_a_failure_leaves_the_mode_as_it_was(model: BertModel) -> None:
 @pytest.mark.parametrize(
     ("precision", "threads"), [("fp32", 2), ("bf16", 2), ("int8", 2), ("bf16", 1)]
 )
+@pytest.mark.slow
 def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> None:
     """oneDNN says itself what it compiles: no product for batches of any size, shared out among threads or not."""
     program = f"""if True:

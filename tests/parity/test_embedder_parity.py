@@ -215,6 +215,7 @@ def expected(minilm: str) -> float:
     return spearman(*np.split(theirs(minilm).encode(first + second), 2), scores)
 
 
+@pytest.mark.slow
 class TestStsBenchmark:
     """Spearman's correlation of cosine and human score on the STS benchmark's dev set."""
 

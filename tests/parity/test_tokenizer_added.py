@@ -121,6 +121,7 @@ def test_any_added_tokens(cases: int) -> None:
     check()
 
 
+@pytest.mark.slow
 def test_every_character_beside_a_single_word() -> None:
     """Letters and digits make a longer word of it, of whichever version of Unicode."""
     theirs = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))

@@ -117,6 +117,7 @@ class TestEmbedder:
         assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
+@pytest.mark.slow
 def test_int8(embedder: tuple[Path, Path], tmp_path: Path) -> None:
     folder, exported = embedder
     done = exporting.export(Source(folder), tmp_path / "int8", precision="int8")

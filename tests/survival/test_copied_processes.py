@@ -148,6 +148,7 @@ def test_copied_and_pickled(again: Any, precision: str | None) -> None:
         pytest.param("forkserver", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_workers_of_a_data_loader(method: str, precision: str | None) -> None:
     embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=precision)
     expected = encode(embedder)

@@ -156,6 +156,7 @@ def command(tiny_model: Path, corpus: Path, out: Path) -> list[str]:
 
 @pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.needs("locks")
+@pytest.mark.slow
 def test_two_processes_in_one_folder(
     tiny_model: Path, corpus: Path, tmp_path: Path, tries: int
 ) -> None:

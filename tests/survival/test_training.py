@@ -106,8 +106,15 @@ def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: 
         assert not list(out.glob(".*"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("pretrain", signal.SIGINT),
+        ("finetune", signal.SIGTERM),
+        pytest.param("pretrain", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("finetune", signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.needs("fork")
 def test_a_signal_before_the_first_save(
     commands: dict[str, list[str]], kind: str, number: int, tmp_path: Path
@@ -142,6 +149,7 @@ def test_a_signal_before_the_first_save(
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_a_signal_to_torchrun_before_the_first_save(
     commands: dict[str, list[str]], number: int, tmp_path: Path
 ) -> None:

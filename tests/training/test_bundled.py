@@ -62,6 +62,7 @@ def test_everyday_prompts_are_answered_as_often_as_the_card_says() -> None:
         ("minibert-ko", "korsts/sts-dev.tsv", "KorSTS dev, Spearman"),
     ],
 )
+@pytest.mark.slow
 def test_sentence_vectors_are_as_good_as_the_card_says(name: str, file: str, score: str) -> None:
     """A plain dot product of the vectors is their cosine."""
     rows = measures.sts_rows(Path(shared_data("data")) / file)
@@ -74,6 +75,7 @@ def test_sentence_vectors_are_as_good_as_the_card_says(name: str, file: str, sco
     assert spearman == pytest.approx(card_score(name, score), abs=0.001)
 
 
+@pytest.mark.slow
 def test_a_korean_sentence_finds_its_english_one() -> None:
     """The models share a space: the first sentences of the dev sets, all 1,500 searched."""
     found = []

@@ -213,6 +213,7 @@ while time.monotonic() < end:
 """
 
 
+@pytest.mark.slow
 def test_the_end_waits_for_the_last_exchange(tmp_path: Path) -> None:
     """Threads of gloo that still hold a tensor when Python ends abort the process: "terminate called"."""
     script = tmp_path / "ending.py"
