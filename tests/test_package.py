@@ -40,6 +40,7 @@ ROOMS = [
     "losses",
     "heads",
     "tokenization",
+    "coverage",
     "auto",
     "inference",
     "sentences",

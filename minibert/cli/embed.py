@@ -274,7 +274,7 @@ def show(embedder: TextEncoder, texts: Iterable[str], settings: dict[str, Any]) 
     """Describes the vectors of the first texts to the person at the terminal, and counts all of them."""
     texts = iter(texts)
     first = list(islice(texts, MAX_SHOWN))
-    from minibert.tokenization.coverage import warn_of_coverage
+    from minibert.coverage import warn_of_coverage
 
     warn_of_coverage(embedder.tokenizer, first)
     vectors = embedder.encode(first, **settings)

@@ -29,10 +29,10 @@ def run(options: argparse.Namespace) -> None:
     device = check_device(options.device)
     texts = list(map(str, texts_of(options)))
     source = source_of(options)
+    from minibert.coverage import warn_of_coverage
     from minibert.heads import BertForMaskedLM
     from minibert.progress import Progress, is_watched
     from minibert.tasks.masks import fill_mask
-    from minibert.tokenization.coverage import warn_of_coverage
     from minibert.tokenization.tokenizer import BertTokenizer
 
     with warnings.catch_warnings():

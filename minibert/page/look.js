@@ -34,7 +34,7 @@ const SCRIPTS = { Hangul: "Hangul", Han: "Chinese", Hiragana: "Japanese", Kataka
 for (const name of ["Cyrillic", "Greek", "Arabic", "Hebrew", "Thai", "Devanagari", "Latin"]) SCRIPTS[name] = name;
 const MIN_PIECES = 4; // a text of one or two letters is no sign of anything
 
-/** A sentence where a text falls into single letters or unknown pieces, as minibert.tokenization.coverage has it. */
+/** A sentence where a text falls into single letters or unknown pieces, as minibert.coverage has it. */
 function coverage(text, which) {
   const pieces = tokens.filter((token) => token.type === which && (token.piece === "[UNK]" || !SPECIAL.test(token.piece)));
   const unknown = pieces.filter((token) => token.piece === "[UNK]").length;

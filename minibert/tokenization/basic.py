@@ -1,45 +1,67 @@
-r"""Basic splitting: a text becomes words, whatever vocabulary there is.
+r"""Basic splitting: a text becomes words, whatever the vocabulary is.
 
 ```
 text        "Héllo,\tpaintings!"
-normalised  "hello, paintings!"              control characters dropped, accents stripped, lower case
+normalized  "hello, paintings!"              without control characters and accents, lower case
 words       "hello" "," "paintings" "!"      split at white space and around punctuation
 ```
 
-The steps are those of google-research/bert (tokenization.py, BasicTokenizer); where that and the `tokenizers` library
-differ, this follows the library, which is what published models are used with today.
+The steps are those of google-research/bert (tokenization.py, BasicTokenizer). Published models are
+used with the `tokenizers` library today, so this follows the library where the two differ.
+
+Next: `wordpiece.py`.
 """
 
 import re
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
-from minibert.tokenization.unicode import CJK, combining, decompose, kind, lower
+from minibert.tokenization.unicode import (
+    CJK,
+    SPACES,
+    combining,
+    decompose,
+    is_numeric,
+    is_word_character,
+    kind,
+    lower,
+)
 
-Chars = list[tuple[str, int]]  # characters, each with the position in the text that it came from
+Chars = list[tuple[str, int]]
+"""Characters, each with its position in the original text."""
+
+Spans = list[tuple[int, int]]
+"""Parts of a text, each `[start, end)`."""
 
 SURROGATE = re.compile("[\ud800-\udfff]")
-# Plain text is most text and takes a tenth of the time: nothing in it is dropped, and what is neither a letter nor a
-# digit is " " or punctuation
-_PLAIN_ASCII, _PLAIN = re.compile("[ -~]*"), re.compile("[ -~가-힣]*")
+# In plain text nothing but capital letters changes, and everything that is neither a letter nor a
+# digit is a space or punctuation. Most text is plain, and takes a tenth of the time.
+_PLAIN_ASCII = re.compile("[ -~]*")
+_PLAIN_ASCII_AND_HANGUL = re.compile("[ -~가-힣]*")
 _PLAIN_WORD = re.compile(r"[^\W_]+|\S")
 
 
+# ---- normalization
+
+
 def clean_text(text: str) -> Chars:
-    r"""Drops control characters and makes all white space a space.
+    r"""Drop control characters and replace all white space by spaces.
 
     >>> clean_text("a\x00\tb")
     [('a', 0), (' ', 2), ('b', 3)]
     """
-    return [
-        (" " if what == "space" else char, position)
-        for position, char in enumerate(text)
-        if (what := kind(char)) != "dropped"
-    ]
+    chars: Chars = []
+    for position, char in enumerate(text):
+        char_kind = kind(char)
+        if char_kind == "space":
+            chars.append((" ", position))
+        elif char_kind != "dropped":
+            chars.append((char, position))
+    return chars
 
 
 def space_cjk(chars: Chars) -> Chars:
-    """Puts spaces around ideographs, each of which is a word.
+    """Put spaces around ideographs, each of which is a word.
 
     >>> "".join(char for char, _ in space_cjk(clean_text("a漢b")))
     'a 漢 b'
@@ -54,31 +76,53 @@ def space_cjk(chars: Chars) -> Chars:
 
 
 def drop_accents(chars: Chars) -> Chars:
-    """Takes characters apart (Unicode's NFD) and drops non-spacing marks; Hangul falls into jamo.
+    """Decompose characters (Unicode's NFD) and drop non-spacing marks; Hangul becomes jamo.
 
     >>> drop_accents([("é", 0), ("e", 1)])
     [('e', 0), ('e', 1)]
     >>> len(drop_accents([("한", 0)]))
     3
     """
-    parts = [(part, not at) for char, _ in chars for at, part in enumerate(decompose(char))]
-    positions = iter([position for _, position in chars])
-    position = 0
+    parts: list[str] = []
+    begins_char: list[bool] = []
+    for char, _ in chars:
+        decomposed = decompose(char)
+        parts += decomposed
+        begins_char += [True] + [False] * (len(decomposed) - 1)
+
     stripped: Chars = []
-    # canonical order: within a run of combining characters by class; class 0 ends a run
-    for is_run, run in groupby(parts, key=lambda part: combining(part[0]) > 0):
-        for part, is_first in sorted(run, key=lambda part: combining(part[0])) if is_run else run:
-            if (
-                is_first
-            ):  # the library aligns reordered characters by count, so positions never go back
-                position = next(positions)
-            if kind(part) != "mark":
-                stripped.append((part, position))
+    number = -1  # of the original character
+    for index in _canonical_order(parts):
+        # The library aligns reordered characters by count, so positions never decrease.
+        if begins_char[index]:
+            number += 1
+        if kind(parts[index]) != "mark":
+            stripped.append((parts[index], chars[number][1]))
     return stripped
 
 
+def _canonical_order(parts: list[str]) -> Sequence[int]:
+    """Return the indices of characters in Unicode's canonical order.
+
+    A run of combining characters is sorted by combining class; every other character stays.
+    """
+    classes = [combining(part) for part in parts]
+    if not any(classes):
+        return range(len(parts))
+    order: list[int] = []
+    run: list[int] = []
+    for index, combining_class in enumerate(classes):
+        if combining_class:
+            run.append(index)
+            continue
+        order += sorted(run, key=classes.__getitem__)
+        order.append(index)
+        run = []
+    return order + sorted(run, key=classes.__getitem__)
+
+
 def lower_case(chars: Chars) -> Chars:
-    """Lower case, each character by itself.
+    """Lower-case each character without looking at its neighbors.
 
     >>> "".join(char for char, _ in lower_case([("Α", 0), ("Σ", 1)]))
     'ασ'
@@ -86,24 +130,106 @@ def lower_case(chars: Chars) -> Chars:
     return [(part, position) for char, position in chars for part in lower(char)]
 
 
-def split_words(normalised: str) -> list[tuple[int, int]]:
-    """Where the words of a normalised text lie.
+# ---- splitting
+
+
+def split_words(normalized: str) -> Spans:
+    """Split a normalized text at white space and around punctuation.
 
     >>> split_words("hello, you")
     [(0, 5), (5, 6), (7, 10)]
     """
     words = []
     start = 0
-    for position, char in enumerate(normalised):
-        if (what := kind(char)) in ("space", "punctuation"):
-            if start < position:
-                words.append((start, position))
-            start = position + 1
-            if what == "punctuation":
-                words.append((position, start))
-    if start < len(normalised):
-        words.append((start, len(normalised)))
+    for position, char in enumerate(normalized):
+        char_kind = kind(char)
+        if char_kind not in ("space", "punctuation"):
+            continue
+        if start < position:
+            words.append((start, position))
+        start = position + 1
+        if char_kind == "punctuation":
+            words.append((position, start))
+    if start < len(normalized):
+        words.append((start, len(normalized)))
     return words
+
+
+def split_white_space(text: str) -> Spans:
+    """Split at white space alone.
+
+    >>> split_white_space("well-known !")
+    [(0, 10), (11, 12)]
+    """
+    return _split_classes(text, lambda char: "" if char in SPACES else "word")
+
+
+def split_word_characters(text: str) -> Spans:
+    r"""Split into runs of word characters and runs of other characters, as `\w+|[^\w\s]+` does.
+
+    >>> split_word_characters("don't...")
+    [(0, 3), (3, 4), (4, 5), (5, 8)]
+    """
+
+    def character_class(char: str) -> str:
+        if char in SPACES:
+            return ""
+        return "word" if is_word_character(char) else "other"
+
+    return _split_classes(text, character_class)
+
+
+def split_digit_runs(text: str) -> Spans:
+    """Split around runs of digits.
+
+    >>> split_digit_runs("a20")
+    [(0, 1), (1, 3)]
+    """
+    return _split_classes(text, lambda char: "digit" if is_numeric(char) else "other")
+
+
+def split_digits(text: str) -> Spans:
+    """Split around every digit.
+
+    >>> split_digits("a20")
+    [(0, 1), (1, 2), (2, 3)]
+    """
+    return _isolate(text, is_numeric)
+
+
+def split_punctuation(text: str) -> Spans:
+    """Split around every punctuation character.
+
+    >>> split_punctuation("a?!")
+    [(0, 1), (1, 2), (2, 3)]
+    """
+    return _isolate(text, lambda char: kind(char) == "punctuation")
+
+
+def _split_classes(text: str, character_class: Callable[[str], str]) -> Spans:
+    """Return the runs of characters of one class; characters of class "" are left out."""
+    classes = [character_class(char) for char in text]
+    borders = [index for index, (a, b) in enumerate(pairwise(classes), 1) if a != b]
+    if text:
+        borders = [0, *borders, len(text)]
+    return [(start, end) for start, end in pairwise(borders) if classes[start]]
+
+
+def _isolate(text: str, is_isolated: Callable[[str], bool]) -> Spans:
+    spans = []
+    start = 0
+    for position, char in enumerate(text):
+        if is_isolated(char):
+            if start < position:
+                spans.append((start, position))
+            spans.append((position, position + 1))
+            start = position + 1
+    if start < len(text):
+        spans.append((start, len(text)))
+    return spans
+
+
+# ---- the two together
 
 
 class BasicTokenizer:
@@ -113,6 +239,8 @@ class BasicTokenizer:
         do_lower_case: lower-case the text.
         strip_accents: drop accents; None does so when lower-casing.
         tokenize_chinese_chars: make every ideograph a word.
+        clean: drop control characters and replace white space by spaces.
+        splitters: functions that split a text; each splits the parts of the one before.
 
     >>> BasicTokenizer().words("Héllo, paintings!")
     ['hello', ',', 'paintings', '!']
@@ -123,54 +251,92 @@ class BasicTokenizer:
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
+        clean: bool = True,
+        splitters: Sequence[Callable[[str], Spans]] = (split_words,),
     ) -> None:
+        if strip_accents is None:
+            strip_accents = do_lower_case
         self.do_lower_case = do_lower_case
-        strip_accents = do_lower_case if strip_accents is None else strip_accents
-        chosen = (
-            (space_cjk, tokenize_chinese_chars),
-            (drop_accents, strip_accents),
-            (lower_case, do_lower_case),
-        )
-        self._steps = [step for step, wanted in chosen if wanted]
+        self._clean = clean
+        self._splitters = tuple(splitters)
+        self._splits_as_bert = self._splitters == (split_words,)
+        self._steps: list[Callable[[Chars], Chars]] = []
+        if tokenize_chinese_chars:
+            self._steps.append(space_cjk)
+        if strip_accents:
+            self._steps.append(drop_accents)
+        if do_lower_case:
+            self._steps.append(lower_case)
         self._changes_letters = do_lower_case or strip_accents
-        self._plain = (
-            _PLAIN_ASCII if strip_accents else _PLAIN
-        )  # in which nothing but capitals changes
+        self._plain = _PLAIN_ASCII if strip_accents else _PLAIN_ASCII_AND_HANGUL
 
     def words(self, text: str) -> list[str]:
-        """The words of a text; ValueError as for `normalise`."""
-        if self._plain.fullmatch(text):
-            text = text.lower() if self.do_lower_case else text
-            return (
-                [text] if text.isalnum() else _PLAIN_WORD.findall(text)
-            )  # most chunks are one word
-        normalised, _ = self.normalise(text)
-        return [normalised[start:end] for start, end in split_words(normalised)]
-
-    def normalise(self, text: str) -> tuple[str, Sequence[int]]:
-        r"""The text as it is split, and for each of its characters the position in `text` that it came from.
-
-        >>> BasicTokenizer().normalise("Né\x00e")
-        ('nee', [0, 1, 3])
+        """Split a text into words.
 
         Raises:
-            ValueError: `text` holds a lone surrogate, half of a character, which no vocabulary can hold.
+            ValueError: as for `normalize`.
+        """
+        if self._splits_as_bert and self._plain.fullmatch(text):
+            if self.do_lower_case:
+                text = text.lower()
+            if text.isalnum():  # most chunks are a single word
+                return [text]
+            return _PLAIN_WORD.findall(text)
+        normalized, _ = self.normalize(text)
+        return [normalized[start:end] for start, end in self.split(normalized)]
+
+    def split(self, normalized: str) -> Spans:
+        """Split a normalized text into words.
+
+        >>> BasicTokenizer(splitters=[split_words, split_digits]).split("in 20")
+        [(0, 2), (3, 4), (4, 5)]
+        """
+        if self._splits_as_bert:
+            return split_words(normalized)
+        spans = [(0, len(normalized))] if normalized else []
+        for splitter in self._splitters:
+            parts: Spans = []
+            for start, end in spans:
+                inside = splitter(normalized[start:end])
+                parts += [(start + first, start + last) for first, last in inside]
+            spans = parts
+        return spans
+
+    def normalize(self, text: str) -> tuple[str, Sequence[int]]:
+        r"""Normalize a text.
+
+        >>> BasicTokenizer().normalize("Né\x00e")
+        ('nee', [0, 1, 3])
+
+        Returns:
+            The normalized text, and the position in `text` of each of its characters.
+
+        Raises:
+            ValueError: `text` contains a lone surrogate, half of a character.
         """
         if self._plain.fullmatch(text):
-            return (text.lower() if self.do_lower_case else text), range(len(text))
-        if (
-            not self._changes_letters
-            and text.isprintable()
-            and "\ufffd" not in text
-            and not CJK.search(text)
-        ):
-            return text, range(len(text))  # nothing to drop and no white space but " "
+            if self.do_lower_case:
+                return text.lower(), range(len(text))
+            return text, range(len(text))
+        if self._is_unchanged(text):
+            return text, range(len(text))
         if SURROGATE.search(text):
             raise ValueError(
-                f"The text {text[:60]!r} holds a lone surrogate (half of a character, left by a wrong decoding); "
-                "repair it with text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
+                f"The text {text[:60]!r} contains a lone surrogate (half of a character, left by a "
+                "wrong decoding). Repair it with "
+                "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
             )
-        chars = clean_text(text)
+        if self._clean:
+            chars = clean_text(text)
+        else:
+            chars = [(char, position) for position, char in enumerate(text)]
         for step in self._steps:
             chars = step(chars)
         return "".join([char for char, _ in chars]), [position for _, position in chars]
+
+    def _is_unchanged(self, text: str) -> bool:
+        """Whether no step changes a text, as far as a quick look tells."""
+        if self._changes_letters or not text.isprintable():
+            return False
+        # printable text has no white space but " "
+        return "\ufffd" not in text and not CJK.search(text)

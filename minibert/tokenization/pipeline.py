@@ -1,7 +1,10 @@
-"""A text to tokens: added tokens are found in it, and what lies between them is split into words and pieces.
+"""A text becomes tokens: added tokens are found in it, and the rest is split into pieces.
 
-Nothing in basic splitting or WordPiece looks across white space, so a text may be split into *chunks* there and each
-chunk remembered. That is what makes pure Python fast: most chunks of most texts were seen before.
+Neither basic splitting nor WordPiece looks across white space, so a text may be split into *chunks*
+there, and the tokens of each chunk be remembered. That is what makes pure Python fast: most chunks
+of most texts were seen before.
+
+Next: `rows.py`.
 """
 
 import re
@@ -10,30 +13,38 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from minibert.tokenization.added import AddedToken, TokenFinder
-from minibert.tokenization.basic import BasicTokenizer, split_words
+from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.unicode import WHITE_SPACE
 from minibert.tokenization.wordpiece import WordPiece
 
 T = TypeVar("T")
-CHUNK = re.compile(
-    f"[^{WHITE_SPACE}]+"
-)  # str.split() would also split where BERT drops: \x0b \x0c \x1c-\x1f \x85
+
+# str.split() would also split at \x0b \x0c \x1c-\x1f \x85, which basic splitting drops
+CHUNK = re.compile(f"[^{WHITE_SPACE}]+")
 
 
 class Token(NamedTuple):
-    """A token: its id, where it lies in the text `[start, end)`, and the number of its word."""
+    """A token of a text.
+
+    Args:
+        id: its id.
+        start: first character in the text.
+        end: the character after its last one.
+        word: index of its word in the text; -1 for tokens that are not of the text.
+    """
 
     id: int
     start: int = 0
     end: int = 0
-    word: int = -1  # for what was added to the text
+    word: int = -1
 
 
 class ChunkCache(dict[str, T]):
-    """Remembers what a function gave for a chunk of text; emptied when it is full.
+    """Remembers the results of a function of a chunk of text; cleared when it is full.
 
-    A `dict` whose misses call the function, so that a hit costs no Python code at all. Safe across threads: every
-    step is one atomic operation of `dict`, and two threads that miss the same chunk store the same value.
+    A `dict` that calls the function for a missing key, so that a hit runs no Python code at all.
+    Thread-safe: every step is one atomic operation of `dict`, and two threads that miss the same
+    chunk store the same value.
 
     >>> lengths = ChunkCache(len)
     >>> lengths["abc"], dict(lengths)
@@ -57,17 +68,25 @@ class ChunkCache(dict[str, T]):
 
 
 class Pipeline:
-    """Puts the steps together.
+    """Turns texts into tokens.
 
     >>> wordpiece = WordPiece({"[UNK]": 0, "paint": 1, "##ing": 2})
-    >>> pipeline = Pipeline(BasicTokenizer(), wordpiece, {"[X]": AddedToken("[X]", special=True)}, {"[X]": 3})
+    >>> added = {"[X]": AddedToken("[X]", special=True)}
+    >>> pipeline = Pipeline(BasicTokenizer(), wordpiece, added, {"[X]": 3})
     >>> pipeline.ids(["Painting [X]", "?"])
     [[1, 2, 3], [0]]
     >>> [(token.start, token.end, token.word) for token in pipeline.tokens("Painting [X]")]
     [(0, 5, 0), (5, 8, 0), (9, 12, 1)]
+
+    Args:
+        basic: splits a text into words.
+        wordpiece: splits a word into pieces.
+        added: the added tokens by their content.
+        added_ids: their ids by their content.
     """
 
-    LONG = 10_000  # characters
+    LONG = 10_000
+    """Characters of a long text, of which only the beginning is tokenized if that is enough."""
 
     def __init__(
         self,
@@ -76,119 +95,153 @@ class Pipeline:
         added: Mapping[str, AddedToken],
         added_ids: Mapping[str, int],
     ) -> None:
-        self.basic, self.wordpiece, self._added_ids = basic, wordpiece, added_ids
-        self.ids_of_chunk = ChunkCache(self._ids)
-        self._tokens_of_chunk = ChunkCache(lambda chunk: self._tokens(*basic.normalise(chunk)))
+        self.basic = basic
+        self.wordpiece = wordpiece
+        self._added_ids = added_ids
+        self.ids_of_chunk: ChunkCache[tuple[int, ...]] = ChunkCache(self._chunk_ids)
+        self._tokens_of_chunk: ChunkCache[list[Token]] = ChunkCache(self._chunk_tokens)
         self._in_text = TokenFinder(
-            {text: token for text, token in added.items() if not token.normalized}
+            {content: token for content, token in added.items() if not token.normalized}
         )
-        self.normalised = {
-            text: basic.normalise(text)[0] for text, token in added.items() if token.normalized
+        self.normalized_contents = {
+            content: basic.normalize(content)[0]
+            for content, token in added.items()
+            if token.normalized
         }
-        # of two tokens that are normalised alike the first counts, hence the last one first
-        self._in_normalised = TokenFinder(
-            {text: added[name] for name, text in reversed(self.normalised.items())}
+        # If two tokens are normalized alike, the first is found: it is written over the last.
+        self._in_normalized = TokenFinder(
+            {text: added[content] for content, text in reversed(self.normalized_contents.items())}
         )
         self._longest_added = max(map(len, added), default=0)
 
-    def ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of each text, without special tokens around it. All texts go through here, hence the care.
+    # ---- ids alone, the fast way
 
-        In printable text the only white space is " ", so `str.split` finds the chunks; a chunk that was seen before
-        costs one look-up.
+    def ids(self, texts: Iterable[str]) -> list[list[int]]:
+        """Return the ids of each text, without special tokens around them.
+
+        All texts pass through this loop. In printable text the only white space is " ", so
+        `str.split` finds the chunks, and a chunk that was seen before takes one look-up.
         """
-        ids_of_chunk, added_token_in = self.ids_of_chunk.__getitem__, self._in_text.pattern.search
-        all_at_once = bool(self._in_normalised.tokens)
+        chunk_ids = self.ids_of_chunk.__getitem__
+        find_added = self._in_text.pattern.search
+        # with tokens to find in the normalized text, chunks cannot be looked at alone
+        is_plain = not self._in_normalized.tokens
         rows = []
         for text in texts:
             row: list[int] = []
-            if all_at_once or added_token_in(text):
-                row += [token.id for token in self.tokens(text)]
-            else:
-                for ids in map(
-                    ids_of_chunk, text.split() if text.isprintable() else CHUNK.findall(text)
-                ):
+            if is_plain and not find_added(text):
+                if text.isprintable():
+                    chunks = text.split()
+                else:
+                    chunks = CHUNK.findall(text)
+                for ids in map(chunk_ids, chunks):
                     row += ids
+            else:
+                row += [token.id for token in self.tokens(text)]
             rows.append(row)
         return rows
 
     def ids_of_words(self, texts: Iterable[Sequence[str]]) -> list[list[int]]:
-        """The ids of each text that is a list of words."""
+        """Return the ids of each text that is a list of words."""
         return [list(chain.from_iterable(self.ids(words))) for words in texts]
 
+    def _chunk_ids(self, chunk: str) -> tuple[int, ...]:
+        vocabulary = self.wordpiece.vocabulary
+        pieces = self.wordpiece.pieces
+        ids = [vocabulary[piece] for word in self.basic.words(chunk) for piece in pieces(word)]
+        return tuple(ids)
+
+    # ---- tokens with their places
+
     def tokens(self, text: str | Sequence[str]) -> list[Token]:
-        """The tokens of a text; of one that is a list of words each with its number and its place in its word."""
-        if not isinstance(text, str):
-            return [
-                token._replace(word=number)
-                for number, word in enumerate(text)
-                for token in self.tokens(word)
-            ]
+        """Return the tokens of a text.
+
+        Args:
+            text: a text, or a list of words. For words, `start` and `end` count within the word.
+        """
         tokens: list[Token] = []
+        if not isinstance(text, str):
+            for index, word in enumerate(text):
+                tokens += [token._replace(word=index) for token in self.tokens(word)]
+            return tokens
         words = 0
-        for at, group in self._groups(text):
+        for offset, part in self._parts(text):
             tokens += [
-                Token(number, start + at, end + at, words + word)
-                for number, start, end, word in group
+                Token(number, start + offset, end + offset, words + word)
+                for number, start, end, word in part
             ]
-            words += group[-1].word + 1 if group else 0
+            if part:
+                words += part[-1].word + 1
         return tokens
 
-    def beginnings(self, columns: list[list[str]], room: int, strategy: str) -> list[list[str]]:
-        """The part of very long texts that a row can hold, so that 100 MB need not be tokenized for 16 tokens."""
-        if len(columns) > 1 and (strategy != "longest_first" or room % 2):
-            return columns  # it matters then which text is the longer one
-        return [[self._beginning(text, room) for text in texts] for texts in columns]
+    def _parts(self, text: str) -> Iterator[tuple[int, Sequence[Token]]]:
+        """Split a text at added tokens and white space.
 
-    def _beginning(self, text: str, count: int) -> str:
-        """The beginning of a long text that holds its first `count` tokens, as far as can be told without the rest.
-
-        A beginning that ends anywhere has the tokens of the whole text but for its last word, and for what could be
-        part of an added token. (Where those are looked for in normalised text, whatever its length, nothing is saved.)
+        Yields:
+            (offset, tokens): where the part begins, and its tokens with their words counted from 0
+            and their places from the offset.
         """
-        size = self.LONG
-        while size < len(text) and not self._in_normalised.tokens:
-            tokens = self.tokens(text[:size])
-            safe = size - self._longest_added
-            if sum(token.word < tokens[-1].word and token.end <= safe for token in tokens) >= count:
-                return text[:size]
-            size *= 8
-        return text
-
-    def _groups(self, text: str) -> Iterator[tuple[int, Sequence[Token]]]:
-        """The parts of a text that stand for themselves, and where: added tokens, and the chunks between them."""
         for start, end, added in self._in_text.split(text):
             if added:
                 yield start, [Token(self._added_ids[added.content], 0, end - start, 0)]
-            elif not self._in_normalised.tokens:
+            elif self._in_normalized.tokens:
+                for tokens in self._normalized_parts(text[start:end]):
+                    yield start, tokens
+            else:
                 for chunk in CHUNK.finditer(text, start, end):
                     yield chunk.start(), self._tokens_of_chunk[chunk[0]]
+
+    def _normalized_parts(self, text: str) -> Iterator[list[Token]]:
+        """Yield the tokens of each part of a text, split at added tokens in its normalized form."""
+        normalized, positions = self.basic.normalize(text)
+        for start, end, added in self._in_normalized.split(normalized):
+            if added:
+                token_id = self._added_ids[added.content]
+                yield [Token(token_id, positions[start], positions[end - 1] + 1, 0)]
             else:
-                normalised, positions = self.basic.normalise(text[start:end])
-                for first, last, token in self._in_normalised.split(normalised):
-                    if token:
-                        number = self._added_ids[token.content]
-                        yield start, [Token(number, positions[first], positions[last - 1] + 1, 0)]
-                    else:
-                        yield start, self._tokens(normalised[first:last], positions[first:last])
+                yield self._split(normalized[start:end], positions[start:end])
 
-    def _ids(self, chunk: str) -> tuple[int, ...]:
-        vocabulary = self.wordpiece.vocabulary
-        return tuple(
-            [
-                vocabulary[piece]
-                for word in self.basic.words(chunk)
-                for piece in self.wordpiece.pieces(word)
-            ]
-        )
+    def _chunk_tokens(self, chunk: str) -> list[Token]:
+        return self._split(*self.basic.normalize(chunk))
 
-    def _tokens(self, normalised: str, positions: Sequence[int]) -> list[Token]:
-        """The tokens of what `normalise` gave, or of a part of it, its words counted from 0."""
+    def _split(self, normalized: str, positions: Sequence[int]) -> list[Token]:
+        """Split a normalized text, or a part of one, into tokens; `positions` as for `normalize`."""
         vocabulary = self.wordpiece.vocabulary
-        return [
-            Token(
-                vocabulary[piece], positions[start + first], positions[start + last - 1] + 1, number
-            )
-            for number, (start, end) in enumerate(split_words(normalised))
-            for piece, first, last in self.wordpiece.places(normalised[start:end])
-        ]
+        tokens = []
+        for index, (start, end) in enumerate(self.basic.split(normalized)):
+            for piece, first, last in self.wordpiece.spans(normalized[start:end]):
+                begin = positions[start + first]
+                after = positions[start + last - 1] + 1
+                tokens.append(Token(vocabulary[piece], begin, after, index))
+        return tokens
+
+    # ---- long texts that are truncated
+
+    def beginnings(self, columns: list[list[str]], room: int, strategy: str) -> list[list[str]]:
+        """Cut very long texts to a beginning that fills a row, so that the rest is not tokenized.
+
+        Args:
+            columns: the first texts, and the second ones if there are any.
+            room: tokens of a row besides its special tokens.
+            strategy: how rows are truncated.
+        """
+        if len(columns) > 1 and (strategy != "longest_first" or room % 2):
+            return columns  # which text is the longer one matters then
+        return [[self._beginning(text, room) for text in texts] for texts in columns]
+
+    def _beginning(self, text: str, count: int) -> str:
+        """Return a beginning of a long text whose first `count` tokens are those of the text.
+
+        Wherever a beginning ends, it has the tokens of the whole text except for its last word and
+        for parts of an added token. If tokens are looked for in normalized text, which may be of
+        any length, the whole text is returned.
+        """
+        size = self.LONG
+        while size < len(text) and not self._in_normalized.tokens:
+            tokens = self.tokens(text[:size])
+            safe_end = size - self._longest_added
+            safe = [token.word < tokens[-1].word and token.end <= safe_end for token in tokens]
+            if sum(safe) >= count:
+                return text[:size]
+            size *= 8
+        return text

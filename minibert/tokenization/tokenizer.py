@@ -170,13 +170,14 @@ class BertTokenizer(TokenizerProtocol):
         basic = BasicTokenizer(self.do_lower_case, self.strip_accents, self.tokenize_chinese_chars)
         wordpiece = WordPiece(self.base_vocab, self.unk_token)
         self._pipeline = Pipeline(basic, wordpiece, self._added, self._added_ids)
-        normalised = {
-            self._added_ids[token]: text for token, text in self._pipeline.normalised.items()
+        normalized = {
+            self._added_ids[token]: text
+            for token, text in self._pipeline.normalized_contents.items()
         }
         self._by_id = {
             **self._by_id,
-            **normalised,
-        }  # ids are decoded as normalised text, as those of pieces are
+            **normalized,
+        }  # ids are decoded as normalized text, as those of pieces are
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_pipeline"}
@@ -189,7 +190,7 @@ class BertTokenizer(TokenizerProtocol):
         """Warns when normalising puts much of the vocabulary out of reach, as lower-casing does to kcbert's."""
         words = [token for token in self.base_vocab if token.isalpha()]
         words = words[:: len(words) // 1000 + 1]  # a sample is enough
-        lost = [word for word in words if self._pipeline.basic.normalise(word)[0].strip() != word]
+        lost = [word for word in words if self._pipeline.basic.normalize(word)[0].strip() != word]
         if len(lost) > len(words) / 20:
             warnings.warn(
                 f"{len(lost) / len(words):.0%} of the words in the vocabulary {self.name_or_path or 'given'}, such as "

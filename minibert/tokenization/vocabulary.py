@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from minibert.files import read_text
-from minibert.tokenization.added import SPACES, AddedToken
+from minibert.tokenization.added import AddedToken
+from minibert.tokenization.unicode import SPACES
 from minibert.tokenization.wordpiece import CONTINUED
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -45,7 +46,7 @@ def _id_of(name: str) -> property:
 
     def choose(vocabulary: Vocabulary, number: int | None) -> None:
         token = None
-        if number is not None:  # an added token by its own name, not by its normalised one
+        if number is not None:  # an added token by its own name, not by its normalized one
             token = vocabulary.added_tokens_decoder.get(number) or vocabulary.convert_ids_to_tokens(
                 number
             )

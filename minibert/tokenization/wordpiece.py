@@ -1,17 +1,23 @@
-"""WordPiece: a word becomes the longest pieces that the vocabulary knows, from left to right.
+"""WordPiece: a word becomes the longest pieces in the vocabulary, from left to right.
 
 ```
 words       "hello" "," "paintings" "!"
 pieces      "hello" "," "painting" "##s" "!"      pieces inside a word begin with ##
 ```
 
-The algorithm is google-research/bert's (tokenization.py, WordpieceTokenizer), after Wu et al. 2016, section 4.1.
+The algorithm is that of google-research/bert (tokenization.py, WordpieceTokenizer), after
+Wu et al. 2016, section 4.1.
+
+Next: `added.py`.
 """
 
 from collections.abc import Mapping
 
-CONTINUED = "##"  # what pieces inside a word begin with
-MAX_WORD = 100  # characters; a longer word is unknown
+CONTINUED = "##"
+"""The prefix of pieces inside a word."""
+
+MAX_WORD = 100
+"""Characters of the longest word that is split; a longer one is unknown."""
 
 
 class WordPiece:
@@ -19,51 +25,64 @@ class WordPiece:
 
     Args:
         vocabulary: piece -> id; pieces inside a word begin with `##`.
-        unk_token: the piece that stands for a word which the others cannot spell.
+        unk_token: the token of a word that cannot be split into pieces.
+        max_word: characters of the longest word that is split.
     """
 
-    def __init__(self, vocabulary: Mapping[str, int], unk_token: str = "[UNK]") -> None:
+    def __init__(
+        self,
+        vocabulary: Mapping[str, int],
+        unk_token: str = "[UNK]",
+        max_word: int = MAX_WORD,
+    ) -> None:
         self.vocabulary = vocabulary
         self.unk_token = unk_token
+        self.max_word = max_word
         self._longest = max(len(CONTINUED) + 1, *map(len, vocabulary))
 
     def pieces(self, word: str) -> list[str]:
-        """The pieces of a word; `unk_token` alone when no pieces spell it.
+        """Split a word into pieces.
 
         >>> model = WordPiece({"[UNK]": 0, "em": 1, "##bed": 2, "##ding": 3})
         >>> model.pieces("embedding"), model.pieces("embeds")
         (['em', '##bed', '##ding'], ['[UNK]'])
+
+        Returns:
+            The pieces, or `unk_token` alone if the pieces of the vocabulary do not spell the word.
         """
-        if len(word) > MAX_WORD:
+        if len(word) > self.max_word:
             return [self.unk_token]
-        vocabulary, longest = self.vocabulary, self._longest
-        found = []
-        rest, prefix = (
-            word,
-            0,
-        )  # what is left of the word, and how many characters "##" puts before it
+        vocabulary = self.vocabulary
+        pieces = []
+        rest = word
+        prefix_length = 0  # characters of "##" before the rest of the word
         while rest not in vocabulary:
-            piece = rest[:longest]
+            piece = rest[: self._longest]
             while piece not in vocabulary:
                 piece = piece[:-1]
-                if len(piece) <= prefix:
+                if len(piece) <= prefix_length:
                     return [self.unk_token]
-            found.append(piece)
-            rest, prefix = CONTINUED + rest[len(piece) :], len(CONTINUED)
-        return [*found, rest]
+            pieces.append(piece)
+            rest = CONTINUED + rest[len(piece) :]
+            prefix_length = len(CONTINUED)
+        pieces.append(rest)
+        return pieces
 
-    def places(self, word: str) -> list[tuple[str, int, int]]:
-        """The same pieces, and where in the word they lie, `[start, end)`.
+    def spans(self, word: str) -> list[tuple[str, int, int]]:
+        """Split a word into pieces with their spans in the word, `[start, end)`.
 
-        >>> WordPiece({"[UNK]": 0, "em": 1, "##bed": 2, "##ding": 3}).places("embedding")
+        >>> WordPiece({"[UNK]": 0, "em": 1, "##bed": 2, "##ding": 3}).spans("embedding")
         [('em', 0, 2), ('##bed', 2, 5), ('##ding', 5, 9)]
         """
         pieces = self.pieces(word)
         if pieces == [self.unk_token]:
             return [(self.unk_token, 0, len(word))]
-        places = []
+        spans = []
         end = 0
         for piece in pieces:
-            start, end = end, end + len(piece) - (len(CONTINUED) if end else 0)
-            places.append((piece, start, end))
-        return places
+            start = end
+            end += len(piece)
+            if start:
+                end -= len(CONTINUED)
+            spans.append((piece, start, end))
+        return spans

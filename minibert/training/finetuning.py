@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.corpus.inputs import read_table
+from minibert.coverage import warn_of_coverage
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
@@ -40,7 +41,6 @@ from minibert.tasks.windows import (
     pad_windows,
     span_logits,
 )
-from minibert.tokenization.coverage import warn_of_coverage
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import Batch, Example, text_lengths
 from minibert.training.loop import Trainer

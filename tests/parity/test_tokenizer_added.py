@@ -20,9 +20,10 @@ from tokenizers import (
     pre_tokenizers,
 )
 
-from minibert.tokenization.added import SPACES, AddedToken, TokenFinder
+from minibert.tokenization.added import AddedToken, TokenFinder
 from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.tokenization.unicode import SPACES
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*can never be found")
 
@@ -97,10 +98,10 @@ def test_any_added_tokens(cases: int) -> None:
     @given(st.lists(tokens, min_size=1, max_size=3), options, st.data())
     def check(added: list[dict[str, Any]], how: dict[str, Any], data: st.DataObject) -> None:
         names, basic = [flags["content"] for flags in added], BasicTokenizer(**how)
-        normalised = [basic.normalise(name)[0] for name in names]
+        normalized = [basic.normalize(name)[0] for name in names]
         # what test_faults_of_the_library shows
-        assume(all(normalised) and len(set(normalised)) == len(names))
-        assume(not any(name[0] in SPACES for name in (*names, *normalised)))
+        assume(all(normalized) and len(set(normalized)) == len(names))
+        assume(not any(name[0] in SPACES for name in (*names, *normalized)))
         parts = st.sampled_from([*PARTS, *SPECIAL, *names * 9])
         text = "".join(data.draw(st.lists(parts, max_size=8)))
         ours, theirs = both(added, **how)
@@ -151,13 +152,13 @@ def test_faults_of_the_library() -> None:
         **ours("a\tb", **PLACES),
         "offset_mapping": [(0, 1), (1, 3), (3, 4)],
     }
-    # which of two tokens is found that are normalised alike is left to chance; here it is the first
+    # which of two tokens is found that are normalized alike is left to chance; here it is the first
     ours, theirs = both([flagged("AA", "normalized"), flagged("aA", "normalized")], **how)
     assert theirs.encode("aa", add_special_tokens=False).ids[0] in ours.convert_tokens_to_ids(
         ["AA", "aA"]
     )
     assert ours.encode("aa", add_special_tokens=False) == ours.convert_tokens_to_ids(["AA"])
-    # a special token is decoded as normalised text and therefore not known as a special one
+    # a special token is decoded as normalized text and therefore not known as a special one
     ours, theirs = both([flagged("<NAME>", "normalized", "special")], **how)
     ids = theirs.encode("a <name>", add_special_tokens=False).ids
     assert (theirs.decode(ids), ours.decode(ids, skip_special_tokens=True)) == ("a <name>", "a")
@@ -165,6 +166,6 @@ def test_faults_of_the_library() -> None:
     ours, theirs = both([flagged("<name>", "special"), flagged("<name>")], **how)
     assert not theirs.get_added_tokens_decoder()[ids[1]].special
     assert (theirs.decode(ids), ours.decode(ids, skip_special_tokens=True)) == ("a", "a <name>")
-    # a token that is normalised to nothing is found everywhere, without end; here nowhere
+    # a token that is normalized to nothing is found everywhere, without end; here nowhere
     ours, _ = both([flagged("\u0301", "normalized", "rstrip")], **how)
     assert ours.encode("a \u0301 b", add_special_tokens=False) == [5, 6]

@@ -31,7 +31,7 @@ ADDED = [
     AddedToken("<right>", rstrip=True, normalized=False),
     AddedToken("one", single_word=True, normalized=False),
 ]
-NORMALISED = [AddedToken("Foo Bar"), AddedToken("<Left>", lstrip=True), AddedToken("漢É")]
+NORMALIZED = [AddedToken("Foo Bar"), AddedToken("<Left>", lstrip=True), AddedToken("漢É")]
 ALL = {"return_offsets_mapping": True, "return_special_tokens_mask": True, "return_length": True}
 
 transformers.logging.set_verbosity_error()
@@ -44,7 +44,7 @@ def both(path: str, added: str = "", **options: Any) -> tuple[BertTokenizer, Any
         BertTokenizer.from_pretrained(path, **options),
         Theirs.from_pretrained(path, **options),
     )
-    for token in {"": [], "raw": ADDED, "normalised": ADDED + NORMALISED}[added]:
+    for token in {"": [], "raw": ADDED, "normalized": ADDED + NORMALIZED}[added]:
         ours.add_tokens(token)
         theirs.add_tokens(TheirToken(**asdict(token)))
     return ours, theirs
@@ -97,7 +97,7 @@ def test_real_text(folder: str, name: str) -> None:
 
 
 def test_every_code_point(minilm: str) -> None:
-    """Each character between letters, and among combining marks, as the tokenizers library normalises and splits it."""
+    """Each character between letters, and among combining marks, as the tokenizers library normalizes and splits it."""
     ours = BasicTokenizer()
     normalizer, splitter = (
         tokenizers.normalizers.BertNormalizer(),
@@ -116,8 +116,8 @@ def test_every_code_point(minilm: str) -> None:
             else ["a{}b", "\u0345{}\u0301\u0323\u302e"]
         )
         text = " ".join(place.format(char) for char in chars for place in places)
-        normalised, _ = ours.normalise(text)
-        words = [normalised[start:end] for start, end in split_words(normalised)]
+        normalized, _ = ours.normalize(text)
+        words = [normalized[start:end] for start, end in split_words(normalized)]
         assert words == [
             word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
         ], hex(first)
@@ -161,7 +161,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"strip_accents": True, "do_lower_case": False},
     {"tokenize_chinese_chars": False},
     {"added": "raw"},
-    {"added": "normalised"},
+    {"added": "normalized"},
 ]
 
 
@@ -477,7 +477,7 @@ def test_added_tokens_become_special(minilm: str, flags: dict[str, bool], tmp_pa
                 )
 
 
-@pytest.mark.parametrize("added", ["", "raw", "normalised"])
+@pytest.mark.parametrize("added", ["", "raw", "normalized"])
 def test_transformers_loads_what_we_save(folder: str, added: str, tmp_path: Path) -> None:
     ours, _ = both(folder, added)
     files = ours.save_pretrained(tmp_path)
@@ -535,7 +535,7 @@ def test_known_differences(minilm: str, tmp_path: Path) -> None:
     assert [len(row) for row in theirs(["", "a"], ["", "b"], **none)["input_ids"]] == [4, 4, 5]
     assert [len(row) for row in ours(["", "a"], ["", "b"], **none)["input_ids"]] == [5, 5, 5]
     # an added token is called by its name, without the white space that it takes with it from the text
-    mine, yours = both(minilm, "normalised")
+    mine, yours = both(minilm, "normalized")
     assert mine("a <LEFT>").tokens()[2] == "<left>" and yours("a <LEFT>").tokens()[2] == " <left>"
     # a tokenizer.json alone says whether to lower-case; transformers' BertTokenizer does so all the same
     cased = BertTokenizer(SMALL, do_lower_case=False)

@@ -1,0 +1,77 @@
+"""Warn if a vocabulary does not cover the script of a text.
+
+A model learns next to nothing from a text whose tokens are single characters.
+"""
+
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from minibert.checkpoints.source import BUNDLED_MODELS
+from minibert.tokenization.tokenizer import BertTokenizer
+
+MIN_PIECES = 4  # one or two characters prove nothing
+_SCRIPT_NAMES = {
+    "CJK": "Chinese",
+    "HIRAGANA": "Japanese",
+    "KATAKANA": "Japanese",
+}
+
+
+def coverage_warning(tokenizer: BertTokenizer, text: str) -> str:
+    """Return a warning if most of a text becomes single characters or unknown tokens, else "".
+
+    The thresholds are three quarters for single characters, because half of the pieces of ordinary
+    Korean are single syllables, and one half for unknown tokens. Only words with characters beyond
+    ASCII count: every vocabulary splits numbers and codes into small pieces.
+
+    >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "ㅎ", "##ㅏ", "##ㄴ"]
+    >>> tokenizer = BertTokenizer(words, do_lower_case=False)
+    >>> coverage_warning(tokenizer, "hello")
+    ''
+    >>> coverage_warning(tokenizer, "ㅎㅏㄴ ㅎㅏㄴ")
+    "6 of 6 pieces are single letters: this model's vocabulary knows no Hangul words."
+    """
+    special_tokens = set(tokenizer.all_special_tokens) - {tokenizer.unk_token}
+    words = " ".join(word for word in text.split() if not word.isascii())
+    # the words stand for many texts, so their length alone is no reason to warn
+    tokens = tokenizer(words, add_special_tokens=False, verbose=False).tokens()
+    pieces = [token for token in tokens if token not in special_tokens]
+    unknown = pieces.count(tokenizer.unk_token)
+    if 2 * unknown > len(pieces):
+        return (
+            f"{unknown} of {len(pieces)} pieces are {tokenizer.unk_token}: this model's vocabulary "
+            "does not know these characters."
+        )
+    letters = _count_single_letters(pieces)
+    if len(pieces) < MIN_PIECES or 4 * letters <= 3 * len(pieces):
+        return ""
+    return (
+        f"{letters} of {len(pieces)} pieces are single letters: this model's vocabulary knows no "
+        f"{_most_common_script(text)} words."
+    )
+
+
+def _count_single_letters(pieces: Sequence[str]) -> int:
+    letters = [piece.removeprefix("##") for piece in pieces]
+    return sum(len(letter) == 1 and letter.isalpha() for letter in letters)
+
+
+def _most_common_script(text: str) -> str:
+    """Return the script of most characters beyond ASCII, by the first word of their names."""
+    names = [unicodedata.name(char, "?") for char in text if not char.isascii()]
+    script, _ = Counter(name.split()[0] for name in names).most_common(1)[0]
+    return _SCRIPT_NAMES.get(script, script.capitalize())
+
+
+def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:
+    """Warn about the first text whose script the vocabulary does not cover."""
+    for text in texts:
+        message = coverage_warning(tokenizer, text)
+        if not message:
+            continue
+        if "Hangul" in message and (BUNDLED_MODELS / "minibert-ko").is_dir():
+            message += " Try minibert-ko."
+        warnings.warn(f"{text!r:.40}: {message}", stacklevel=3)
+        return
