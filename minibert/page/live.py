@@ -15,7 +15,7 @@ from torch import Tensor
 
 from minibert.inference.kernels import in_8_bits
 from minibert.study.trace import Trace, trace
-from minibert.tokenization.files import SPLITTING
+from minibert.tokenization.tokenizer_json import SPLITTING
 
 MAX_PARAMETERS = 16_500_000  # larger models are shown as a snapshot
 _SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_norm_eps")

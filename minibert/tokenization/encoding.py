@@ -1,10 +1,13 @@
-"""The tokenizer's results: rows for the model, and on request where each token came from.
+"""The results of the tokenizer: rows for the model, and on request the origin of each token.
 
-torch is imported where tensors are asked for, and not before: `minibert tokenize` answers sooner without it.
+torch is imported only where tensors are requested, so that `minibert tokenize` starts without it.
+
+Next: `files.py`.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +16,7 @@ import numpy as np
 
 
 class Span(NamedTuple):
-    """A place in a text, `[start, end)` in characters, or in a row, in tokens."""
+    """A part of a text in characters, or of a row in tokens: `[start, end)`."""
 
     start: int
     end: int
@@ -23,14 +26,20 @@ class Span(NamedTuple):
 class Encoding:
     """One row of a batch, token by token; all lists are (seq).
 
+    >>> row = Encoding([2, 5, 3], [0] * 3, ["[CLS]", "hello", "[SEP]"], [(0, 0), (0, 5), (0, 0)],
+    ...                [None, 0, None], [None, 0, None], [1, 0, 1], [1] * 3)
+    >>> row.char_to_token(4), row.token_to_chars(1), row.word_to_tokens(0), len(row)
+    (1, Span(start=0, end=5), Span(start=1, end=2), 3)
+
     Args:
         ids: token ids.
         type_ids: 0 in the first text, 1 in the second.
         tokens: the tokens as strings.
-        offsets: where each lies in its text, `[start, end)` in characters; (0, 0) for what was added to the text.
-        word_ids: number of its word in the text; None for what was added.
-        sequence_ids: 0 or 1 for the text that it lies in; None for what was added.
-        special_tokens_mask: 1 for what was added.
+        offsets: span of each token in its text, `[start, end)` in characters; (0, 0) for special
+            tokens and padding.
+        word_ids: index of the word in its text; None for special tokens and padding.
+        sequence_ids: 0 or 1 for the text of the token; None for special tokens and padding.
+        special_tokens_mask: 1 for special tokens and padding.
         attention_mask: 0 for padding.
     """
 
@@ -43,15 +52,75 @@ class Encoding:
     special_tokens_mask: list[int]
     attention_mask: list[int]
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def words(self) -> list[int | None]:
+        """The same as `word_ids`."""
+        return self.word_ids
+
+    @property
+    def n_sequences(self) -> int:
+        """1 for a text, 2 for a pair of texts."""
+        return 1 + max([number or 0 for number in self.sequence_ids], default=0)
+
+    def token_to_sequence(self, token: int) -> int | None:
+        """Return 0 or 1 for the text of a token; None for a special token."""
+        return self.sequence_ids[token]
+
+    def token_to_word(self, token: int) -> int | None:
+        """Return the index of the word of a token; None for a special token."""
+        return self.word_ids[token]
+
+    def token_to_chars(self, token: int) -> Span | None:
+        """Return the span of a token in its text; None for a special token."""
+        if self.sequence_ids[token] is None:
+            return None
+        return Span(*self.offsets[token])
+
+    def word_to_tokens(self, word: int, sequence_index: int = 0) -> Span | None:
+        """Return the tokens of a word of text 0 or 1; None if it has none."""
+        places = zip(self.word_ids, self.sequence_ids, strict=True)
+        tokens = [token for token, place in enumerate(places) if place == (word, sequence_index)]
+        if not tokens:
+            return None
+        return Span(tokens[0], tokens[-1] + 1)
+
+    def word_to_chars(self, word: int, sequence_index: int = 0) -> Span | None:
+        """Return the span of a word in text 0 or 1; None if it has no token."""
+        span = self.word_to_tokens(word, sequence_index)
+        if span is None:
+            return None
+        return Span(self.offsets[span.start][0], self.offsets[span.end - 1][1])
+
+    def char_to_token(self, char: int, sequence_index: int = 0) -> int | None:
+        """Return the token at a character of text 0 or 1; None if there is none."""
+        for token, (start, end) in enumerate(self.offsets):
+            if start <= char < end and self.sequence_ids[token] == sequence_index:
+                return token
+        return None
+
+    def char_to_word(self, char: int, sequence_index: int = 0) -> int | None:
+        """Return the index of the word at a character of text 0 or 1; None if there is none."""
+        token = self.char_to_token(char, sequence_index)
+        if token is None:
+            return None
+        return self.word_ids[token]
+
 
 class BatchEncoding(dict[str, Any]):
     """Rows for the model, `model(**batch)`: lists, or tensors of shape (batch, seq).
 
-    A dict whose values are also attributes (`batch.input_ids`). `batch[0]` and the methods that take a row number
-    tell where tokens came from, which is worked out when first asked for.
+    A dict whose values are also attributes (`batch.input_ids`). `batch[0]` and the methods that
+    take the index of a row return where tokens came from. That is computed on first use.
 
     >>> BatchEncoding({"input_ids": [[101, 2293, 102]]}).convert_to_tensors("pt").input_ids.shape
     torch.Size([1, 3])
+
+    Args:
+        data: the rows by name.
+        encodings: each row token by token, or a function that returns that; None if unknown.
     """
 
     def __init__(
@@ -63,7 +132,9 @@ class BatchEncoding(dict[str, Any]):
         self._encodings = encodings
 
     def __getitem__(self, key: Any) -> Any:
-        return self.encodings[key] if isinstance(key, int | slice) else super().__getitem__(key)
+        if isinstance(key, int | slice):
+            return self.encodings[key]
+        return super().__getitem__(key)
 
     def __getattr__(self, name: str) -> Any:
         if name in self:
@@ -71,11 +142,16 @@ class BatchEncoding(dict[str, Any]):
         raise AttributeError(f"This batch has no {name!r}, only {', '.join(self)}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # what is not worked out yet would take the tokenizer along
-        return BatchEncoding, (
-            dict(self),
-            self._encodings if isinstance(self._encodings, list) else None,
-        )
+        # a function that computes the encodings would take the tokenizer and the texts along
+        encodings = None if self._encodings is None else self.encodings
+        return BatchEncoding, (dict(self), encodings)
+
+    def __copy__(self) -> BatchEncoding:
+        return BatchEncoding(dict(self), self._encodings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BatchEncoding:
+        # encodings are not changed, so that the copy can share them, computed or not
+        return BatchEncoding(copy.deepcopy(dict(self), memo), self._encodings)
 
     @property
     def encodings(self) -> list[Encoding]:
@@ -83,9 +159,7 @@ class BatchEncoding(dict[str, Any]):
         if callable(self._encodings):
             self._encodings = self._encodings()
         if self._encodings is None:
-            raise ValueError(
-                "A batch from pad() or a pickle has no token origins; query the original batch."
-            )
+            raise ValueError("A batch from pad() has no token origins; query the original batch.")
         return self._encodings
 
     @property
@@ -95,88 +169,81 @@ class BatchEncoding(dict[str, Any]):
 
     @property
     def is_fast(self) -> bool:
-        """Whether it is known where tokens came from."""
+        """Whether the batch has the origins of its tokens."""
         return self._encodings is not None
 
     @property
     def n_sequences(self) -> int | None:
-        """1 for texts, 2 for pairs of texts; None where that is not known."""
+        """1 for texts, 2 for pairs of texts; None if that is unknown."""
         if not self.is_fast or not self.encodings:
             return None
-        return 1 + max([number or 0 for number in self.encodings[0].sequence_ids], default=0)
+        return self.encodings[0].n_sequences
 
     def tokens(self, row: int = 0) -> list[str]:
-        """The tokens of a row as strings."""
+        """Return the tokens of a row as strings."""
         return self.encodings[row].tokens
 
     def word_ids(self, row: int = 0) -> list[int | None]:
-        """For each token of a row the number of its word in the text; None for what was added to the text."""
+        """Return the index of the word of each token of a row; None for special tokens."""
         return self.encodings[row].word_ids
 
     def sequence_ids(self, row: int = 0) -> list[int | None]:
-        """For each token of a row 0 or 1 for the text that it lies in; None for what was added to the text."""
+        """Return 0 or 1 for the text of each token of a row; None for special tokens."""
         return self.encodings[row].sequence_ids
 
-    # Each of the following can be called without the row's number when it is 0, as (token), (word) or (char).
+    # Each of the following may be called without the index of the row when that is 0: with the
+    # token, word or character alone.
 
-    def _row_and(self, row_or_place: int, place: int | None) -> tuple[Encoding, int]:
-        return (
-            (self.encodings[0], row_or_place)
-            if place is None
-            else (self.encodings[row_or_place], place)
-        )
+    def _row_and(self, row_or_index: int, index: int | None) -> tuple[Encoding, int]:
+        if index is None:
+            return self.encodings[0], row_or_index
+        return self.encodings[row_or_index], index
 
     def token_to_sequence(self, row_or_token: int, token: int | None = None) -> int | None:
-        """0 or 1 for the text that a token lies in; None if it was added."""
+        """Return 0 or 1 for the text of a token; None for a special token."""
         row, token = self._row_and(row_or_token, token)
-        return row.sequence_ids[token]
+        return row.token_to_sequence(token)
 
     def token_to_word(self, row_or_token: int, token: int | None = None) -> int | None:
-        """The number of a token's word in its text; None if it was added."""
+        """Return the index of the word of a token; None for a special token."""
         row, token = self._row_and(row_or_token, token)
-        return row.word_ids[token]
+        return row.token_to_word(token)
 
     def token_to_chars(self, row_or_token: int, token: int | None = None) -> Span | None:
-        """Where a token lies in its text, `[start, end)`; None if it was added."""
+        """Return the span of a token in its text; None for a special token."""
         row, token = self._row_and(row_or_token, token)
-        return None if row.sequence_ids[token] is None else Span(*row.offsets[token])
+        return row.token_to_chars(token)
 
     def word_to_tokens(
         self, row_or_word: int, word: int | None = None, sequence_index: int = 0
     ) -> Span | None:
-        """The tokens of a word of text 0 or 1, `[start, end)`; None where it has none."""
+        """Return the tokens of a word of text 0 or 1; None if it has none."""
         row, word = self._row_and(row_or_word, word)
-        places = zip(row.word_ids, row.sequence_ids, strict=True)
-        found = [token for token, place in enumerate(places) if place == (word, sequence_index)]
-        return Span(found[0], found[-1] + 1) if found else None
+        return row.word_to_tokens(word, sequence_index)
 
     def word_to_chars(
         self, row_or_word: int, word: int | None = None, sequence_index: int = 0
     ) -> Span | None:
-        """Where a word lies in text 0 or 1, `[start, end)`; None where it has no token."""
-        span = self.word_to_tokens(row_or_word, word, sequence_index)
-        offsets = self._row_and(row_or_word, word)[0].offsets
-        return Span(offsets[span.start][0], offsets[span.end - 1][1]) if span else None
+        """Return the span of a word in text 0 or 1; None if it has no token."""
+        row, word = self._row_and(row_or_word, word)
+        return row.word_to_chars(word, sequence_index)
 
     def char_to_token(
         self, row_or_char: int, char: int | None = None, sequence_index: int = 0
     ) -> int | None:
-        """The token at a character of text 0 or 1; None where there is none."""
+        """Return the token at a character of text 0 or 1; None if there is none."""
         row, char = self._row_and(row_or_char, char)
-        for token, (start, end) in enumerate(row.offsets):
-            if start <= char < end and row.sequence_ids[token] == sequence_index:
-                return token
-        return None
+        return row.char_to_token(char, sequence_index)
 
     def char_to_word(
         self, row_or_char: int, char: int | None = None, sequence_index: int = 0
     ) -> int | None:
-        """The number of the word at a character of text 0 or 1; None where there is none."""
-        token = self.char_to_token(row_or_char, char, sequence_index)
-        return None if token is None else self._row_and(row_or_char, char)[0].word_ids[token]
+        """Return the index of the word at a character of text 0 or 1; None if there is none."""
+        row, char = self._row_and(row_or_char, char)
+        return row.char_to_word(char, sequence_index)
 
     def to(self, device: Any, *, non_blocking: bool = False) -> BatchEncoding:
-        """Moves the tensors to `device`, in place; returns this batch."""
+        """Move the tensors to `device`, in place; returns this batch."""
         import torch
 
         for name, value in self.items():
@@ -187,42 +254,52 @@ class BatchEncoding(dict[str, Any]):
     def convert_to_tensors(
         self, tensor_type: str | None = None, prepend_batch_axis: bool = False
     ) -> BatchEncoding:
-        """Makes tensors ("pt") or arrays ("np") of the lists, in place; returns this batch.
+        """Convert the lists to tensors ("pt") or arrays ("np"), in place; returns this batch.
 
         Args:
             tensor_type: "pt", "np", or None for lists.
             prepend_batch_axis: make a batch of a single row.
 
         Raises:
-            ValueError: rows of different lengths, what is not a number, or another `tensor_type`.
+            ValueError: rows differ in length, a value is not a number, or `tensor_type` is unknown.
         """
         if tensor_type not in ("pt", "np", None):
             raise ValueError(
-                f"return_tensors is {tensor_type!r}; it can be 'pt' (PyTorch), 'np' (NumPy) or None."
+                f"return_tensors is {tensor_type!r}; it can be 'pt' (PyTorch), 'np' (NumPy) or "
+                "None."
             )
-        make: Callable[[Any], Any] = np.asarray
+        if tensor_type is None:
+            return self
+        convert: Callable[[Any], Any] = np.asarray
         if tensor_type == "pt":
-            from torch import from_numpy as make
+            import torch
+
+            convert = torch.from_numpy
         for name, value in self.items():
-            if tensor_type and isinstance(value, list):
-                self[name] = make(_array(name, [value] if prepend_batch_axis else value))
+            if isinstance(value, list):
+                rows = [value] if prepend_batch_axis else value
+                self[name] = convert(_to_array(name, rows))
         return self
 
 
-def _array(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Numbers or rows of numbers as an array, whole numbers as int64; (0, 0) when there are no rows at all."""
+def _to_array(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Convert numbers or rows of numbers to an array, integers as int64; (0, 0) for no rows."""
     lengths = {len(value) for value in values if isinstance(value, list)}
     if len(lengths) > 1:
         raise ValueError(
-            f"The rows of {name} have {min(lengths)} to {max(lengths)} tokens and make no tensor; "
-            "pass padding=True (and truncation=True to bound their length)."
+            f"The rows of {name} have {min(lengths)} to {max(lengths)} tokens and make no tensor. "
+            "Pass padding=True (and truncation=True to bound their length)."
         )
     array = np.asarray(values)
     if array.size == 0:
-        flat = name in ("length", "overflow_to_sample_mapping")
-        return np.zeros(array.shape if values or flat else (0, 0), dtype=np.int64)
+        is_flat = name in ("length", "overflow_to_sample_mapping")
+        if not values and not is_flat:
+            return np.zeros((0, 0), dtype=np.int64)
+        return np.zeros(array.shape, dtype=np.int64)
     if array.dtype.kind not in "biuf":
         raise ValueError(
-            f"{name} holds {values[0]!r}, which makes no tensor; take it out of the batch first."
+            f"{name} contains {values[0]!r}, which makes no tensor. Remove it from the batch first."
         )
-    return array.astype(np.float32 if array.dtype.kind == "f" else np.int64, copy=False)
+    if array.dtype.kind == "f":
+        return array.astype(np.float32, copy=False)
+    return array.astype(np.int64, copy=False)

@@ -1,209 +1,231 @@
-"""The tokenizer's files, old and new: what a folder or repository says becomes the constructor's arguments.
+"""The files of a tokenizer, old and new: their content becomes the arguments of the constructor.
 
-What is said in several places is taken as `transformers` takes it: the vocabulary from tokenizer.json before
-vocab.txt, options from tokenizer_config.json, the tokens' flags from its `added_tokens_decoder`, else from
-tokenizer.json, added_tokens.json and special_tokens_map.json. One thing more: a tokenizer.json without
-tokenizer_config.json says itself whether to lower-case.
+If several files disagree, this follows `transformers`: the vocabulary from tokenizer.json before
+vocab.txt, options from tokenizer_config.json, and the flags of tokens from its
+`added_tokens_decoder`, else from tokenizer.json, added_tokens.json and special_tokens_map.json.
+Unlike transformers, a tokenizer.json without tokenizer_config.json decides whether to lower-case.
+
+Next: `tokenizer.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source
 from minibert.files import prefix_errors, read_json, replacing, write_json
+from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.rows import SIDES, option
-from minibert.tokenization.vocabulary import (
-    ALL_NAMED,
-    MAX_VOCAB_SIZE,
-    Vocabulary,
-    check_size,
-    listed,
-)
-from minibert.tokenization.wordpiece import CONTINUED, MAX_WORD
+from minibert.tokenization.rows import SIDES, RowTemplate, parse_choice
+from minibert.tokenization.tokenizer_json import SPLITTING, check_ids
+from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, as_list, check_size
 
-# how words are split, and what tokenizer.json's normalizer calls it
-SPLITTING = {
-    "do_lower_case": "lowercase",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "handle_chinese_chars",
-}
-_SIDES = ("padding_side", "truncation_side")
+_SIDE_OPTIONS = ("padding_side", "truncation_side")
 OPTIONS = (
     *SPLITTING,
-    *_SIDES,
+    *_SIDE_OPTIONS,
     "model_max_length",
     "clean_up_tokenization_spaces",
     "model_input_names",
 )
-# tokenizer classes that read their vocabulary exactly as BERT's does
-_CLASSES = (
-    "BertTokenizer",
-    "DistilBertTokenizer",
-    "ElectraTokenizer",
-    "PreTrainedTokenizer",
-    "TokenizersBackend",
-)
+"""Options of a tokenizer that its files store."""
+
+# tokenizer classes that read a vocabulary exactly as BERT's does
+_BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
+# classes of any tokenizer, which follow tokenizer.json alone
+_GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 
 
 def read_source(source: Source) -> dict[str, Any]:
-    """The constructor's arguments from the files of a folder or repository.
+    """Return the arguments of the constructor from the files of a folder or repository.
 
     Raises:
         FileNotFoundError: there is no vocabulary.
         ValueError: a file is broken, too large, or for another kind of tokenizer.
     """
-    config = _json(source, "tokenizer_config.json")
-    kind = str(config.get("tokenizer_class") or _CLASSES[0])
-    if kind.removesuffix("Fast") not in _CLASSES:
+    config = _read_json(source, "tokenizer_config.json")
+    class_name = str(config.get("tokenizer_class") or _BERT_CLASSES[0])
+    base_name = class_name.removesuffix("Fast")
+    if base_name not in (*_BERT_CLASSES, *_GENERIC_CLASSES):
         raise ValueError(
-            f"{source} is for the tokenizer {kind:.80}; minibert has BERT's WordPiece only."
+            f"{source} is for the tokenizer {class_name:.80}, but minibert has BERT's WordPiece "
+            "only."
         )
     settings = read_file(source.require("tokenizer.json", "vocab.txt"))
     with prefix_errors(f"{source}, tokenizer_config.json"):
-        settings |= {key: config[key] for key in OPTIONS if config.get(key) is not None}
-        check_options(settings)
-        settings |= _named(config)
-        extra = _extra(config)
-        if (decoder := config.get("added_tokens_decoder")) is not None:
-            added = _by_number(decoder)
-            return {**settings, "added_tokens_decoder": added, "extra_special_tokens": extra}
-    # before added_tokens_decoder there were two more files
+        options = {name: config[name] for name in OPTIONS if config.get(name) is not None}
+        check_options(options)
+        if base_name in _GENERIC_CLASSES and "components" in settings:
+            options = {name: value for name, value in options.items() if name not in SPLITTING}
+        settings |= options
+        settings |= _named_tokens(config)
+        extra = _extra_tokens(config)
+        decoder = config.get("added_tokens_decoder")
+        if decoder is not None:
+            settings["added_tokens_decoder"] = _parse_added_tokens(decoder)
+    if decoder is None:
+        extra += _read_older_files(source, settings, extra)
+    settings["extra_special_tokens"] = extra
+    return _drop_bert_components(settings)
+
+
+def _read_older_files(
+    source: Source, settings: dict[str, Any], extra: list[AddedToken]
+) -> list[AddedToken]:
+    """Read the two files from before `added_tokens_decoder` into the settings.
+
+    Returns:
+        The extra special tokens of special_tokens_map.json.
+    """
     with prefix_errors(f"{source}, special_tokens_map.json"):
-        legacy = _json(source, "special_tokens_map.json")
-        settings |= _named(legacy)
-        extra += _extra(legacy)
+        content = _read_json(source, "special_tokens_map.json")
+        settings |= _named_tokens(content)
+        further = _extra_tokens(content)
     with prefix_errors(f"{source}, added_tokens.json"):
-        special = {
-            token.content
-            for token in (*extra, *(settings[key] for key in ALL_NAMED if key in settings))
-        }
-        older = _json(source, "added_tokens.json")
-        _check_ids(older.values())
+        named = [settings[name] for name in ALL_NAMED if name in settings]
+        special = {token.content for token in (*extra, *further, *named)}
+        ids = _read_json(source, "added_tokens.json")
+        check_ids(ids.values())
         added = {
-            number: AddedToken(token, special=token in special) for token, number in older.items()
+            token_id: AddedToken(token, special=token in special) for token, token_id in ids.items()
         }
-    added |= settings.get("added_tokens_decoder", {})
-    return {**settings, "added_tokens_decoder": added, "extra_special_tokens": extra}
+    settings["added_tokens_decoder"] = {**added, **settings.get("added_tokens_decoder", {})}
+    return further
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The constructor's arguments from a vocab.txt or tokenizer.json file alone.
+    """Return the arguments of the constructor from a vocab.txt or tokenizer.json file.
 
     The padding and truncation in a tokenizer.json are left to the caller of the tokenizer.
 
     >>> list(read_file(Path("folder/vocab.txt")))
     ['vocab']
+
+    Raises:
+        ValueError: the file is broken, too large, or has parts that minibert does not have.
     """
     if path.suffix != ".json":
         return {"vocab": path}
     check_size(path)
     content = read_json(path)
     try:
-        return _settings(content)
+        return tokenizer_json.parse(content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reason = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, ValueError):
+            reason = str(error)
         raise ValueError(f"{path} is not BERT's tokenizer.json: {reason}") from None
 
 
-def _settings(content: dict[str, Any]) -> dict[str, Any]:
-    model, normalizer = content.get("model") or {}, content.get("normalizer") or {}
-    found = (
-        model.get("type", "WordPiece"),
-        model.get("continuing_subword_prefix"),
-        normalizer.get("type"),
+def read_single_file(path: Path) -> dict[str, Any]:
+    """Return the arguments of the constructor from a file that has no others beside it."""
+    return _drop_bert_components(read_file(path))
+
+
+def _drop_bert_components(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings without components that are BERT's own."""
+    settings = dict(settings)
+    components = tokenizer_json.without_bert_components(
+        settings.pop("components", {}),
+        str(settings.get("cls_token", "[CLS]")),
+        str(settings.get("sep_token", "[SEP]")),
     )
-    if found != (right := ("WordPiece", CONTINUED, "BertNormalizer")) or not isinstance(
-        model.get("vocab"), dict
-    ):
-        raise ValueError(f"it has {found!r:.200} where BERT has {right}.")
-    added = content.get("added_tokens") or ()
-    _check_ids([*model["vocab"].values(), *(token["id"] for token in added)])
-    return {
-        "vocab": model["vocab"],
-        "unk_token": AddedToken.of(model.get("unk_token", "[UNK]")),
-        **{ours: normalizer[theirs] for ours, theirs in SPLITTING.items() if theirs in normalizer},
-        "added_tokens_decoder": {token["id"]: AddedToken.of(token) for token in added},
-    }
+    if components:
+        settings["components"] = components
+    return settings
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """ValueError naming the first of `OPTIONS` that has an impossible value; those that are not there are none."""
-    for flag in SPLITTING:
-        if not isinstance(value := options.get(flag), bool | int | None):
-            raise ValueError(f"{flag} should be true or false, not {value!r:.80}.")
+    """Check the values of `OPTIONS`; those that are missing are valid.
+
+    Raises:
+        ValueError: a value is impossible. The error names the option.
+    """
+    for name in SPLITTING:
+        value = options.get(name)
+        if not isinstance(value, bool | int | None):
+            raise ValueError(f"{name} should be true or false, not {value!r:.80}.")
     length = options.get("model_max_length", 0)
     if not isinstance(length, int | float) or not length >= 0:
         raise ValueError(f"model_max_length should be a number of tokens, not {length!r:.80}.")
-    for side in _SIDES:
-        option(side, options.get(side, "right"), SIDES)
-    listed("model_input_names", options.get("model_input_names", ()))
+    for side in _SIDE_OPTIONS:
+        parse_choice(side, options.get(side, "right"), SIDES)
+    as_list("model_input_names", options.get("model_input_names", ()))
 
 
-def _named(content: Mapping[str, Any]) -> dict[str, AddedToken]:
-    """The special tokens that have a role, by its name."""
-    return {key: AddedToken.of(content[key]) for key in ALL_NAMED if content.get(key)}
+def _named_tokens(content: Mapping[str, Any]) -> dict[str, AddedToken]:
+    """Return the special tokens that have a role, by its name."""
+    return {name: AddedToken.of(content[name]) for name in ALL_NAMED if content.get(name)}
 
 
-def _extra(content: Mapping[str, Any]) -> list[AddedToken]:
-    """Special tokens without a role of their own, under the present or the former name; a list or named."""
+def _extra_tokens(content: Mapping[str, Any]) -> list[AddedToken]:
+    """Return the special tokens without a role, under their present or former name."""
     tokens = content.get("extra_special_tokens") or content.get("additional_special_tokens") or []
-    return [AddedToken.of(token) for token in listed("extra_special_tokens", tokens)]
+    return [AddedToken.of(token) for token in as_list("extra_special_tokens", tokens)]
 
 
-def _by_number(decoder: Any) -> dict[int, AddedToken]:
-    """The tokens of `added_tokens_decoder`, whose ids JSON writes as strings."""
-    if not isinstance(decoder, Mapping) or not all(
-        re.fullmatch("[0-9]{1,18}", number) for number in decoder
-    ):
+def _parse_added_tokens(decoder: Any) -> dict[int, AddedToken]:
+    """Return the tokens of `added_tokens_decoder`, whose ids are strings in JSON."""
+    is_mapping = isinstance(decoder, Mapping)
+    if not is_mapping or not all(re.fullmatch("[0-9]{1,18}", token_id) for token_id in decoder):
         raise ValueError(
             f"added_tokens_decoder should give a token for each id, not {decoder!r:.60}."
         )
-    added = {int(number): AddedToken.of(token) for number, token in decoder.items()}
-    _check_ids(added)
+    added = {int(token_id): AddedToken.of(token) for token_id, token in decoder.items()}
+    check_ids(added)
     return added
 
 
-def _check_ids(ids: Iterable[Any]) -> None:
-    """ValueError for ids that no embedding can have."""
-    for number in ids:
-        if type(number) is not int or not 0 <= number < MAX_VOCAB_SIZE:
-            raise ValueError(
-                f"Ids should be whole numbers from 0 to {MAX_VOCAB_SIZE - 1}, not {number!r:.60}."
-            )
+def _read_json(source: Source, filename: str) -> dict[str, Any]:
+    """Return the content of a file, {} if there is none."""
+    path = source.file(filename)
+    if path is None:
+        return {}
+    check_size(path)
+    return read_json(path)
 
 
-def _json(source: Source, filename: str) -> dict[str, Any]:
-    if path := source.file(filename):
-        check_size(path)
-    return read_json(path) if path else {}
+def write(
+    vocabulary: Vocabulary,
+    options: Mapping[str, Any],
+    components: Mapping[str, Any],
+    templates: tuple[RowTemplate, RowTemplate],
+    folder: Path,
+) -> tuple[str, ...]:
+    """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
+    Args:
+        vocabulary: the tokens.
+        options: a value for each of `OPTIONS`.
+        components: the parts of tokenizer.json that differ from BERT's.
+        templates: the rows with one and with two texts.
+        folder: where to write; created if it does not exist.
 
-def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
-    """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json; returns their paths.
-
-    `options` has a value for each of `OPTIONS`; the folder is made when it does not exist.
+    Returns:
+        The paths of the files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     added = vocabulary.added_tokens_decoder
     special: dict[str, Any] = dict(vocabulary.special_tokens_map)
     if vocabulary.extra_special_tokens:
         special["extra_special_tokens"] = vocabulary.extra_special_tokens
+    class_name = "BertTokenizer"
+    if components:  # a class of transformers that follows tokenizer.json
+        class_name = "PreTrainedTokenizerFast"
     contents = {
         "tokenizer_config.json": {
             **options,
             **special,
             "added_tokens_decoder": {str(number): asdict(token) for number, token in added.items()},
-            "tokenizer_class": "BertTokenizer",
+            "tokenizer_class": class_name,
         },
         "special_tokens_map.json": special,
-        "tokenizer.json": _tokenizer_json(vocabulary, options, added),
+        "tokenizer.json": tokenizer_json.to_content(vocabulary, options, components, templates),
     }
     write_vocabulary(vocabulary, folder / "vocab.txt")
     for filename, content in contents.items():
@@ -212,52 +234,19 @@ def write(vocabulary: Vocabulary, options: Mapping[str, Any], folder: Path) -> t
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
-    """Writes a vocab.txt file: a token a line, in the order of their ids."""
-    lines = {number: token for token, number in vocabulary.base_vocab.items()}
+    """Write a vocab.txt file: one token a line, in the order of the ids."""
+    tokens = {token_id: token for token, token_id in vocabulary.base_vocab.items()}
+    lines = [tokens.get(token_id, "") for token_id in range(max(tokens) + 1)]
     with replacing(path) as temporary:
-        text = "".join(f"{lines.get(number, '')}\n" for number in range(max(lines) + 1))
+        text = "".join(f"{line}\n" for line in lines)
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _tokenizer_json(
-    vocabulary: Vocabulary, options: Mapping[str, Any], added: Mapping[int, AddedToken]
-) -> dict[str, Any]:
-    """tokenizer.json, which the `tokenizers` library loads by itself."""
-    cls, sep = vocabulary.cls_token, vocabulary.sep_token
-    ids = {cls: vocabulary.cls_token_id, sep: vocabulary.sep_token_id}
-
-    def part(what: str, name: str, type_id: int) -> dict[str, Any]:
-        return {what: {"id": name, "type_id": type_id}}
-
-    single = [part("SpecialToken", cls, 0), part("Sequence", "A", 0), part("SpecialToken", sep, 0)]
-    splitting = {theirs: options[ours] for ours, theirs in SPLITTING.items()}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": number, **asdict(token)} for number, token in added.items()],
-        "normalizer": {"type": "BertNormalizer", "clean_text": True, **splitting},
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": single,
-            "pair": [*single, part("Sequence", "B", 1), part("SpecialToken", sep, 1)],
-            "special_tokens": {
-                token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in ids
-            },
-        },
-        "decoder": {"type": "WordPiece", "prefix": CONTINUED, "cleanup": True},
-        "model": {
-            "type": "WordPiece",
-            "unk_token": vocabulary.unk_token,
-            "continuing_subword_prefix": CONTINUED,
-            "max_input_chars_per_word": MAX_WORD,
-            "vocab": vocabulary.base_vocab,
-        },
-    }
-
-
 def tokenizer_digest(tokenizer: Any) -> hashlib._Hash:
-    """The SHA-256 of everything that decides the ids of a text."""
-    switches = (tokenizer.do_lower_case, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
-    return hashlib.sha256(repr((sorted(tokenizer.get_vocab().items()), switches)).encode())
+    """Return the SHA-256 of everything that decides the ids of a text."""
+    options = (tokenizer.do_lower_case, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
+    parts: tuple[Any, ...] = (sorted(tokenizer.get_vocab().items()), options)
+    components = getattr(tokenizer, "components", None)
+    if components:
+        parts = (*parts, sorted(components.items()))
+    return hashlib.sha256(repr(parts).encode())

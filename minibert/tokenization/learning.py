@@ -1,4 +1,4 @@
-"""A WordPiece vocabulary from text, by the `tokenizers` library (Schuster and Nakajima 2012)."""
+"""Learn a WordPiece vocabulary with the `tokenizers` library (Schuster and Nakajima 2012)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,11 +10,19 @@ from minibert.tokenization.pipeline import CHUNK
 
 
 def count_words(texts: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
-    """How often each word occurs: all that learning needs to know of a text, however long it is."""
+    """Count the words of texts, which is all that learning needs, however long the texts are.
+
+    Args:
+        texts: the texts.
+        basic: splits them into words.
+    """
+    chunks: Counter[str] = Counter()
+    for text in texts:
+        chunks.update(CHUNK.findall(text))
     words: Counter[str] = Counter()
-    for chunk, times in Counter(chunk for text in texts for chunk in CHUNK.findall(text)).items():
+    for chunk, count in chunks.items():
         for word in basic.words(chunk):
-            words[word] += times
+            words[word] += count
     return words
 
 
@@ -26,19 +34,20 @@ def learn_vocabulary(
     min_frequency: int = 2,
     **options: Any,
 ) -> list[str]:
-    """Learns the pieces that a text is made of.
+    """Learn the pieces of a vocabulary.
 
     Args:
-        words: how often each word of the text occurs, as `count_words` counts them.
-        vocab_size: upper limit of the vocabulary's size, special tokens counted.
+        words: the count of each word, as from `count_words`.
+        vocab_size: upper limit of the size of the vocabulary, with special tokens.
         special_tokens: the first tokens of the vocabulary.
-        min_frequency: how often two pieces must stand side by side to become one.
+        min_frequency: how often two pieces must be neighbors to be merged.
         options: further arguments of the library's `WordPieceTrainer`.
 
     Returns:
-        The tokens in the order of their ids; the same texts give the same ones. They are those that the library
-        learns behind its `BertNormalizer` and `BertPreTokenizer`, up to their order and to pairs that are equally
-        frequent (the library takes either, by chance), if all letters fit in: here at most half of them are letters.
+        The tokens in the order of their ids. The same texts give the same tokens. They are those
+        that the library learns behind its `BertNormalizer` and `BertPreTokenizer`, except for their
+        order and for pairs of the same frequency, of which the library takes either. At most half
+        of them are single letters, which also differs if there are more letters.
 
     Raises:
         ImportError: `tokenizers` is not installed.
@@ -49,38 +58,42 @@ def learn_vocabulary(
     library = need("tokenizers", "train", "Learning a vocabulary")
     learner = library.Tokenizer(library.models.WordPiece())
     learner.pre_tokenizer = library.pre_tokenizers.WhitespaceSplit()
-    letters = _letters(words, max_letters=(vocab_size - len(special_tokens)) // 2)
-    # a word with another letter is [UNK] whatever is learned, and which letters the library keeps would be chance
-    known = Counter(
-        {word: count for word, count in words.items() if letters.issuperset(_spelled(word))}
-    )
+    letters = _frequent_letters(words, max_letters=(vocab_size - len(special_tokens)) // 2)
+    # A word with another letter becomes [UNK] in any case. The library would keep some of these
+    # letters by chance.
+    spelled: Counter[str] = Counter()
+    for word, count in words.items():
+        if letters.issuperset(_letter_pieces(word)):
+            spelled[word] = count
+    # Letters with ids of their own break ties always in the same way, so that the same texts give
+    # the same vocabulary. As in the library, letters that begin a word come first.
+    sorted_letters = sorted(sorted(letters), key=len)
     trainer = library.trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
-        # with ids of their own letters break ties always in the same way: the same texts give the same vocabulary; the
-        # library, too, has those that begin a word before those inside
-        special_tokens=list(dict.fromkeys([*special_tokens, *sorted(sorted(letters), key=len)])),
+        special_tokens=list(dict.fromkeys([*special_tokens, *sorted_letters])),
         **{"show_progress": False, **options},
     )
-    learner.train_from_iterator(_repeated(known), trainer)
-    return sorted(vocabulary := learner.get_vocab(), key=vocabulary.__getitem__)
+    learner.train_from_iterator(_repeat_words(spelled), trainer)
+    vocabulary: dict[str, int] = learner.get_vocab()
+    return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
-def _repeated(words: Counter[str], at_once: int = 10_000) -> Iterator[str]:
-    """Every word as often as it occurs: the library takes no counts."""
+def _repeat_words(words: Counter[str], batch_size: int = 10_000) -> Iterator[str]:
+    """Yield every word as often as it occurs, because the library takes no counts."""
     for word, count in words.items():
-        for start in range(0, count, at_once):
-            yield f"{word} " * min(at_once, count - start)
+        for start in range(0, count, batch_size):
+            yield f"{word} " * min(batch_size, count - start)
 
 
-def _letters(words: Counter[str], max_letters: int) -> set[str]:
-    """The pieces that every word can be made of, `c` and `##c`; the most frequent ones if there are too many."""
+def _frequent_letters(words: Counter[str], max_letters: int) -> set[str]:
+    """Return the pieces `c` and `##c` that spell the words; the most frequent if there are more."""
     counts: Counter[str] = Counter()
     for word, count in words.items():
-        for letter in _spelled(word):
+        for letter in _letter_pieces(word):
             counts[letter] += count
     return set(sorted(counts, key=lambda letter: (-counts[letter], letter))[:max_letters])
 
 
-def _spelled(word: str) -> list[str]:
+def _letter_pieces(word: str) -> list[str]:
     return [word[:1], *(f"##{letter}" for letter in word[1:])]

@@ -205,7 +205,7 @@ class Pipeline:
         return self._split(*self.basic.normalize(chunk))
 
     def _split(self, normalized: str, positions: Sequence[int]) -> list[Token]:
-        """Split a normalized text, or a part of one, into tokens; `positions` as for `normalize`."""
+        """Split a normalized text, or a part of it, into tokens; `positions` as of `normalize`."""
         vocabulary = self.wordpiece.vocabulary
         tokens = []
         for index, (start, end) in enumerate(self.basic.split(normalized)):

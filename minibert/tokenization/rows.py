@@ -1,141 +1,156 @@
-"""Rows of tokens: how texts are laid out for the model, truncated and padded.
+"""Rows of tokens: texts are truncated, get their special tokens, and are padded.
 
 ```
 one text     [CLS] a a a [SEP] [PAD]        type ids 0 0 0 0 0 0
 two texts    [CLS] a a [SEP] b b [SEP]      type ids 0 0 0 0 1 1 1
 ```
+
+Next: `encoding.py`.
 """
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 from minibert.checks import check_count
 
 T = TypeVar("T")
-RowContent = tuple[
-    int, tuple[slice, ...]
-]  # the number of the row's sample, and what it holds of each of its texts
+RowContent = tuple[int, tuple[slice, ...]]
+"""The index of the sample that a row holds, and the part of each of its texts."""
 
-_PADDING: dict[Any, Any] = {False: None, "do_not_pad": None, True: "longest", "longest": "longest"}
-_PADDING["max_length"] = "max_length"
-_TRUNCATION: dict[Any, Any] = {
+PADDING: dict[Any, Any] = {
+    False: None,
+    "do_not_pad": None,
+    True: "longest",
+    "longest": "longest",
+    "max_length": "max_length",
+}
+TRUNCATION: dict[Any, Any] = {
     None: None,
     False: None,
     "do_not_truncate": None,
     True: "longest_first",
+    "longest_first": "longest_first",
+    "only_first": "only_first",
+    "only_second": "only_second",
 }
-_TRUNCATION |= {name: name for name in ("longest_first", "only_first", "only_second")}
 SIDES = {"right": "right", "left": "left"}
 
 
-def option(argument: str, value: Any, meanings: Mapping[Any, Any]) -> Any:
-    """The meaning of an option's value; ValueError that lists the possible ones."""
+# ---- what a call asks for
+
+
+def parse_choice(name: str, value: Any, choices: Mapping[Any, Any]) -> Any:
+    """Return what a value of an argument stands for.
+
+    Raises:
+        ValueError: it is not one of the choices, which the error lists.
+    """
     try:
-        return meanings[value]
+        return choices[value]
     except (KeyError, TypeError):
         raise ValueError(
-            f"{argument} is {value!r:.80}; it can be {', '.join(map(repr, meanings))}."
+            f"{name} is {value!r:.80}; it can be {', '.join(map(repr, choices))}."
         ) from None
 
 
-def limits(
+def resolve_limits(
     padding: Any, truncation: Any, max_length: int | None, model_max_length: int | None
 ) -> tuple[str | None, str | None, int | None]:
-    """How to pad, how to truncate, and the length that either needs.
+    """Resolve how to pad, how to truncate, and the length that either needs.
 
-    >>> limits(True, None, None, 512), limits("max_length", True, None, 512)
-    (('longest', None, None), ('max_length', 'longest_first', 512))
+    >>> resolve_limits(True, None, None, 512)
+    ('longest', None, None)
+    >>> resolve_limits("max_length", True, None, 512)
+    ('max_length', 'longest_first', 512)
     """
-    pad = option("padding", padding, _PADDING)
-    strategy = option("truncation", truncation, _TRUNCATION)
+    pad = parse_choice("padding", padding, PADDING)
+    strategy = parse_choice("truncation", truncation, TRUNCATION)
     if max_length is None:
-        if (strategy or pad == "max_length") and model_max_length is not None:
+        needs_length = strategy is not None or pad == "max_length"
+        if needs_length and model_max_length is not None:
             return pad, strategy, model_max_length
-        return (None if pad == "max_length" else pad), None, None
+        if pad == "max_length":
+            pad = None
+        return pad, None, None
     check_count("max_length", max_length, minimum=0)
     if truncation is None and padding is False:
         return pad, "longest_first", max_length
     if strategy is None and pad == "longest":
         warnings.warn(
-            "max_length has no effect with padding=True and no truncation; pass truncation=True to truncate texts, "
-            "or padding='max_length' to fill them up.",
-            stacklevel=3,
+            "max_length has no effect with padding=True and no truncation. Pass truncation=True to "
+            "truncate texts, or padding='max_length' to pad them to that length.",
+            stacklevel=4,
         )
     return pad, strategy, max_length
 
 
-def columns_of(text: Any, text_pair: Any, words: bool) -> tuple[list[Any], bool]:
-    """The first texts and, if there are any, the second ones; and whether they came as a batch."""
+def split_columns(text: Any, text_pair: Any, are_words: bool) -> tuple[list[list[Any]], bool]:
+    """Sort the arguments of a call into columns of first and second texts.
 
-    def is_list(value: Any) -> bool:
-        return isinstance(value, list | tuple)
+    Args:
+        text: a text, a list of texts, or a list of pairs of texts.
+        text_pair: the second text or texts.
+        are_words: a text is a list of words.
 
-    def is_text(value: Any) -> bool:
-        return (
-            is_list(value) and all(isinstance(word, str) for word in value)
-            if words
-            else isinstance(value, str)
-        )
+    Returns:
+        (columns, is_batch): one or two lists of texts, which the caller owns, and whether they came
+        as a batch.
 
-    batched = not is_text(text)
-    columns = [text] if text_pair is None else [text, text_pair]
-    if not batched:
+    Raises:
+        ValueError: something is not a text, or the two columns differ in length.
+    """
+    is_batch = not _is_text(text, are_words)
+    columns = [text]
+    if text_pair is not None:
+        columns = [text, text_pair]
+    if not is_batch:
         columns = [[value] for value in columns]
-    elif (
-        is_list(text)
-        and text
-        and all(is_list(pair) and len(pair) == 2 and not is_text(pair) for pair in text)
-    ):
+    elif _is_list_of_pairs(text, are_words):
         columns = [list(column) for column in zip(*text, strict=True)]
-    kind = "a list of words" if words else "a str"
     for name, column in zip(("text", "text_pair"), columns, strict=False):
-        if not is_list(column):
-            raise ValueError(
-                f"{name} is a {type(column).__name__}; pass {kind}, or a list of such texts."
-            )
-        if words or set(map(type, column)) != {str}:
-            for number, value in enumerate(column):
-                if not is_text(value):
-                    place = f"{name}[{number}]" if batched else name
-                    raise ValueError(
-                        f"{place} is a {type(value).__name__} ({value!r:.60}), not {kind}."
-                    )
+        _check_texts(name, column, are_words, is_batch)
     if len(columns[0]) != len(columns[-1]):
         raise ValueError(f"There are {len(columns[0])} texts, but {len(columns[-1])} in text_pair.")
-    return [list(column) for column in columns], batched  # the caller may change its lists later
+    return [list(column) for column in columns], is_batch
 
 
-def assemble(parts: Sequence[Sequence[T]], begin: Sequence[T], end: Sequence[T]) -> list[T]:
-    """A row: `begin`, then every part with `end` after it.
-
-    >>> assemble([["a", "a"], ["b"]], ["[CLS]"], ["[SEP]"])
-    ['[CLS]', 'a', 'a', '[SEP]', 'b', '[SEP]']
-    """
-    row = [*begin]
-    for part in parts:
-        row += part
-        row += end
-    return row
+def _is_text(value: Any, are_words: bool) -> bool:
+    if not are_words:
+        return isinstance(value, str)
+    return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
 
 
-def type_ids(parts: Sequence[Sequence[Any]], special: int) -> list[int]:
-    """The token types of such a row, `begin` and `end` being `special` tokens each.
-
-    >>> type_ids([["a", "a"], ["b"]], special=1)
-    [0, 0, 0, 0, 1, 1]
-    """
-    types = [0] * special
-    for number, part in enumerate(parts):
-        types += [number] * (len(part) + special)
-    return types
+def _is_list_of_pairs(text: Any, are_words: bool) -> bool:
+    if not isinstance(text, list | tuple) or not text:
+        return False
+    for pair in text:
+        is_pair = isinstance(pair, list | tuple) and len(pair) == 2
+        if not is_pair or _is_text(pair, are_words):
+            return False
+    return True
 
 
-def pad_rows(rows: list[list[T]], value: T, width: int, side: str) -> list[list[T]]:
-    """Fills rows up to `width`; longer ones stay as they are."""
-    if side == "left":
-        return [[value] * (width - len(row)) + row for row in rows]
-    return [row + [value] * (width - len(row)) for row in rows] if width else rows
+def _check_texts(name: str, column: Any, are_words: bool, is_batch: bool) -> None:
+    expected = "a str"
+    if are_words:
+        expected = "a list of words"
+    if not isinstance(column, list | tuple):
+        raise ValueError(
+            f"{name} is a {type(column).__name__}; pass {expected}, or a list of such texts."
+        )
+    if not are_words and set(map(type, column)) == {str}:
+        return
+    for index, value in enumerate(column):
+        if not _is_text(value, are_words):
+            place = f"{name}[{index}]" if is_batch else name
+            raise ValueError(
+                f"{place} is a {type(value).__name__} ({value!r:.60}), not {expected}."
+            )
+
+
+# ---- truncation
 
 
 def plan_rows(
@@ -146,29 +161,29 @@ def plan_rows(
     side: str,
     overflow: bool,
 ) -> list[RowContent]:
-    """The slices of its texts that each row holds, with room for `room` tokens besides the special ones.
+    """Plan which part of its texts each row holds.
 
     >>> plan_rows([[5]], 3, "longest_first", stride=1, side="right", overflow=True)
     [(0, (slice(0, 3, None),)), (0, (slice(2, 5, None),))]
 
     Args:
         lengths: for the first and second texts, the number of tokens of every sample.
-        room: how many of them a row takes.
+        room: tokens of a row besides its special tokens.
         strategy: "longest_first", "only_first" or "only_second".
         stride: tokens that a row repeats from the row before.
-        side: which side is cut off, "right" or "left".
-        overflow: give what is cut off rows of its own, after the sample's first row.
+        side: the side that is truncated, "right" or "left".
+        overflow: put what is truncated into further rows, after the first row of the sample.
 
     Raises:
-        ValueError: a text that cannot be truncated that far, or a `stride` that leaves no progress.
+        ValueError: a text cannot be truncated that far, or `stride` leaves no progress.
     """
     rows: list[RowContent] = []
-    for sample, of_sample in enumerate(zip(*lengths, strict=True)):
-        kept = _kept(of_sample, room, strategy, sample)
-        spans = [
-            _spans(length, keep, stride, side) for length, keep in zip(of_sample, kept, strict=True)
-        ]
-        rows.append((sample, tuple(of_text[0] for of_text in spans)))
+    for sample, text_lengths in enumerate(zip(*lengths, strict=True)):
+        limits = _text_limits(text_lengths, room, strategy, sample)
+        spans = []
+        for length, limit in zip(text_lengths, limits, strict=True):
+            spans.append(_spans(length, limit, stride, side))
+        rows.append((sample, tuple(text_spans[0] for text_spans in spans)))
         if overflow and len(spans) == 1:
             rows += [(sample, (span,)) for span in spans[0][1:]]
         elif overflow:  # every combination, in the order of the tokenizers library
@@ -178,42 +193,142 @@ def plan_rows(
     return rows
 
 
-def _kept(lengths: Sequence[int], room: int, strategy: str, sample: int) -> Sequence[int]:
-    """How many tokens of each text stay."""
+def _text_limits(lengths: Sequence[int], room: int, strategy: str, sample: int) -> Sequence[int]:
+    """Return how many tokens of each text a row holds."""
     excess = sum(lengths) - room
     if excess <= 0:
         return lengths
     if room == 0:
         return [0] * len(lengths)
-    if strategy == "longest_first":  # of two texts the shorter keeps up to half of the room
+    if strategy == "longest_first":
         if len(lengths) == 1:
             return [room]
-        short = min(*lengths, room // 2)
-        return (short, room - short) if lengths[0] <= lengths[1] else (room - short, short)
-    which = 0 if strategy == "only_first" else 1
-    if which == len(lengths):
+        shorter = min(*lengths, room // 2)  # it keeps up to half of the room
+        if lengths[0] <= lengths[1]:
+            return [shorter, room - shorter]
+        return [room - shorter, shorter]
+    truncated = 0 if strategy == "only_first" else 1
+    if truncated == len(lengths):
         raise ValueError(
             f"truncation='only_second', but text {sample} is too long and has no second text."
         )
-    if lengths[which] <= excess:
+    if lengths[truncated] <= excess:
         raise ValueError(
-            f"truncation={strategy!r} has to take {excess} tokens from text {sample}, which has {lengths[which]}; "
-            "pass a larger max_length or truncation='longest_first'."
+            f"truncation={strategy!r} has to remove {excess} tokens from text {sample}, which has "
+            f"{lengths[truncated]}. Pass a larger max_length or truncation='longest_first'."
         )
-    return [length - excess if number == which else length for number, length in enumerate(lengths)]
+    limits = list(lengths)
+    limits[truncated] -= excess
+    return limits
 
 
-def _spans(length: int, kept: int, stride: int, side: str) -> list[slice]:
-    """Spans of `kept` tokens that cover a text; each repeats `stride` tokens of the one before."""
-    if length <= kept:
+def _spans(length: int, limit: int, stride: int, side: str) -> list[slice]:
+    """Return spans of `limit` tokens that cover a text; each repeats `stride` tokens."""
+    if length <= limit:
         return [slice(0, length)]
-    if kept == 0:
+    if limit == 0:
         return [slice(0, 0), slice(0, length)]
-    if not 0 <= stride < kept:
+    if not 0 <= stride < limit:
         raise ValueError(
-            f"stride is {stride}, but has to be from 0 to less than the {kept} tokens that a row takes."
+            f"stride is {stride}, but has to be from 0 to less than the {limit} tokens of a text "
+            "in a row."
         )
-    starts = range(0, length - stride, kept - stride)
+    starts = range(0, length - stride, limit - stride)
     if side == "right":
-        return [slice(start, min(start + kept, length)) for start in starts]
-    return [slice(max(length - start - kept, 0), length - start) for start in starts]
+        return [slice(start, min(start + limit, length)) for start in starts]
+    return [slice(max(length - start - limit, 0), length - start) for start in starts]
+
+
+# ---- special tokens
+
+
+class RowTemplate(NamedTuple):
+    """The special tokens of a row: before its first text, and after each text.
+
+    >>> pair = RowTemplate.of_bert(cls_id=2, sep_id=3, texts=2)
+    >>> pair.ids
+    ((2,), (3,), (3,))
+    >>> pair.assemble([[7, 8], [9]], pair.ids), pair.type_ids([2, 1])
+    ([2, 7, 8, 3, 9, 3], [0, 0, 0, 0, 1, 1])
+
+    Args:
+        ids: ids of the special tokens before the first text, after the first, after the second.
+        types: their type ids.
+        text_types: the type id of each text.
+    """
+
+    ids: tuple[tuple[Any, ...], ...]
+    types: tuple[tuple[int, ...], ...]
+    text_types: tuple[int, ...]
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def of_bert(cls_id: Any, sep_id: Any, texts: int) -> "RowTemplate":
+        """Return BERT's template: `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`."""
+        if texts == 1:
+            return RowTemplate(((cls_id,), (sep_id,)), ((0,), (0,)), (0,))
+        return RowTemplate(((cls_id,), (sep_id,), (sep_id,)), ((0,), (0,), (1,)), (0, 1))
+
+    def without_special_tokens(self) -> "RowTemplate":
+        """Return a template with the same type ids of the texts, but without special tokens."""
+        empty = ((),) * len(self.ids)
+        return RowTemplate(empty, empty, self.text_types)
+
+    @property
+    def special_count(self) -> int:
+        """Number of special tokens of a row."""
+        return sum(map(len, self.ids))
+
+    @property
+    def is_of_one_type(self) -> bool:
+        """Whether all tokens of a row have the same type id."""
+        type_ids = {*self.text_types}.union(*self.types)
+        return len(type_ids) == 1
+
+    def assemble(self, texts: Sequence[Sequence[T]], special: Sequence[Sequence[T]]) -> list[T]:
+        """Return a row: the texts with special values around them.
+
+        Args:
+            texts: values for the tokens of each text, such as their ids.
+            special: values for the special tokens, in the form of `ids`.
+        """
+        row = [*special[0]]
+        for text, after in zip(texts, special[1:], strict=True):
+            row += text
+            row += after
+        return row
+
+    def fill_special(self, value: T) -> list[list[T]]:
+        """Return `value` for each special token, in the form of `ids`."""
+        return [[value] * len(ids) for ids in self.ids]
+
+    def type_ids(self, lengths: Sequence[int]) -> list[int]:
+        """Return the token types of a row whose texts have these lengths."""
+        row = [*self.types[0]]
+        for number, length in enumerate(lengths):
+            row += [self.text_types[number]] * length
+            row += self.types[number + 1]
+        return row
+
+
+# ---- padding
+
+
+def pad_rows(rows: list[list[T]], value: T, width: int, side: str) -> list[list[T]]:
+    """Pad rows to `width` entries; longer rows stay as they are."""
+    if not width:
+        return rows
+    if side == "left":
+        return [[value] * (width - len(row)) + row for row in rows]
+    return [row + [value] * (width - len(row)) for row in rows]
+
+
+def round_up(number: int, multiple: int | None) -> int:
+    """Round up to a multiple; None leaves the number as it is.
+
+    >>> round_up(13, 8), round_up(13, None)
+    (16, 13)
+    """
+    if multiple is None:
+        return number
+    return -(-number // multiple) * multiple

@@ -1,6 +1,7 @@
 """Text to token ids and back.
 
-The whole: `pipeline` turns a text into tokens, `vocabulary` knows their ids, `rows` lays them out:
+The whole: `pipeline.py` turns a text into tokens, `vocabulary.py` has their ids, `rows.py` lays
+them out:
 
 ```
 tokenizer("Hello [MASK]!")        [CLS] hello [MASK] ! [SEP]
@@ -13,82 +14,123 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.checks import check_count
-from minibert.compat.keywords import drop_ignored_keywords
+from minibert.compat.tokenizer import TokenizerCompatibility, drop_ignored_keywords
 from minibert.files import prefix_errors
 from minibert.progress import collector_paused
-from minibert.tokenization import files
+from minibert.tokenization import files, tokenizer_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
-from minibert.tokenization.compatibility import (
-    REFUSED,
-    WITHOUT_EFFECT,
-    TokenizerProtocol,
-    encode_with_targets,
-)
 from minibert.tokenization.encoding import BatchEncoding, Encoding
+from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.pipeline import Pipeline, Token
 from minibert.tokenization.rows import (
     SIDES,
-    assemble,
-    columns_of,
-    limits,
-    option,
+    RowContent,
+    RowTemplate,
     pad_rows,
+    parse_choice,
     plan_rows,
-    type_ids,
+    resolve_limits,
+    round_up,
+    split_columns,
 )
-from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, listed, to_list
+from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, Vocabulary, as_list, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
-_NO_LIMIT = int(1e30)  # model_max_length where nobody gave one, as the official files write it
+T = TypeVar("T", bound="BertTokenizer")
+_NO_LIMIT = int(1e30)  # model_max_length if nobody set it, as the official files have it
 
 
-class BertTokenizer(TokenizerProtocol):
+class _RowForm(NamedTuple):
+    """The form of the rows of one call.
+
+    Args:
+        template: the special tokens around the texts.
+        padding: "longest", "max_length" or None.
+        truncation: "longest_first", "only_first", "only_second" or None.
+        max_length: tokens of a row with its special tokens.
+        multiple: the length of padded rows is a multiple of this.
+        padding_side: "right" or "left".
+        stride: tokens that an overflowing row repeats from the row before.
+        overflow: what is truncated follows in further rows.
+        are_words: a text is a list of words.
+    """
+
+    template: RowTemplate
+    padding: str | None
+    truncation: str | None
+    max_length: int | None
+    multiple: int | None
+    padding_side: str
+    stride: int
+    overflow: bool
+    are_words: bool
+
+    @property
+    def room(self) -> int | None:
+        """Tokens of a truncated row besides its special tokens; None without truncation."""
+        if self.truncation is None or self.max_length is None:
+            return None
+        return self.max_length - self.template.special_count
+
+
+class BertTokenizer(TokenizerCompatibility, Vocabulary):
     """Text to token ids and back, as `transformers.BertTokenizer` does it.
 
-    Safe to share between threads and to pickle (data loader workers).
+    Thread-safe, and can be pickled (for the workers of a data loader).
 
     >>> tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "!"])
-    >>> tokenizer("Hello [MASK]!")
-    {'input_ids': [2, 5, 4, 6, 3], 'token_type_ids': [0, 0, 0, 0, 0], 'attention_mask': [1, 1, 1, 1, 1]}
+    >>> batch = tokenizer("Hello [MASK]!")
+    >>> batch["input_ids"], batch["token_type_ids"], batch["attention_mask"]
+    ([2, 5, 4, 6, 3], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1])
 
     Args:
         vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
         do_lower_case: lower-case the text; False for cased vocabularies.
         vocab_file: another name for `vocab`.
-        strip_accents: drop accents, which takes Hangul apart; None does so when lower-casing.
+        tokenizer_file: a tokenizer.json file, instead of `vocab`. Other arguments override it.
+        strip_accents: drop accents, which decomposes Hangul; None does so when lower-casing.
         tokenize_chinese_chars: make every ideograph a word.
-        extra_special_tokens: further special tokens; those that the vocabulary lacks get the next ids.
-        added_tokens_decoder: id -> token for added tokens that are known from files.
-        model_max_length: tokens that the model takes.
+        extra_special_tokens: further special tokens; those that the vocabulary lacks get the next
+            ids.
+        added_tokens_decoder: id -> added token, as files list them.
+        model_max_length: tokens of the longest row that the model takes.
         padding_side: "right" or "left".
-        truncation_side: "right" or "left", the side that is cut off.
+        truncation_side: "right" or "left", the side that is truncated.
         clean_up_tokenization_spaces: let `decode` close the gaps in English "do n't".
-        name_or_path: where it came from, for messages.
-        model_input_names: what a batch holds if nothing else is asked for.
-        options: `unk_token`, `sep_token`, `pad_token`, `cls_token`, `mask_token` where they are not [UNK]...;
-            `bos_token` and `eos_token`; and keywords of the reference as `compatibility.py` lists them.
+        name_or_path: where the tokenizer came from, for messages.
+        model_input_names: the keys of a batch, unless a call requests others.
+        components: parts of a tokenizer.json that differ from BERT's, as that file has them;
+            `tokenizer_json.py` lists them.
+        options: `unk_token`, `sep_token`, `pad_token`, `cls_token`, `mask_token` if they are not
+            [UNK]...; `bos_token` and `eos_token`; and keywords of transformers that
+            `compat/tokenizer.py` lists.
 
     Raises:
-        FileNotFoundError: no such vocabulary file.
-        ValueError: an empty vocabulary, one without `unk_token`, a file that is not UTF-8, or an unknown argument.
+        FileNotFoundError: the vocabulary file does not exist.
+        ValueError: the vocabulary is empty or without `unk_token`, a file is not UTF-8, or an
+            argument is unknown.
     """
 
     model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    model_max_length: int
 
     def __init__(
         self,
         vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None = None,
-        do_lower_case: bool = True,
+        do_lower_case: bool | None = None,
         *,
         vocab_file: str | os.PathLike[str] | None = None,
+        tokenizer_file: str | os.PathLike[str] | None = None,
         strip_accents: bool | None = None,
-        tokenize_chinese_chars: bool = True,
+        tokenize_chinese_chars: bool | None = None,
         extra_special_tokens: Iterable[Any] = (),
         added_tokens_decoder: Mapping[int, AddedToken] | None = None,
         model_max_length: int | None = None,
@@ -97,116 +139,190 @@ class BertTokenizer(TokenizerProtocol):
         clean_up_tokenization_spaces: bool = False,
         name_or_path: str = "",
         model_input_names: Sequence[str] | None = None,
+        components: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        options = drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
+        options = drop_ignored_keywords(options)
         for name in sorted(options.keys() - set(ALL_NAMED)):
             if callable(getattr(self, name, None)):
                 raise AttributeError(f"{name} is a method of BertTokenizer, not an argument.")
             raise ValueError(f"BertTokenizer has no argument {name}.")
-        named = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED} | options
-        vocab = vocab_file if vocab is None else vocab
-        super().__init__(vocab, named, extra_special_tokens, added_tokens_decoder, name_or_path)
-        self.do_lower_case = do_lower_case
-        self.strip_accents = strip_accents
-        self.tokenize_chinese_chars = tokenize_chinese_chars
-        self.model_max_length = _NO_LIMIT if model_max_length is None else model_max_length
-        self.padding_side, self.truncation_side = padding_side, truncation_side
+        named_tokens = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED}
+        if vocab is None:
+            vocab = vocab_file
+        from_file: dict[str, Any] = {}
+        if tokenizer_file is not None:
+            if vocab is not None:
+                raise ValueError("Pass either vocab or tokenizer_file, not both.")
+            from_file = files.read_single_file(Path(tokenizer_file))
+            vocab = from_file["vocab"]
+            named_tokens["unk_token"] = from_file["unk_token"]
+            if added_tokens_decoder is None:
+                added_tokens_decoder = from_file["added_tokens_decoder"]
+        named_tokens |= options
+        super().__init__(
+            vocab, named_tokens, extra_special_tokens, added_tokens_decoder, name_or_path
+        )
+        self.do_lower_case = _first_set(do_lower_case, from_file.get("do_lower_case"), True)
+        self.strip_accents = _first_set(strip_accents, from_file.get("strip_accents"))
+        self.tokenize_chinese_chars = _first_set(
+            tokenize_chinese_chars, from_file.get("tokenize_chinese_chars"), True
+        )
+        self.components = dict(_first_set(components, from_file.get("components"), {}))
+        self.model_max_length = _first_set(model_max_length, _NO_LIMIT)
+        self.padding_side = padding_side
+        self.truncation_side = truncation_side
         self.clean_up_tokenization_spaces = clean_up_tokenization_spaces
         self.name_or_path = name_or_path
         if model_input_names is not None:
-            self.model_input_names = listed("model_input_names", model_input_names)
+            self.model_input_names = as_list("model_input_names", model_input_names)
         files.check_options(self._options())
+        tokenizer_json.check_components(self.components)
         self.model_max_length = int(min(self.model_max_length, _NO_LIMIT))
         self._warned_of_length = False
-        self._prepare()
+        self._build()
         self._warn_of_case()
 
     @classmethod
     def from_pretrained(
         cls, pretrained_model_name_or_path: str | os.PathLike[str] | Source, **options: Any
     ) -> BertTokenizer:
-        """Loads a tokenizer.
+        """Load a tokenizer.
 
         Args:
-            pretrained_model_name_or_path: a folder, a bundled model, a Hub id, a `Source`, or one vocab.txt or
-                tokenizer.json file.
-            options: `revision`, `cache_dir`, `local_files_only`, `token`, `subfolder` as for `Source.of`; anything else
-                is an argument of the constructor that goes before what the files say (`do_lower_case=False`).
+            pretrained_model_name_or_path: a folder, a bundled model, a Hub id, a `Source`, or one
+                vocab.txt or tokenizer.json file.
+            options: `revision`, `cache_dir`, `local_files_only`, `token`, `subfolder` as for
+                `Source.of`. Everything else is an argument of the constructor, which takes
+                precedence over the files (`do_lower_case=False`).
 
         Raises:
-            FileNotFoundError: nothing of that name, or no vocabulary in it.
-            ValueError: files that are broken or for another kind of tokenizer.
+            FileNotFoundError: nothing has that name, or it has no vocabulary.
+            ValueError: files are broken or for another kind of tokenizer.
         """
         name = pretrained_model_name_or_path
-        overrides = drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
+        overrides = drop_ignored_keywords(options)
         if not isinstance(name, Source) and Path(name).is_file():
             overrides.pop("subfolder", None)
-            settings = files.read_file(Path(name))
+            settings = files.read_single_file(Path(name))
         else:
             source, overrides = split_source(name, overrides)
             settings = files.read_source(source)
-        if tokenizer_file := overrides.pop("tokenizer_file", None):
-            settings |= files.read_file(Path(tokenizer_file))
-        if "additional_special_tokens" in overrides:  # what extra_special_tokens were called before
+        tokenizer_file = overrides.pop("tokenizer_file", None)
+        if tokenizer_file is not None:
+            settings |= files.read_single_file(Path(tokenizer_file))
+        if "additional_special_tokens" in overrides:  # the former name
             overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
         with prefix_errors(f"{name}"):
             return cls(**{**settings, "name_or_path": str(name), **overrides})
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
-        """Writes vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
+        """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
         Returns:
             Their paths. This class, `transformers` and `tokenizers` load them.
         """
-        return files.write(self, self._options(), Path(folder))
+        templates = (self._template(1), self._template(2))
+        return files.write(self, self._options(), self.components, templates, Path(folder))
+
+    def save_vocabulary(
+        self, save_directory: str, filename_prefix: str | None = None
+    ) -> tuple[str, ...]:
+        """Write vocab.txt, without added tokens, into an existing folder.
+
+        Args:
+            save_directory: the folder.
+            filename_prefix: begins the name of the file, followed by "-".
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            FileNotFoundError: the folder does not exist.
+        """
+        prefix = f"{filename_prefix}-" if filename_prefix else ""
+        path = Path(save_directory, f"{prefix}vocab.txt")
+        files.write_vocabulary(self, path)
+        return (str(path),)
+
+    @property
+    def vocab_file(self) -> str:
+        """Not available: a tokenizer keeps tokens, not files."""
+        raise AttributeError(
+            "BertTokenizer has no vocab_file, because the vocabulary may come from other files. "
+            "Call save_vocabulary(folder), which writes vocab.txt."
+        )
 
     def _options(self) -> dict[str, Any]:
-        """The choices beside the vocabulary."""
+        """Return the options that files store."""
         return {name: getattr(self, name) for name in files.OPTIONS}
 
-    def _prepare(self) -> None:
-        """Puts together what follows from the rest and is not pickled."""
-        basic = BasicTokenizer(self.do_lower_case, self.strip_accents, self.tokenize_chinese_chars)
-        wordpiece = WordPiece(self.base_vocab, self.unk_token)
+    def _build(self) -> None:
+        """Build what follows from the other attributes and is not pickled."""
+        parts = {**tokenizer_json.BERT_COMPONENTS, **self.components}
+        splitters = tokenizer_json.parse_pre_tokenizer(parts["pre_tokenizer"], parts["clean_text"])
+        basic = BasicTokenizer(
+            self.do_lower_case,
+            self.strip_accents,
+            self.tokenize_chinese_chars,
+            parts["clean_text"],
+            splitters,
+        )
+        wordpiece = WordPiece(self.base_vocab, self.unk_token, parts["max_input_chars_per_word"])
+        self._joins_pieces, self._closes_gaps = tokenizer_json.parse_decoder(parts["decoder"])
         self._pipeline = Pipeline(basic, wordpiece, self._added, self._added_ids)
+        # ids are decoded as normalized text, as those of pieces are
         normalized = {
-            self._added_ids[token]: text
-            for token, text in self._pipeline.normalized_contents.items()
+            self._added_ids[content]: text
+            for content, text in self._pipeline.normalized_contents.items()
         }
-        self._by_id = {
-            **self._by_id,
-            **normalized,
-        }  # ids are decoded as normalized text, as those of pieces are
+        self._by_id = {**self._by_id, **normalized}
+
+    def _template(self, texts: int) -> RowTemplate:
+        """Return the template of a row with one or two texts."""
+        if "post_processor" not in self.components:
+            return RowTemplate.of_bert(self.cls_token_id, self.sep_token_id, texts)
+        templates = tokenizer_json.parse_post_processor(self.components["post_processor"])
+        tokens = templates[texts - 1]
+        ids = tuple(tuple(self.convert_tokens_to_ids(group)) for group in tokens.ids)
+        return RowTemplate(ids, tokens.types, tokens.text_types)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_pipeline"}
+        state = {name: value for name, value in vars(self).items() if name != "_pipeline"}
+        # a tokenizer has the same pickle, and so the same fingerprint, before and after a warning
+        state["_warned_of_length"] = False
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._prepare()
+        self._build()
 
     def _warn_of_case(self) -> None:
-        """Warns when normalising puts much of the vocabulary out of reach, as lower-casing does to kcbert's."""
+        """Warn if normalization puts much of the vocabulary out of reach, as it does with kcbert's.
+
+        Its words are cased Hangul, which lower-casing decomposes.
+        """
         words = [token for token in self.base_vocab if token.isalpha()]
         words = words[:: len(words) // 1000 + 1]  # a sample is enough
-        lost = [word for word in words if self._pipeline.basic.normalize(word)[0].strip() != word]
-        if len(lost) > len(words) / 20:
-            warnings.warn(
-                f"{len(lost) / len(words):.0%} of the words in the vocabulary {self.name_or_path or 'given'}, such as "
-                f"{lost[len(lost) // 2]!r}, can never be found, because lower-casing (which also strips accents and "
-                "takes Hangul apart) changes them: pass do_lower_case=False for a cased vocabulary.",
-                stacklevel=3,
-            )
+        normalize = self._pipeline.basic.normalize
+        lost = [word for word in words if normalize(word)[0].strip() != word]
+        if len(lost) <= len(words) / 20:
+            return
+        warnings.warn(
+            f"{len(lost) / len(words):.0%} of the words in the vocabulary "
+            f"{self.name_or_path or 'given'}, such as {lost[len(lost) // 2]!r}, can never be "
+            "found, because lower-casing (which also strips accents and decomposes Hangul) changes "
+            "them: pass do_lower_case=False for a cased vocabulary.",
+            stacklevel=3,
+        )
 
-    # texts to a batch
+    # ---- texts to a batch
 
     def __call__(
         self,
         text: Any = None,
         text_pair: Any = None,
-        text_target: Any = None,
-        text_pair_target: Any = None,
+        *,
         add_special_tokens: bool = True,
         padding: bool | str = False,
         truncation: bool | str | None = None,
@@ -223,110 +339,81 @@ class BertTokenizer(TokenizerProtocol):
         return_offsets_mapping: bool = False,
         return_length: bool = False,
         verbose: bool = True,
-        max_target_length: int | None = None,
-        **unused: Any,
+        **ignored: Any,
     ) -> BatchEncoding:
-        """Encodes a text, a pair of texts, or a batch of either.
+        """Encode a text, a pair of texts, or a batch of either.
 
         Args:
             text: a text, a list of texts, or a list of pairs of texts.
-            text_pair: the second text or texts; an empty one has its `[SEP]` all the same.
-            text_target: a text or texts whose ids become `labels`.
-            text_pair_target: the second of these.
+            text_pair: the second text or texts; an empty one also gets its `[SEP]`.
             add_special_tokens: put `[CLS]` before and `[SEP]` after texts.
-            padding: True or "longest" fills up to the longest row of the batch, "max_length" to that, False nothing.
-            truncation: True or "longest_first" truncates the longer text, "only_first" or "only_second" that one, False
-                none; None truncates when there is a `max_length` and no padding.
+            padding: True or "longest" pads to the longest row of the batch, "max_length" to that
+                length, False does not pad.
+            truncation: True or "longest_first" truncates the longer text, "only_first" or
+                "only_second" that text, False none. None truncates if there is a `max_length` and
+                no padding.
             max_length: tokens of a row with its special tokens; None for `model_max_length`.
             stride: tokens that an overflowing row repeats from the row before.
             is_split_into_words: a text is a list of words, and offsets count within each word.
-            pad_to_multiple_of: rounds up the length that is padded to.
-            padding_side: "right" or "left"; None for the tokenizer's own.
+            pad_to_multiple_of: round up the length of padded rows to a multiple of this.
+            padding_side: "right" or "left"; None for that of the tokenizer.
             return_tensors: "pt", "np", or None for lists.
-            return_token_type_ids: False leaves them out.
-            return_attention_mask: False leaves it out.
-            return_overflowing_tokens: what is cut off follows in further rows; `overflow_to_sample_mapping` tells
-                which text each row is of.
-            return_special_tokens_mask: also 1 for what was added to the text.
-            return_offsets_mapping: also where each token lies in its text, `[start, end)`.
-            return_length: also the length of each row.
-            verbose: warn of a row longer than `model_max_length`, once.
-            max_target_length: `max_length` of target texts where it is another.
-            unused: keywords of the reference as `compatibility.py` lists them.
+            return_token_type_ids: False leaves them out; None as `model_input_names` has it.
+            return_attention_mask: False leaves it out; None as `model_input_names` has it.
+            return_overflowing_tokens: put what is truncated into further rows;
+                `overflow_to_sample_mapping` is the index of the text of each row.
+            return_special_tokens_mask: also return 1 for special tokens and padding, 0 for others.
+            return_offsets_mapping: also return the span of each token in its text, `[start, end)`.
+            return_length: also return the length of each row.
+            verbose: warn once about a row that is longer than `model_max_length`.
+            ignored: keywords of transformers that `compat/tokenizer.py` lists.
 
         Returns:
-            `input_ids`, `token_type_ids`, `attention_mask` and what was asked for, (batch, seq); lists for a single
-            text are (seq).
+            `input_ids`, `token_type_ids`, `attention_mask` and what was requested, (batch, seq).
+            Lists for a single text are (seq).
 
         Raises:
-            ValueError: something that is not a text, an impossible option, or a limit that cannot be kept.
+            TypeError: an unknown keyword.
+            ValueError: a value is not a text, or an option is impossible.
         """
-        if unused and (unused := drop_ignored_keywords(unused, WITHOUT_EFFECT, REFUSED)):
-            raise TypeError(
-                f"BertTokenizer.__call__() got an unexpected keyword argument {min(unused)!r}"
-            )
-        if text_target is not None:
-            return encode_with_targets(
-                **{name: value for name, value in locals().items() if name != "unused"}
-            )
-        pipeline = (
-            self._pipeline
-        )  # another thread may add tokens: ids and their origins have to belong together
-        columns, batched = columns_of(text, text_pair, is_split_into_words)
-        pad, strategy, max_length = limits(padding, truncation, max_length, self._model_limit())
-        side = option("padding_side", padding_side or self.padding_side, SIDES)
-        begin, end = ([self.cls_token_id], [self.sep_token_id]) if add_special_tokens else ([], [])
-        layout = None  # what each row holds of which texts, where they are truncated
-        if strategy and max_length is not None:
-            check_count("stride", stride, minimum=0)
-            room = max_length - len(begin) - len(end) * len(columns)
-            if room < 0:
-                raise ValueError(
-                    f"max_length is {max_length}, but the special tokens take {max_length - room}."
-                )
-            if pad and max_length % (pad_to_multiple_of or 1):
-                raise ValueError(
-                    f"max_length={max_length} is not a multiple of {pad_to_multiple_of=}."
-                )
-            if (
-                not is_split_into_words
-                and not return_overflowing_tokens
-                and self.truncation_side == "right"
-            ):
-                columns = pipeline.beginnings(columns, room, strategy)
+        if ignored:
+            _check_ignored(ignored)
+        # another thread may add tokens: ids and their origins must come from the same pipeline
+        pipeline = self._pipeline
+
+        # 1. Prepare: the texts as columns, and the form of their rows
+        columns, is_batch = split_columns(text, text_pair, is_split_into_words)
+        form = self._row_form(
+            len(columns),
+            add_special_tokens=add_special_tokens,
+            padding=padding,
+            truncation=truncation,
+            max_length=max_length,
+            multiple=pad_to_multiple_of,
+            padding_side=padding_side,
+            stride=stride,
+            overflow=return_overflowing_tokens,
+            are_words=is_split_into_words,
+        )
         with collector_paused():
-            encode = pipeline.ids_of_words if is_split_into_words else pipeline.ids
-            ids = [encode(texts) for texts in columns]
-            if strategy and max_length is not None:
-                lengths = [list(map(len, rows)) for rows in ids]
-                layout = plan_rows(
-                    lengths, room, strategy, stride, self.truncation_side, return_overflowing_tokens
-                )
-                ids = [
-                    [rows[sample][held[n]] for sample, held in layout] for n, rows in enumerate(ids)
-                ]
-            rows = [assemble(parts, begin, end) for parts in zip(*ids, strict=True)]
-            width = self._width(rows, pad, max_length, pad_to_multiple_of, verbose)
+            # 2. Truncate: ids of the part of each text that a row holds
+            ids, contents = self._truncated_ids(pipeline, columns, form)
+            # 3. Assemble: rows with special tokens and padding
+            rows = _assemble(ids, form.template)
+            width = self._width(rows, form, verbose)
+            side = form.padding_side
             data: dict[str, Any] = {"input_ids": pad_rows(rows, self.pad_token_id, width, side)}
             if self._returns("token_type_ids", return_token_type_ids):
-                types = [type_ids(parts, len(begin)) for parts in zip(*ids, strict=True)]
+                types = _type_ids(rows, ids, form.template)
                 data["token_type_ids"] = pad_rows(types, self.pad_token_type_id, width, side)
             if self._returns("attention_mask", return_attention_mask):
-                data["attention_mask"] = pad_rows([[1] * len(row) for row in rows], 0, width, side)
+                masks = [[1] * len(row) for row in rows]
+                data["attention_mask"] = pad_rows(masks, 0, width, side)
 
-        def encodings() -> list[Encoding]:
-            whole = (slice(None),) * len(columns)
-            contents = layout or [(sample, whole) for sample in range(len(columns[0]))]
-            texts = (
-                [
-                    pipeline.tokens(column[sample])[span]
-                    for column, span in zip(columns, held, strict=True)
-                ]
-                for sample, held in contents
-            )
-            return [self._encoding(parts, add_special_tokens, width, side) for parts in texts]
-
-        batch = BatchEncoding(data, encodings)
+        # 4. Build: the batch, which computes the origins of its tokens on first use
+        batch = BatchEncoding(
+            data, partial(self._encodings, pipeline, columns, contents, form, width)
+        )
         if return_special_tokens_mask:
             batch["special_tokens_mask"] = [row.special_tokens_mask for row in batch.encodings]
         if return_offsets_mapping:
@@ -334,89 +421,196 @@ class BertTokenizer(TokenizerProtocol):
         if return_length:
             batch["length"] = [len(row) for row in batch["input_ids"]]
         if return_overflowing_tokens:
-            batch["overflow_to_sample_mapping"] = (
-                [sample for sample, _ in layout] if layout else [*range(len(rows))]
-            )
-        elif not batched and return_tensors is None:
-            batch.update({name: value[0] for name, value in batch.items() if name != "length"})
+            batch["overflow_to_sample_mapping"] = [sample for sample, _ in contents]
+        elif not is_batch and return_tensors is None:
+            for name in batch.keys() - {"length"}:
+                batch[name] = batch[name][0]
         return batch.convert_to_tensors(return_tensors)
 
-    encode_plus = batch_encode_plus = __call__  # what it was called before transformers 5
+    encode_plus = batch_encode_plus = __call__  # the names before transformers 5
+
+    def _row_form(
+        self,
+        texts: int,
+        *,
+        add_special_tokens: bool = True,
+        padding: bool | str = False,
+        truncation: bool | str | None = None,
+        max_length: int | None = None,
+        multiple: int | None = None,
+        padding_side: str | None = None,
+        stride: int = 0,
+        overflow: bool = False,
+        are_words: bool = False,
+    ) -> _RowForm:
+        """Check the options of a call, whose rows have one or two texts each."""
+        template = self._template(texts)
+        if not add_special_tokens:
+            template = template.without_special_tokens()
+        pad, strategy, limit = resolve_limits(padding, truncation, max_length, self._model_limit())
+        side = parse_choice("padding_side", padding_side or self.padding_side, SIDES)
+        if pad and self.pad_token is None:
+            raise ValueError("The tokenizer has no token to pad with; set tokenizer.pad_token.")
+        if multiple is not None:
+            check_count("pad_to_multiple_of", multiple)
+        form = _RowForm(template, pad, strategy, limit, multiple, side, stride, overflow, are_words)
+        if form.room is not None:
+            check_count("stride", stride, minimum=0)
+            if form.room < 0:
+                raise ValueError(
+                    f"max_length is {limit}, but the special tokens take {template.special_count}."
+                )
+            if pad and round_up(limit or 0, multiple) != limit:
+                raise ValueError(
+                    f"max_length={limit} is not a multiple of pad_to_multiple_of={multiple}."
+                )
+        return form
+
+    def _truncated_ids(
+        self, pipeline: Pipeline, columns: list[list[Any]], form: _RowForm
+    ) -> tuple[list[list[list[int]]], list[RowContent]]:
+        """Return the ids of each row by column, and which part of its texts each row holds."""
+        encode: Any = pipeline.ids
+        if form.are_words:
+            encode = pipeline.ids_of_words
+        if form.room is None or form.truncation is None:
+            whole = (slice(None),) * len(columns)
+            contents = list(zip(range(len(columns[0])), repeat(whole), strict=False))
+            return [encode(texts) for texts in columns], contents
+        is_cut_at_end = self.truncation_side == "right" and not form.overflow
+        if is_cut_at_end and not form.are_words:
+            columns[:] = pipeline.beginnings(columns, form.room, form.truncation)
+        ids = [encode(texts) for texts in columns]
+        contents = plan_rows(
+            [list(map(len, column)) for column in ids],
+            form.room,
+            form.truncation,
+            form.stride,
+            self.truncation_side,
+            form.overflow,
+        )
+        truncated = []
+        for number, column in enumerate(ids):
+            truncated.append([column[sample][spans[number]] for sample, spans in contents])
+        return truncated, contents
+
+    def _encodings(
+        self,
+        pipeline: Pipeline,
+        columns: list[list[Any]],
+        contents: list[RowContent],
+        form: _RowForm,
+        width: int,
+    ) -> list[Encoding]:
+        """Return the rows of a batch token by token, which takes longer than their ids."""
+        encodings = []
+        for sample, spans in contents:
+            texts = []
+            for column, span in zip(columns, spans, strict=True):
+                texts.append(pipeline.tokens(column[sample])[span])
+            encodings.append(self._encoding(texts, form, width))
+        return encodings
+
+    def _encoding(self, texts: list[list[Token]], form: _RowForm, width: int) -> Encoding:
+        """Return one row token by token; `texts` are the tokens of its texts."""
+        template = form.template
+
+        def pad(row: list[Any], value: Any) -> list[Any]:
+            return pad_rows([row], value, width, form.padding_side)[0]
+
+        special = [[Token(token_id) for token_id in group] for group in template.ids]
+        row = pad(template.assemble(texts, special), Token(self.pad_token_id))
+        numbers = [[number] * len(tokens) for number, tokens in enumerate(texts)]
+        sequences = template.assemble(numbers, template.fill_special(None))
+        type_ids = template.type_ids([len(tokens) for tokens in texts])
+        ids = [token.id for token in row]
+        return Encoding(
+            ids=ids,
+            type_ids=pad(type_ids, self.pad_token_type_id),
+            tokens=self.convert_ids_to_tokens(ids),
+            offsets=[(token.start, token.end) for token in row],
+            word_ids=[None if token.word < 0 else token.word for token in row],
+            sequence_ids=pad(sequences, None),
+            special_tokens_mask=[int(token.word < 0) for token in row],
+            attention_mask=pad([1] * len(sequences), 0),
+        )
+
+    def _returns(self, name: str, is_requested: bool | None) -> bool:
+        if is_requested is None:
+            return name in self.model_input_names
+        return is_requested
+
+    def _model_limit(self) -> int | None:
+        limit: int = self.model_max_length
+        if limit < _NO_LIMIT:
+            return limit
+        return None
+
+    def _width(self, rows: list[list[int]], form: _RowForm, verbose: bool) -> int:
+        """Return the length that rows are padded to; 0 for no padding. Warn about long rows."""
+        longest = max(map(len, rows), default=0)
+        is_too_long = form.max_length is None and longest > self.model_max_length
+        if verbose and is_too_long and not self._warned_of_length:
+            self._warned_of_length = True
+            warnings.warn(
+                f"A text has {longest} tokens, but the model takes {self.model_max_length}: pass "
+                "truncation=True.",
+                stacklevel=3,
+            )
+        return _padded_length(longest, form.padding, form.max_length, form.multiple)
+
+    # ---- shorter ways
 
     def rows(self, texts: Iterable[str]) -> list[list[int]]:
-        """The ids of each text between [CLS] and [SEP], however long it is: the short way to what most calls want."""
-        begin, end = self.cls_token_id, self.sep_token_id
+        """Return the ids of each text with [CLS] and [SEP], of any length.
+
+        This is the fast path, without the options of a call.
+
+        Raises:
+            ValueError: rows do not have one special token before and one after their text.
+        """
+        template = self._template(1)
+        if tuple(map(len, template.ids)) != (1, 1):
+            raise ValueError(
+                "Rows should have one special token before and one after their text, but the "
+                f"post_processor of {self.name_or_path or 'the tokenizer'} adds "
+                f"{template.special_count} in all."
+            )
+        ((begin,), (end,)) = template.ids
         with collector_paused():
             return [[begin, *ids, end] for ids in self._pipeline.ids(texts)]
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
-        """The ids of a text or a pair of texts; options as for calling the tokenizer."""
+        """Return the ids of a text or a pair of texts; options as for calling the tokenizer."""
         return self(text, text_pair, **options)["input_ids"]
 
     def tokenize(
-        self, text: str, pair: str | None = None, add_special_tokens: bool = False
-    ) -> list[str]:
-        """The tokens of a text as strings: "I love Korea" -> ["i", "love", "korea"]."""
-        tokens: list[str] = self.convert_ids_to_tokens(
-            self.encode(text, pair, add_special_tokens=add_special_tokens)
-        )
-        return tokens
-
-    def _returns(self, name: str, asked: bool | None) -> bool:
-        return name in self.model_input_names if asked is None else asked
-
-    def _model_limit(self) -> int | None:
-        return self.model_max_length if self.model_max_length < _NO_LIMIT else None
-
-    def _width(
         self,
-        rows: list[list[int]],
-        pad: str | None,
-        max_length: int | None,
-        multiple: int | None,
-        verbose: bool,
-    ) -> int:
-        """The length to fill rows up to; 0 for none."""
-        if pad and self.pad_token is None:
-            raise ValueError("There is no token to pad with; set tokenizer.pad_token.")
-        if multiple is not None:
-            check_count("pad_to_multiple_of", multiple)
-        longest = max(map(len, rows), default=0)
-        if (
-            verbose
-            and max_length is None
-            and longest > self.model_max_length
-            and not self._warned_of_length
-        ):
-            self._warned_of_length = True
-            warnings.warn(
-                f"A text has {longest} tokens, but the model takes {self.model_max_length}: pass truncation=True.",
-                stacklevel=3,
-            )
-        width = 0 if pad is None else longest if pad == "longest" else max_length or 0
-        return width + -width % (multiple or 1)
+        text: str | Sequence[str],
+        pair: str | Sequence[str] | None = None,
+        add_special_tokens: bool = False,
+        **options: Any,
+    ) -> list[str]:
+        """Return the tokens of a text as strings: "I love Korea" -> ["i", "love", "korea"].
 
-    def _encoding(self, parts: list[list[Token]], special: bool, width: int, side: str) -> Encoding:
-        """One row, token by token."""
-        begin, end = (
-            ([Token(self.cls_token_id)], [Token(self.sep_token_id)]) if special else ([], [])
-        )
-        (row,) = pad_rows([assemble(parts, begin, end)], Token(self.pad_token_id), width, side)
-        texts = [[number] * len(part) for number, part in enumerate(parts)]
-        sequences: list[int | None] = assemble(texts, [None] * len(begin), [None] * len(end))
-        ids = [token.id for token in row]
-        return Encoding(
-            ids=ids,
-            type_ids=pad_rows([type_ids(parts, len(begin))], self.pad_token_type_id, width, side)[
-                0
-            ],
-            tokens=self.convert_ids_to_tokens(ids),
-            offsets=[(token.start, token.end) for token in row],
-            word_ids=[None if token.word < 0 else token.word for token in row],
-            sequence_ids=pad_rows([sequences], None, width, side)[0],
-            special_tokens_mask=[int(token.word < 0) for token in row],
-            attention_mask=pad_rows([[1] * len(sequences)], 0, width, side)[0],
-        )
+        Args:
+            text: a text, or a list of words with `is_split_into_words=True`.
+            pair: a second text.
+            add_special_tokens: put `[CLS]` before and `[SEP]` after texts.
+            options: as for calling the tokenizer, such as `truncation` and `max_length`.
+
+        Raises:
+            ValueError: `text` is a list of texts.
+        """
+        if not isinstance(text, str) and not options.get("is_split_into_words"):
+            raise ValueError(
+                f"tokenize() takes a single text, but got a {type(text).__name__}. For several "
+                "texts use [tokenizer.tokenize(text) for text in texts]; for the words of a text "
+                "pass is_split_into_words=True."
+            )
+        ids = self.encode(text, pair, add_special_tokens=add_special_tokens, **options)
+        tokens: list[str] = self.convert_ids_to_tokens(ids)
+        return tokens
 
     def pad(
         self,
@@ -428,48 +622,145 @@ class BertTokenizer(TokenizerProtocol):
         return_attention_mask: bool | None = None,
         return_tensors: str | None = None,
     ) -> BatchEncoding:
-        """Fills up rows that were encoded one by one, as a data loader's `collate_fn` does.
+        """Pad rows that were encoded one by one, as the `collate_fn` of a data loader does.
 
         Args:
-            encoded_inputs: a batch, or a list of what the tokenizer gave for single texts. Labels and other things
-                that are not the tokenizer's are put together as they are.
+            encoded_inputs: a batch, or a list of results of the tokenizer for single texts. Labels
+                and other values that are not the tokenizer's are collected as they are.
             padding: as for calling the tokenizer.
             max_length: the length for `padding="max_length"`.
-            pad_to_multiple_of: rounds the length up.
-            padding_side: "right" or "left"; None for the tokenizer's own.
-            return_attention_mask: False adds no attention mask where there is none.
+            pad_to_multiple_of: round up the length to a multiple of this.
+            padding_side: "right" or "left"; None for that of the tokenizer.
+            return_attention_mask: False adds no attention mask if there is none.
             return_tensors: "pt", "np", or None for lists.
 
         Raises:
-            ValueError: no `input_ids`, or an impossible option.
+            ValueError: `input_ids` are missing, or an option is impossible.
         """
-        if isinstance(encoded_inputs, Mapping):
-            batch = {name: to_list(values) for name, values in encoded_inputs.items()}
-        else:
-            names = encoded_inputs[0] if encoded_inputs else ["input_ids"]
-            batch = {name: [to_list(row[name]) for row in encoded_inputs] for name in names}
-        if "input_ids" not in batch:
-            raise ValueError(
-                f"pad() needs input_ids, but was given {', '.join(batch) or 'nothing'}."
-            )
-        single = bool(batch["input_ids"]) and not isinstance(batch["input_ids"][0], list)
-        if single:
+        batch = _collect(encoded_inputs)
+        is_single = bool(batch["input_ids"]) and not isinstance(batch["input_ids"][0], list)
+        if is_single:
             batch = {name: [values] for name, values in batch.items()}
+        rows = batch["input_ids"]
         if self._returns("attention_mask", return_attention_mask):
-            batch.setdefault("attention_mask", [[1] * len(row) for row in batch["input_ids"]])
-        side = option("padding_side", padding_side or self.padding_side, SIDES)
-        pad, _, max_length = limits(padding, False, max_length, self._model_limit())
-        width = self._width(batch["input_ids"], pad, max_length, pad_to_multiple_of, verbose=False)
-        fills: dict[str, Any] = {
+            batch.setdefault("attention_mask", [[1] * len(row) for row in rows])
+        form = self._row_form(
+            1,
+            padding=padding,
+            truncation=False,
+            max_length=max_length,
+            multiple=pad_to_multiple_of,
+            padding_side=padding_side,
+        )
+        longest = max(map(len, rows), default=0)
+        width = _padded_length(longest, form.padding, form.max_length, form.multiple)
+        fill_values: dict[str, Any] = {
             "input_ids": self.pad_token_id,
             "token_type_ids": self.pad_token_type_id,
+            "attention_mask": 0,
+            "special_tokens_mask": 1,
+            "offset_mapping": (0, 0),
         }
-        fills |= {"attention_mask": 0, "special_tokens_mask": 1, "offset_mapping": (0, 0)}
-        batch |= {
-            name: pad_rows(batch[name], fill, width, side)
-            for name, fill in fills.items()
-            if name in batch
-        }
-        if single:
+        for name, value in fill_values.items():
+            if name in batch:
+                batch[name] = pad_rows(batch[name], value, width, form.padding_side)
+        if is_single:
             batch = {name: values[0] for name, values in batch.items()}
         return BatchEncoding(batch).convert_to_tensors(return_tensors)
+
+    def train_new_from_iterator(
+        self: T,
+        text_iterator: Iterable[Any],
+        vocab_size: int,
+        length: int | None = None,
+        new_special_tokens: Sequence[Any] | None = None,
+        special_tokens_map: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> T:
+        """Return a tokenizer that splits text as this one does, with a vocabulary of other texts.
+
+        Args:
+            text_iterator: texts, or batches of texts.
+            vocab_size: upper limit of the size of the vocabulary, with special tokens.
+            length: without effect; transformers has it for a progress bar.
+            new_special_tokens: special tokens besides those of this tokenizer.
+            special_tokens_map: new names of special tokens, `{"[MASK]": "<mask>"}`.
+            options: `min_frequency` and further arguments of the library's `WordPieceTrainer`.
+
+        Raises:
+            ImportError: `tokenizers` is not installed (extra `[train]`).
+        """
+        renamed = dict(special_tokens_map or {})
+        named = {name: renamed.get(token, token) for name, token in self.special_tokens_map.items()}
+        new = [AddedToken.of(token) for token in new_special_tokens or ()]
+        special = []
+        for token in self.added_tokens_decoder.values():
+            if token.special:
+                special.append(renamed.get(token.content, token.content))
+        special += [*map(str, new), *named.values()]
+
+        batches = ([item] if isinstance(item, str) else item for item in text_iterator)
+        words = count_words(chain.from_iterable(batches), self._pipeline.basic)
+        options = {"min_frequency": 0, **options}
+        tokens = learn_vocabulary(words, vocab_size, list(dict.fromkeys(special)), **options)
+        extra = [*(renamed.get(token, token) for token in self.extra_special_tokens), *new]
+        arguments = {**self._options(), **named, "extra_special_tokens": extra}
+        if self.components:
+            arguments["components"] = self.components
+        return type(self)(tokens, **arguments)
+
+
+def _first_set(*values: Any) -> Any:
+    """Return the first value that is not None."""
+    return next((value for value in values if value is not None), None)
+
+
+def _check_ignored(keywords: dict[str, Any]) -> None:
+    """Check that further keywords of a call are those that have no effect."""
+    unknown = drop_ignored_keywords(keywords)
+    if unknown:
+        raise TypeError(
+            f"BertTokenizer.__call__() got an unexpected keyword argument {min(unknown)!r}"
+        )
+
+
+def _padded_length(
+    longest: int, padding: str | None, max_length: int | None, multiple: int | None
+) -> int:
+    """Return the length that rows are padded to; 0 for no padding."""
+    if padding is None:
+        return 0
+    if padding == "longest":
+        return round_up(longest, multiple)
+    return round_up(max_length or 0, multiple)
+
+
+def _collect(encoded_inputs: Any) -> dict[str, Any]:
+    """Return rows by name, from a batch or from a list of rows."""
+    if isinstance(encoded_inputs, Mapping):
+        batch = {name: to_list(values) for name, values in encoded_inputs.items()}
+    else:
+        names = encoded_inputs[0] if encoded_inputs else ["input_ids"]
+        batch = {name: [to_list(row[name]) for row in encoded_inputs] for name in names}
+    if "input_ids" not in batch:
+        raise ValueError(f"pad() needs input_ids, but got {', '.join(batch) or 'nothing'}.")
+    return batch
+
+
+def _assemble(ids: list[list[list[int]]], template: RowTemplate) -> list[list[int]]:
+    """Return rows with special tokens; `ids` are those of the texts, by column."""
+    if len(ids) == 1:
+        before, after = template.ids
+        return [[*before, *text, *after] for text in ids[0]]
+    return [template.assemble(texts, template.ids) for texts in zip(*ids, strict=True)]
+
+
+def _type_ids(
+    rows: list[list[int]], ids: list[list[list[int]]], template: RowTemplate
+) -> list[list[int]]:
+    """Return the token types of rows; `ids` are those of their texts, by column."""
+    if template.is_of_one_type:
+        type_id = template.text_types[0]
+        return [[type_id] * len(row) for row in rows]
+    lengths = zip(*[map(len, column) for column in ids], strict=True)
+    return [template.type_ids(of_row) for of_row in lengths]

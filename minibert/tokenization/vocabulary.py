@@ -1,9 +1,11 @@
-"""The tokens that a tokenizer knows and their ids: the vocabulary's pieces, and added tokens.
+"""The tokens of a tokenizer and their ids: the pieces of the vocabulary, and added tokens.
 
 ```
 vocab.txt   [PAD] [UNK] ... the ##s painting     ids 0 1 ... by line
-added       <name>                               the next id, for which the model's embeddings have to grow
+added       <name>                               the next id; the embeddings of the model must grow
 ```
+
+Next: `pipeline.py`.
 """
 
 from __future__ import annotations
@@ -22,47 +24,51 @@ from minibert.tokenization.unicode import SPACES
 from minibert.tokenization.wordpiece import CONTINUED
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-MAX_VOCAB_SIZE = 1_000_000  # twice as many as the largest vocabulary that was published for a BERT
+"""The special tokens of BERT, by name."""
+
+ALL_NAMED = ("bos_token", "eos_token", *NAMED)
+"""With the two that BERT has no use for, but that can be set."""
+
+MAX_VOCAB_SIZE = 1_000_000  # twice the largest vocabulary that was published for a BERT
 MAX_ADDED_TOKENS = 100_000  # each is looked for in every text
-MAX_TOKEN_BYTES = 32  # of a file, for each token: a third more than tokenizer.json takes
-ALL_NAMED = (
-    "bos_token",
-    "eos_token",
-    *NAMED,
-)  # BERT has no use for the first two, but they can be set
-_GAPS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+MAX_TOKEN_BYTES = 32  # in a file, for each token; tokenizer.json takes three quarters of this
 
+# Gaps that splitting leaves in English text; `decode` closes them
+_GAPS = (
+    " .",
+    " ?",
+    " !",
+    " ,",
+    " ' ",
+    " n't",
+    " 'm",
+    " 's",
+    " 've",
+    " 're",
+)
 
-# one thread at a time adds tokens, so that no two get the same id; not the tokenizer's own, for locks cannot be pickled
+# One thread at a time adds tokens, so that no two get the same id. The lock is not an attribute of
+# the tokenizer because locks cannot be pickled.
 _ADDING = threading.Lock()
-
-
-def _id_of(name: str) -> property:
-    """The id of the special token of that name, None where there is none; assigning an id chooses its token."""
-
-    def get(vocabulary: Vocabulary) -> int | None:
-        token = getattr(vocabulary, name)
-        return None if token is None else vocabulary.convert_tokens_to_ids(token)
-
-    def choose(vocabulary: Vocabulary, number: int | None) -> None:
-        token = None
-        if number is not None:  # an added token by its own name, not by its normalized one
-            token = vocabulary.added_tokens_decoder.get(number) or vocabulary.convert_ids_to_tokens(
-                number
-            )
-        setattr(vocabulary, name, token)
-
-    return property(get, choose)
 
 
 class Vocabulary:
     """Tokens and their ids, both ways.
 
-    >>> Vocabulary(["[UNK]", "the", "##s"], {"unk_token": "[UNK]"}).convert_tokens_to_ids(["the", "none", "##s"])
+    >>> vocabulary = Vocabulary(["[UNK]", "the", "##s"], {"unk_token": "[UNK]"})
+    >>> vocabulary.convert_tokens_to_ids(["the", "none", "##s"])
     [1, 0, 2]
 
-    The arguments and errors are those of `BertTokenizer`, with the special tokens by their names; `name` says where the
-    vocabulary came from, for messages.
+    Args:
+        vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
+        special_tokens: the special tokens by name, `{"unk_token": "[UNK]"}`.
+        extra_special_tokens: further special tokens.
+        added_tokens_decoder: id -> added token, as files list them.
+        name: where the vocabulary came from, for messages.
+
+    Raises:
+        FileNotFoundError: the vocabulary file does not exist.
+        ValueError: the vocabulary is empty, too large or without `unk_token`.
     """
 
     unk_token: str
@@ -72,6 +78,8 @@ class Vocabulary:
     mask_token: str
     bos_token: str | None = None
     eos_token: str | None = None
+    _joins_pieces = True
+    _closes_gaps = True
 
     def __init__(
         self,
@@ -82,80 +90,108 @@ class Vocabulary:
         name: str = "",
     ) -> None:
         self.base_vocab = _read(vocab)
-        self._by_id = {number: token for token, number in self.base_vocab.items()}
+        self._by_id = {token_id: token for token, token_id in self.base_vocab.items()}
         self._next_id = max(self._by_id) + 1
         self._added: dict[str, AddedToken] = {}
         self._added_ids: dict[str, int] = {}
         self.clean_up_tokenization_spaces = False
 
-        further = listed("extra_special_tokens", extra_special_tokens)
-        known = added_tokens_decoder or {}
-        if (count := len(known) + len(further)) > MAX_ADDED_TOKENS:
+        extra = as_list("extra_special_tokens", extra_special_tokens)
+        self._add_from_files(added_tokens_decoder or {}, len(extra), name)
+        self._add_special(special_tokens, extra, name)
+        if self.unk_token not in self.base_vocab:
             raise ValueError(
-                f"There are {count:,} added tokens, more than {MAX_ADDED_TOKENS:,}: make them pieces."
+                f"The vocabulary {name or 'given'} has no {self.unk_token!r:.80} for unknown "
+                "words. Pass unk_token= with the token that it has for them."
             )
-        for number, token in sorted(known.items()):
-            holder = self._by_id.get(number)
+
+    def _add_from_files(
+        self, added_tokens: Mapping[int, AddedToken], further: int, name: str
+    ) -> None:
+        """Add tokens with the ids that files give them, unless those are taken."""
+        count = len(added_tokens) + further
+        if count > MAX_ADDED_TOKENS:
+            raise ValueError(
+                f"There are {count:,} added tokens, more than {MAX_ADDED_TOKENS:,}: make them "
+                "pieces of the vocabulary."
+            )
+        for token_id, token in sorted(added_tokens.items()):
+            holder = self._by_id.get(token_id)
             if holder in (None, token.content) or token.content in self.base_vocab:
-                self._add(token, number)
+                self._add(token, token_id)
             elif token.content:
                 self._add(token)
                 warnings.warn(
-                    f"{token.content!r} should have the id {number}, which is that of {holder!r} in the vocabulary "
-                    f"{name or 'given'}; it has {self._added_ids[token.content]} instead, for which the model may "
-                    "have no embedding.",
-                    stacklevel=3,
+                    f"{token.content!r} should have the id {token_id}, which is that of "
+                    f"{holder!r} in the vocabulary {name or 'given'}; it has "
+                    f"{self._added_ids[token.content]} instead, for which the model may have no "
+                    "embedding.",
+                    stacklevel=4,
                 )
-        given = {key: special_tokens.get(key) for key in ALL_NAMED}
-        named = {
-            key: AddedToken.of(value, special=True)
-            for key, value in given.items()
-            if value is not None
-        }
-        if empty := [key for key, token in named.items() if not token.content]:
-            raise ValueError(f"{empty[0]} is empty; it should be a token of the vocabulary.")
-        extra = [AddedToken.of(value, special=True) for value in further]
-        vocabulary = self.get_vocab()
-        missing = [
-            named[key].content
-            for key in NAMED
-            if key in named and named[key].content not in vocabulary
-        ]
-        for token in (*named.values(), *extra):  # the flags that files gave a token stay
+
+    def _add_special(self, special_tokens: Mapping[str, Any], extra: list[Any], name: str) -> None:
+        """Set the special tokens, and add those that the vocabulary lacks."""
+        named = {}
+        for key in ALL_NAMED:
+            if special_tokens.get(key) is not None:
+                named[key] = AddedToken.of(special_tokens[key], special=True)
+        for key, token in named.items():
+            if not token.content:
+                raise ValueError(f"{key} is empty; it should be a token of the vocabulary.")
+        extra_tokens = [AddedToken.of(value, special=True) for value in extra]
+
+        tokens_before = self.get_vocab()
+        missing = []
+        for key in NAMED:
+            if key in named and named[key].content not in tokens_before:
+                missing.append(named[key].content)
+        for token in (*named.values(), *extra_tokens):
+            # flags that files gave the token stay
             self._add(self._added.get(token.content, token).as_special())
-        vars(self).update({key: token.content for key, token in named.items()})
-        self.extra_special_tokens = [token.content for token in extra]
-        if self.unk_token not in self.base_vocab:
-            raise ValueError(
-                f"The vocabulary {name or 'given'} has no {self.unk_token!r:.80} for unknown words; "
-                "pass unk_token= with the token that it has for them."
-            )
-        if missing:
+        for key, token in named.items():
+            setattr(self, key, token.content)
+        self.extra_special_tokens = [token.content for token in extra_tokens]
+        if missing and self.unk_token in self.base_vocab:
             warnings.warn(
-                f"The vocabulary {name or 'given'} lacks {', '.join(missing):.200}; appended with ids from "
-                f"{self._added_ids[missing[0]]}, for which the model may have no embeddings.",
-                stacklevel=3,
+                f"The vocabulary {name or 'given'} lacks {', '.join(missing):.200}; appended with "
+                f"ids from {self._added_ids[missing[0]]}, for which the model may have no "
+                "embeddings.",
+                stacklevel=4,
             )
+
+    # ---- tokens and sizes
 
     @property
     def vocab_size(self) -> int:
-        """Size of the vocabulary without added tokens."""
+        """Number of tokens of the vocabulary, without added tokens."""
         return len(self.base_vocab)
 
     def __len__(self) -> int:
         return len(self.base_vocab.keys() | self._added_ids.keys())
 
+    @property
+    def embedding_rows(self) -> int:
+        """Rows that an embedding table needs for every token: the highest id + 1.
+
+        That is `len(tokenizer)`, unless the vocabulary has unused ids (blank or repeated lines).
+
+        >>> vocabulary = Vocabulary({"[UNK]": 0, "the": 7}, {"unk_token": "[UNK]"})
+        >>> len(vocabulary), vocabulary.embedding_rows
+        (2, 8)
+        """
+        return max(self._by_id) + 1
+
     def get_vocab(self) -> dict[str, int]:
-        """Token -> id, added tokens included."""
+        """Return token -> id, added tokens included."""
         return {**self.base_vocab, **self._added_ids}
 
     @property
     def added_tokens_decoder(self) -> dict[int, AddedToken]:
         """Id -> added token, special tokens included."""
-        return {
-            number: self._added[token]
-            for token, number in sorted(self._added_ids.items(), key=lambda item: item[1])
-        }
+        by_id = sorted(self._added_ids.items(), key=lambda item: item[1])
+        return {token_id: self._added[token] for token, token_id in by_id}
+
+    # ---- special tokens
 
     @property
     def special_tokens_map(self) -> dict[str, str]:
@@ -173,20 +209,96 @@ class Vocabulary:
         """The special tokens, each once."""
         return list(dict.fromkeys([*self.special_tokens_map.values(), *self.extra_special_tokens]))
 
-    # their ids
-    all_special_ids = property(lambda self: self.convert_tokens_to_ids(self.all_special_tokens))
-    unk_token_id = _id_of("unk_token")
-    sep_token_id = _id_of("sep_token")
-    pad_token_id = _id_of("pad_token")
-    cls_token_id = _id_of("cls_token")
-    mask_token_id = _id_of("mask_token")
-    bos_token_id = _id_of("bos_token")
-    eos_token_id = _id_of("eos_token")
+    @property
+    def all_special_ids(self) -> list[int]:
+        """The ids of the special tokens."""
+        ids: list[int] = self.convert_tokens_to_ids(self.all_special_tokens)
+        return ids
+
+    def _special_id(self, name: str) -> Any:
+        token = getattr(self, name)
+        if token is None:
+            return None
+        return self.convert_tokens_to_ids(token)
+
+    def _set_special_id(self, name: str, token_id: int | None) -> None:
+        token = None
+        if token_id is not None:
+            # an added token by its content, which `convert_ids_to_tokens` may return normalized
+            token = self.added_tokens_decoder.get(token_id) or self.convert_ids_to_tokens(token_id)
+        setattr(self, name, token)
+
+    @property
+    def unk_token_id(self) -> Any:
+        """Id of `unk_token`, or None. Assigning an id chooses its token."""
+        return self._special_id("unk_token")
+
+    @unk_token_id.setter
+    def unk_token_id(self, token_id: int | None) -> None:
+        self._set_special_id("unk_token", token_id)
+
+    @property
+    def sep_token_id(self) -> Any:
+        """Id of `sep_token`, or None. Assigning an id chooses its token."""
+        return self._special_id("sep_token")
+
+    @sep_token_id.setter
+    def sep_token_id(self, token_id: int | None) -> None:
+        self._set_special_id("sep_token", token_id)
+
+    @property
+    def pad_token_id(self) -> Any:
+        """Id of `pad_token`, or None. Assigning an id chooses its token."""
+        return self._special_id("pad_token")
+
+    @pad_token_id.setter
+    def pad_token_id(self, token_id: int | None) -> None:
+        self._set_special_id("pad_token", token_id)
+
+    @property
+    def cls_token_id(self) -> Any:
+        """Id of `cls_token`, or None. Assigning an id chooses its token."""
+        return self._special_id("cls_token")
+
+    @cls_token_id.setter
+    def cls_token_id(self, token_id: int | None) -> None:
+        self._set_special_id("cls_token", token_id)
+
+    @property
+    def mask_token_id(self) -> Any:
+        """Id of `mask_token`, or None. Assigning an id chooses its token."""
+        return self._special_id("mask_token")
+
+    @mask_token_id.setter
+    def mask_token_id(self, token_id: int | None) -> None:
+        self._set_special_id("mask_token", token_id)
+
+    @property
+    def bos_token_id(self) -> Any:
+        """Id of `bos_token`, or None. Assigning an id chooses its token."""
+        return self._special_id("bos_token")
+
+    @bos_token_id.setter
+    def bos_token_id(self, token_id: int | None) -> None:
+        self._set_special_id("bos_token", token_id)
+
+    @property
+    def eos_token_id(self) -> Any:
+        """Id of `eos_token`, or None. Assigning an id chooses its token."""
+        return self._special_id("eos_token")
+
+    @eos_token_id.setter
+    def eos_token_id(self, token_id: int | None) -> None:
+        self._set_special_id("eos_token", token_id)
+
+    # ---- adding tokens
 
     def add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
-        """Makes tokens be found in texts as they stand; those the vocabulary lacks get the next ids.
+        """Add tokens, which are found in texts as they are written.
 
-        The model's embeddings must then be as large as `len(tokenizer)`.
+        Tokens that the vocabulary lacks get the next ids. The embeddings of the model must then
+        grow: `model.resize_token_embeddings(tokenizer.embedding_rows)`. In a vocabulary without
+        unused ids that is `len(tokenizer)`.
 
         Args:
             new_tokens: a string or `AddedToken`, or a list of them.
@@ -195,108 +307,161 @@ class Vocabulary:
         Returns:
             How many of them were not added tokens before.
         """
-        tokens = [new_tokens] if isinstance(new_tokens, str | AddedToken) else new_tokens
-        with self._changing() as new:
-            return sum([new._add(AddedToken.of(token, special=special_tokens)) for token in tokens])
+        tokens = new_tokens
+        if isinstance(new_tokens, str | AddedToken):
+            tokens = [new_tokens]
+        with self._transaction() as new:
+            added = [new._add(AddedToken.of(token, special=special_tokens)) for token in tokens]
+        return sum(added)
 
     def add_special_tokens(
         self, special_tokens_dict: Mapping[str, Any], replace_extra_special_tokens: bool = True
     ) -> int:
-        """Sets special tokens by name, adding those the vocabulary lacks.
+        """Set special tokens by name, and add those that the vocabulary lacks.
+
+        The embeddings of the model must then grow, as for `add_tokens`.
 
         Args:
-            special_tokens_dict: such as `{"mask_token": "<mask>", "extra_special_tokens": ["<name>"]}`.
-            replace_extra_special_tokens: False keeps the extra ones that there are.
+            special_tokens_dict: such as
+                `{"mask_token": "<mask>", "extra_special_tokens": ["<name>"]}`.
+            replace_extra_special_tokens: False keeps the present extra special tokens.
 
         Returns:
             How many of them were not added tokens before.
+
+        Raises:
+            ValueError: a name is not that of a special token.
         """
         added = 0
-        with self._changing() as new:
+        with self._transaction() as new:
             for name, value in special_tokens_dict.items():
                 if name in ("extra_special_tokens", "additional_special_tokens"):
-                    tokens = listed(name, value)
-                    before = (
-                        [] if replace_extra_special_tokens and tokens else new.extra_special_tokens
-                    )
+                    tokens = as_list(name, value)
+                    before = new.extra_special_tokens
+                    if replace_extra_special_tokens and tokens:
+                        before = []
                     new.extra_special_tokens = list(dict.fromkeys([*before, *map(str, tokens)]))
                 elif name in ALL_NAMED:
                     tokens = [value]
                     setattr(new, name, str(value))
                 else:
                     raise ValueError(
-                        f"{name!r} is not a special token; they are {', '.join(ALL_NAMED)} and extra_special_tokens."
+                        f"{name!r} is not a special token; they are {', '.join(ALL_NAMED)} and "
+                        "extra_special_tokens."
                     )
                 added += sum([new._add(AddedToken.of(token, special=True)) for token in tokens])
         return added
 
     @contextmanager
-    def _changing(self) -> Iterator[Vocabulary]:
-        """A copy to change, whose tables are put in place at once at the end: other threads may be reading."""
+    def _transaction(self) -> Iterator[Vocabulary]:
+        """Yield a copy to change, and take over its changes at once: other threads may be reading.
+
+        Warns if new ids make `len` differ from the rows that an embedding table needs.
+        """
         with _ADDING:
             new = object.__new__(type(self))
-            tables = {
-                name: dict(getattr(self, name)) for name in ("_added", "_added_ids", "_by_id")
-            }
-            vars(new).update(before := dict(vars(self)), **tables)
+            before = dict(vars(self))
+            vars(new).update(before)
+            new._added = dict(self._added)
+            new._added_ids = dict(self._added_ids)
+            new._by_id = dict(self._by_id)
+            tokens_before = len(self)
             yield new
-            new._prepare()
-            vars(self).update(
-                {name: value for name, value in vars(new).items() if value is not before.get(name)}
+            new._build()
+            # only what changed: another thread may have set an option meanwhile
+            changes = {}
+            for name, value in vars(new).items():
+                if value is not before.get(name):
+                    changes[name] = value
+            vars(self).update(changes)
+        if len(self) > tokens_before and len(self) < self.embedding_rows:
+            warnings.warn(
+                f"The vocabulary has {len(self)} tokens, but ids up to {self.embedding_rows - 1}: "
+                "call model.resize_token_embeddings(tokenizer.embedding_rows), because "
+                "len(tokenizer) rows would cut off the embeddings of real tokens.",
+                stacklevel=4,
             )
 
-    def _add(self, token: AddedToken, number: int | None = None) -> bool:
-        """Makes one token an added token: with its id in the vocabulary, else `number`, else the next id."""
+    def _add(self, token: AddedToken, token_id: int | None = None) -> bool:
+        """Add one token, with its id in the vocabulary, else `token_id`, else the next id.
+
+        Returns:
+            Whether it was not an added token with these flags before.
+        """
         content = token.content
         if not content or self._added.get(content) == token:
             return False
         if content in self.base_vocab:
-            number = self.base_vocab[content]
-        elif number is None:
-            number = self._added_ids.get(content, self._next_id)
-        self._next_id = max(self._next_id, number + 1)
-        self._added[content], self._added_ids[content], self._by_id[number] = token, number, content
+            token_id = self.base_vocab[content]
+        elif token_id is None:
+            token_id = self._added_ids.get(content, self._next_id)
+        self._next_id = max(self._next_id, token_id + 1)
+        self._added[content] = token
+        self._added_ids[content] = token_id
+        self._by_id[token_id] = content
         return True
 
-    def _prepare(self) -> None:
-        """Makes what follows from the tables."""
+    def _build(self) -> None:
+        """Build everything that depends on the tokens; subclasses extend it."""
+
+    # ---- tokens to ids and back
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
-        """The id of a token, or the ids of a list of them; what is not in the vocabulary gets `unk_token_id`."""
+        """Return the id of a token, or the ids of a list of them.
+
+        Tokens that are not in the vocabulary have the id of `unk_token`.
+        """
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
-        number = self._added_ids.get(tokens)
-        return (
-            self.base_vocab.get(tokens, self.base_vocab[self.unk_token])
-            if number is None
-            else number
-        )
+        token_id = self._added_ids.get(tokens)
+        if token_id is None:
+            token_id = self.base_vocab.get(tokens)
+        if token_id is None:
+            token_id = self.base_vocab[self.unk_token]
+        return token_id
 
     def convert_ids_to_tokens(self, ids: Any, skip_special_tokens: bool = False) -> Any:
-        """The token of an id, or the tokens of a list, array or tensor of ids.
+        """Return the token of an id, or the tokens of a list, array or tensor of ids.
+
+        Args:
+            ids: an id, or several.
+            skip_special_tokens: leave special tokens out.
 
         Raises:
-            ValueError: an id that the vocabulary does not have.
+            ValueError: the vocabulary does not have an id.
         """
         ids = to_list(ids)
-        skipped = set(self.all_special_ids) if skip_special_tokens else set()
-        wanted = (
-            [number for number in ids if number not in skipped] if isinstance(ids, list) else [ids]
-        )
+        if not isinstance(ids, list):
+            return self._tokens_of([ids])[0]
+        if skip_special_tokens:
+            special_ids = set(self.all_special_ids)
+            ids = [token_id for token_id in ids if token_id not in special_ids]
+        return self._tokens_of(ids)
+
+    def _tokens_of(self, ids: list[int]) -> list[str]:
         try:
-            tokens = [self._by_id[number] for number in wanted]
+            return [self._by_id[token_id] for token_id in ids]
         except KeyError as error:
             raise ValueError(
-                f"{error} is not an id of this vocabulary: its {len(self)} tokens have ids 0 to {max(self._by_id)}."
+                f"{error} is not an id of this vocabulary: its {len(self)} tokens have ids 0 to "
+                f"{max(self._by_id)}."
             ) from None
-        return tokens if isinstance(ids, list) else tokens[0]
 
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
-        """Puts tokens together: ["paint", "##ing", "!"] -> "painting!"."""
+        """Join tokens to a text: ["paint", "##ing", "!"] -> "painting!"."""
+        if not self._joins_pieces:
+            return " ".join(tokens)
         text = ""
-        for number, token in enumerate(tokens):
-            part = token.removeprefix(CONTINUED) if token.startswith(CONTINUED) else f" {token}"
-            text += _close_gaps(part if number else token)
+        for index, token in enumerate(tokens):
+            if index == 0:
+                part = token
+            elif token.startswith(CONTINUED):
+                part = token.removeprefix(CONTINUED)
+            else:
+                part = f" {token}"
+            if self._closes_gaps:
+                part = _close_gaps(part)
+            text += part
         return text
 
     def decode(
@@ -304,109 +469,137 @@ class Vocabulary:
         token_ids: Any,
         skip_special_tokens: bool = False,
         clean_up_tokenization_spaces: bool | None = None,
+        spaces_between_special_tokens: bool | None = None,
     ) -> Any:
-        """The text that ids stand for, or the texts of several rows of ids.
+        """Return the text of ids, or the texts of several rows of ids.
 
         Args:
             token_ids: an id, a row of ids, or rows of ids; lists, arrays or tensors.
             skip_special_tokens: leave special tokens out.
-            clean_up_tokenization_spaces: also close the gaps in English "do n't"; the tokenizer's own setting
-                when not given.
+            clean_up_tokenization_spaces: also close the gaps in English "do n't"; None for the
+                setting of the tokenizer.
+            spaces_between_special_tokens: without effect, as for the fast tokenizers of
+                transformers: there always is a space.
 
         Raises:
-            ValueError: an id that the vocabulary does not have.
+            ValueError: the vocabulary does not have an id.
         """
         ids = to_list(token_ids)
-        ids = ids if isinstance(ids, list) else [ids]
+        if not isinstance(ids, list):
+            ids = [ids]
         if ids and isinstance(ids[0], list):
+            rows = ids
             return [
-                self.decode(row, skip_special_tokens, clean_up_tokenization_spaces) for row in ids
+                self.decode(row, skip_special_tokens, clean_up_tokenization_spaces) for row in rows
             ]
-        special = {self._added_ids[text] for text, token in self._added.items() if token.special}
-        kept = [number for number in ids if not (skip_special_tokens and number in special)]
-        text = self.convert_tokens_to_string(self.convert_ids_to_tokens(kept))
+        if skip_special_tokens:
+            special = {
+                self._added_ids[text] for text, token in self._added.items() if token.special
+            }
+            ids = [token_id for token_id in ids if token_id not in special]
+        text = self.convert_tokens_to_string(self.convert_ids_to_tokens(ids))
         if clean_up_tokenization_spaces is None:
             clean_up_tokenization_spaces = self.clean_up_tokenization_spaces
-        return _close_gaps(text) if clean_up_tokenization_spaces else text
+        if clean_up_tokenization_spaces:
+            text = _close_gaps(text)
+        return text
 
     def batch_decode(
         self,
         sequences: Any,
         skip_special_tokens: bool = False,
         clean_up_tokenization_spaces: bool | None = None,
+        spaces_between_special_tokens: bool | None = None,
     ) -> list[str]:
-        """The texts of several rows of ids, as `decode` makes them."""
+        """Return the texts of several rows of ids; arguments as for `decode`."""
         decoded = self.decode(sequences, skip_special_tokens, clean_up_tokenization_spaces)
-        return [decoded] if isinstance(decoded, str) else decoded
+        if isinstance(decoded, str):
+            return [decoded]
+        texts: list[str] = decoded
+        return texts
 
 
 def _close_gaps(text: str) -> str:
-    """English without the gaps that splitting left in it: "it 's ." -> "it's."."""
+    """Close the gaps that splitting leaves in English: "it 's ." -> "it's."."""
     for gap in _GAPS:
         text = text.replace(gap, gap.strip())
     return text
 
 
-def listed(what: str, tokens: Any) -> list[Any]:
-    """Several tokens or names, of a list or by name.
+def as_list(name: str, tokens: Any) -> list[Any]:
+    """Return tokens as a list, from a sequence or from the values of a mapping.
 
     Raises:
-        ValueError: a single one, whose letters would be taken for tokens.
+        ValueError: a single token, whose letters would be taken for tokens.
     """
     if not isinstance(tokens, Iterable) or isinstance(tokens, str | bytes):
-        raise ValueError(f"{what} should be a list, not {tokens!r:.80}.")
-    return list(tokens.values() if isinstance(tokens, Mapping) else tokens)
+        raise ValueError(f"{name} should be a list, not {tokens!r:.80}.")
+    if isinstance(tokens, Mapping):
+        return list(tokens.values())
+    return list(tokens)
 
 
 def to_list(values: Any) -> Any:
-    """Numbers in lists, whether they came in lists, arrays or tensors."""
+    """Convert lists, arrays or tensors of numbers to lists."""
     if hasattr(values, "tolist"):
         return values.tolist()
-    return [to_list(value) for value in values] if isinstance(values, list | tuple) else values
+    if isinstance(values, list | tuple):
+        return [to_list(value) for value in values]
+    return values
 
 
 def check_size(path: str | os.PathLike[str]) -> None:
-    """ValueError for a file that is too large to hold a vocabulary, before it is read."""
+    """Check the size of a file before it is read.
+
+    Raises:
+        ValueError: it is too large for a vocabulary.
+    """
     size = os.stat(path).st_size
     if size > MAX_TOKEN_BYTES * MAX_VOCAB_SIZE:
         raise ValueError(
-            f"{path} has {size:,} bytes, too many for a vocabulary of at most {MAX_VOCAB_SIZE:,} tokens."
+            f"{path} has {size:,} bytes, too many for a vocabulary of at most {MAX_VOCAB_SIZE:,} "
+            "tokens."
         )
 
 
 def _read(
     vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None,
 ) -> dict[str, int]:
+    """Return token -> id from a file, a mapping or a list."""
     if isinstance(vocab, Mapping):
         tokens = dict(vocab)
     elif isinstance(vocab, str | os.PathLike):
-        try:
-            check_size(vocab)
-            text = read_text(vocab).removesuffix("\n")
-        except OSError as error:
-            raise FileNotFoundError(
-                f"Cannot read the vocabulary {vocab}: {error.strerror}."
-            ) from None
-        if (count := text.count("\n") + 1) > MAX_VOCAB_SIZE:
-            raise ValueError(
-                f"{vocab} has {count:,} lines, but a vocabulary has at most {MAX_VOCAB_SIZE:,} tokens."
-            )
-        tokens = _numbered([line.rstrip(SPACES) for line in text.split("\n")], f"{vocab}")
+        tokens = _enumerate_tokens(_read_lines(vocab), f"{vocab}")
     else:
-        tokens = _numbered(list(vocab or ()), "given")
+        tokens = _enumerate_tokens(list(vocab or ()), "given")
     if not any(tokens):
         raise ValueError(
-            "The vocabulary is empty; pass a vocab.txt file, a list of tokens or a dict from token to id."
+            "The vocabulary is empty; pass a vocab.txt file, a list of tokens or a dict from token "
+            "to id."
         )
     return tokens
 
 
-def _numbered(tokens: list[str], name: str) -> dict[str, int]:
-    twice = [token for token, count in Counter(tokens).items() if count > 1 and token]
-    if twice:
-        warnings.warn(
-            f"The vocabulary {name} holds {len(twice)} tokens more than once, such as {twice[0]!r} as number "
-            f"{tokens.index(twice[0])}; the last of each counts.",
-            stacklevel=5,
+def _read_lines(path: str | os.PathLike[str]) -> list[str]:
+    try:
+        check_size(path)
+        text = read_text(path).removesuffix("\n")
+    except OSError as error:
+        raise FileNotFoundError(f"Cannot read the vocabulary {path}: {error.strerror}.") from None
+    count = text.count("\n") + 1
+    if count > MAX_VOCAB_SIZE:
+        raise ValueError(
+            f"{path} has {count:,} lines, but a vocabulary has at most {MAX_VOCAB_SIZE:,} tokens."
         )
-    return {token: number for number, token in enumerate(tokens)}
+    return [line.rstrip(SPACES) for line in text.split("\n")]
+
+
+def _enumerate_tokens(tokens: list[str], name: str) -> dict[str, int]:
+    repeated = [token for token, count in Counter(tokens).items() if count > 1 and token]
+    if repeated:
+        warnings.warn(
+            f"The vocabulary {name} contains {len(repeated)} tokens more than once, such as "
+            f"{repeated[0]!r} as number {tokens.index(repeated[0])}; the last of each counts.",
+            stacklevel=6,
+        )
+    return {token: token_id for token_id, token in enumerate(tokens)}

@@ -53,11 +53,12 @@ class WordPiece:
         if len(word) > self.max_word:
             return [self.unk_token]
         vocabulary = self.vocabulary
+        longest = self._longest
         pieces = []
         rest = word
         prefix_length = 0  # characters of "##" before the rest of the word
         while rest not in vocabulary:
-            piece = rest[: self._longest]
+            piece = rest[:longest]
             while piece not in vocabulary:
                 piece = piece[:-1]
                 if len(piece) <= prefix_length:

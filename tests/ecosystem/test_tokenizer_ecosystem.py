@@ -64,7 +64,7 @@ def test_tags_and_targets(tokenizers: tuple[BertTokenizer, Any]) -> None:
         rows = [dict(tokenizer(text)) for text in TEXTS]
         labelled = [{**row, "labels": list(range(len(row["input_ids"])))} for row in rows]
         tags.append(transformers.DataCollatorForTokenClassification(tokenizer)(labelled))
-        pairs = [dict(tokenizer(text, text_target=text[:7])) for text in TEXTS]
+        pairs = [{**tokenizer(text), "labels": tokenizer(text[:7])["input_ids"]} for text in TEXTS]
         targets.append(transformers.DataCollatorForSeq2Seq(tokenizer)(pairs))
     assert_same(*tags)
     assert_same(*targets)

@@ -173,21 +173,6 @@ def test_extra_special_tokens_are_replaced_or_extended(
     assert lists[0] == lists[1]
 
 
-def test_target_texts(minilm: str) -> None:
-    ours, theirs = both(minilm)
-    for texts in (
-        {"text": ["a b", "c"], "text_target": ["d", "e f g"]},
-        {"text_target": ["d", "e f g"]},
-        {"text": "a b", "text_target": "c d", "text_pair_target": "e"},
-    ):
-        for options in (
-            {},
-            {"padding": True},
-            {"max_length": 4, "truncation": True, "max_target_length": 3},
-        ):
-            assert dict(ours(**texts, **options)) == dict(theirs(**texts, **options))
-
-
 def test_vocabulary_is_saved(minilm: str, tmp_path: Path) -> None:
     ours, _ = both(minilm)
     (path,) = ours.save_vocabulary(str(tmp_path), "my")

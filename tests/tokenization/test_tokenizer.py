@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 import importlib
 import json
@@ -277,13 +278,56 @@ def test_batch_is_a_dict_with_attributes(tokenizer: BertTokenizer) -> None:
         _ = batch.labels
 
 
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda batch: pickle.loads(pickle.dumps(batch)),
+}
+
+
+@pytest.mark.parametrize("tensors", [None, "pt"])
+@pytest.mark.parametrize("make_copy", COPIES.values(), ids=list(COPIES))
+def test_copied_batches_keep_the_origins(
+    tokenizer: BertTokenizer, make_copy: Any, tensors: str | None
+) -> None:
+    """Whether or not they were computed before the batch was copied."""
+    text = "I love Korea"
+    expected = tokenizer([text])
+    assert expected.word_ids() == [None, 0, 1, 2, None]
+    for batch in (expected, tokenizer([text])):
+        again = make_copy(batch.convert_to_tensors(tensors))
+        assert isinstance(again, BatchEncoding) and list(again) == list(batch)
+        assert np.array_equal(again["input_ids"], batch["input_ids"])
+        assert again.word_ids() == expected.word_ids()
+        assert again[0] == expected[0] and again.is_fast
+
+
 def test_pickled_batches_leave_the_tokenizer_behind(tokenizer: BertTokenizer) -> None:
-    batch = tokenizer(["I love Korea"])
-    again = pickle.loads(pickle.dumps(batch))
-    assert isinstance(again, BatchEncoding) and again == batch and len(pickle.dumps(batch)) < 400
-    with pytest.raises(ValueError, match="has no token origins; query the original batch"):
-        again.word_ids()
-    assert batch.word_ids() == pickle.loads(pickle.dumps(batch)).word_ids() == [None, 0, 1, 2, None]
+    assert len(pickle.dumps(tokenizer(["I love Korea"]))) < 800
+    padded = tokenizer.pad([tokenizer("I love")])
+    with pytest.raises(ValueError, match="from pad.. has no token origins; query the original"):
+        pickle.loads(pickle.dumps(padded)).word_ids()
+
+
+def tokenize_in_worker(texts: list[str]) -> BatchEncoding:
+    return BertTokenizer(WORDS)(texts, return_tensors="pt", padding=True)
+
+
+@pytest.mark.timeout(120)
+def test_batches_of_workers_keep_the_origins(tokenizer: BertTokenizer) -> None:
+    texts = ["i love", "korea", "paintings", "i"]
+    loader = torch.utils.data.DataLoader(
+        texts, batch_size=2, num_workers=1, collate_fn=tokenize_in_worker
+    )
+    assert [batch.word_ids(0) for batch in loader] == [[None, 0, 1, None], [None, 0, 0, 0, None]]
+
+
+def test_a_warning_does_not_change_the_pickle() -> None:
+    tokenizer = BertTokenizer(WORDS, model_max_length=4)
+    before = pickle.dumps(tokenizer)
+    with pytest.warns(UserWarning, match="A text has 5 tokens"):
+        tokenizer("i love korea")
+    assert pickle.dumps(tokenizer) == before
 
 
 def test_places_survive_a_changed_list(tokenizer: BertTokenizer) -> None:
@@ -442,7 +486,7 @@ def test_impossible_options(
 
 def test_texts_that_cannot_be_cut_that_far(tokenizer: BertTokenizer) -> None:
     with pytest.raises(
-        ValueError, match="'only_first' has to take 2 tokens from text 1, which has 1"
+        ValueError, match="'only_first' has to remove 2 tokens from text 1, which has 1"
     ):
         tokenizer(["i", "i"], ["i", "i love korea"], truncation="only_first", max_length=5)
 
@@ -450,12 +494,12 @@ def test_texts_that_cannot_be_cut_that_far(tokenizer: BertTokenizer) -> None:
 def test_ragged_rows_make_no_tensor(tokenizer: BertTokenizer) -> None:
     with pytest.raises(
         ValueError,
-        match="rows of input_ids have 3 to 5 tokens and make no tensor; pass padding=True",
+        match="rows of input_ids have 3 to 5 tokens and make no tensor. Pass padding=True",
     ):
         tokenizer(["i", "i love korea"], return_tensors="pt")
-    with pytest.raises(ValueError, match="labels holds 'x', which makes no tensor"):
+    with pytest.raises(ValueError, match="labels contains 'x', which makes no tensor"):
         tokenizer.pad([{"input_ids": [1], "labels": "x"}], return_tensors="pt")
-    with pytest.raises(ValueError, match="needs input_ids, but was given labels"):
+    with pytest.raises(ValueError, match="needs input_ids, but got labels"):
         tokenizer.pad([{"labels": 1}])
 
 
@@ -529,7 +573,7 @@ def test_uncased_vocabulary_does_not_warn(minilm: str) -> None:
 def test_vocabularies_with_something_missing(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError,
-        match=r"The vocabulary given has no '\[UNK\]' for unknown words; pass unk_token=",
+        match=r"The vocabulary given has no '\[UNK\]' for unknown words. Pass unk_token=",
     ):
         BertTokenizer(["a", "b"])
     with pytest.warns(UserWarning, match=r"lacks \[MASK\]; appended with ids from 4"):
@@ -577,11 +621,12 @@ def test_lines_of_a_vocabulary_file(tmp_path: Path) -> None:
 
 def test_duplicate_lines_warn_and_the_last_counts(tmp_path: Path) -> None:
     with pytest.warns(
-        UserWarning, match="holds 1 tokens more than once, such as 'love' as number 6"
+        UserWarning, match="contains 1 tokens more than once, such as 'love' as number 6"
     ):
         tokenizer = BertTokenizer.from_pretrained(write_vocabulary(tmp_path, [*WORDS, "love"]))
     assert tokenizer.encode("love", add_special_tokens=False) == [15]
-    tokenizer.add_tokens("new")
+    with pytest.warns(UserWarning, match="embedding_rows"):
+        tokenizer.add_tokens("new")
     assert tokenizer.convert_tokens_to_ids("new") == 16  # never an id that is taken
 
 
@@ -775,7 +820,7 @@ def test_save_and_load(tmp_path: Path) -> None:
         (
             {"tokenizer.json": '{"model": {"type": "BPE"}}'},
             ValueError,
-            "is not BERT's tokenizer.json: it has .'BPE'",
+            "is not BERT's tokenizer.json: its model is 'BPE'",
         ),
         ({"vocab.txt": "[UNK]\n\udcff"}, ValueError, "vocab.txt is not UTF-8"),
         ({"vocab.txt": None}, FileNotFoundError, "holds no tokenizer.json or vocab.txt"),
@@ -991,3 +1036,73 @@ def test_two_tokens_never_share_an_id(tmp_path: Path) -> None:
     assert tokenizer("i")["input_ids"] == [66, 4, 2] and tokenizer.convert_ids_to_tokens(
         [2, 66]
     ) == ["[SEP]", "[CLS]"]
+
+
+# --- vocabularies with unused ids
+
+
+def test_embedding_rows_of_a_vocabulary_with_holes(tmp_path: Path) -> None:
+    """Blank lines take ids, too: `len` counts tokens, as in transformers, and is too small then."""
+    write_vocabulary(tmp_path, [*WORDS[:7], "", "", *WORDS[7:]])
+    tokenizer = BertTokenizer.from_pretrained(tmp_path)
+    assert len(tokenizer) == 16 and tokenizer.embedding_rows == 17
+    with pytest.warns(UserWarning, match=r"17 tokens, but ids up to 17: call .*embedding_rows"):
+        tokenizer.add_tokens("Seoul")
+    assert tokenizer.convert_tokens_to_ids("Seoul") == 17 and tokenizer.embedding_rows == 18
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tokenizer.add_tokens("Seoul")  # nothing new
+        dense = BertTokenizer(WORDS)
+        dense.add_tokens("Seoul")
+    assert len(dense) == dense.embedding_rows == 16
+
+
+# --- names of transformers
+
+
+def test_tokenize_takes_options(tokenizer: BertTokenizer) -> None:
+    assert tokenizer.tokenize("i love korea", truncation=True, max_length=2) == ["i", "love"]
+    assert tokenizer.tokenize(["i", "paintings"], is_split_into_words=True) == [
+        "i", "paint", "##ing", "##s",
+    ]  # fmt: skip
+    for texts in (["i", "love"], ("i",), None):
+        with pytest.raises(ValueError, match="takes a single text, but got a .*pass is_split_into"):
+            tokenizer.tokenize(texts)
+
+
+def test_a_row_answers_for_itself(tokenizer: BertTokenizer) -> None:
+    batch = tokenizer(["i love", "i"], ["paintings", "e"])
+    for index, row in enumerate(batch.encodings):
+        assert row.words == row.word_ids == batch.word_ids(index)
+        assert len(row) == len(batch["input_ids"][index]) and row.n_sequences == 2
+        for char in range(9):
+            for sequence in (0, 1):
+                assert row.char_to_token(char, sequence) == batch.char_to_token(
+                    index, char, sequence
+                )
+                assert row.char_to_word(char, sequence) == batch.char_to_word(index, char, sequence)
+        for token in range(len(row)):
+            assert row.token_to_chars(token) == batch.token_to_chars(index, token)
+            assert row.token_to_word(token) == batch.token_to_word(index, token)
+            assert row.token_to_sequence(token) == batch.token_to_sequence(index, token)
+
+
+def test_tokenizer_file(tmp_path: Path, tokenizer: BertTokenizer) -> None:
+    BertTokenizer(WORDS, do_lower_case=False).save_pretrained(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    assert BertTokenizer(tokenizer_file=path)("I love") == {
+        "input_ids": [CLS, UNK, LOVE, SEP], "token_type_ids": [0] * 4, "attention_mask": [1] * 4,
+    }  # fmt: skip
+    assert BertTokenizer(tokenizer_file=path, do_lower_case=True)("I") == tokenizer("I")
+    with pytest.raises(ValueError, match="either vocab or tokenizer_file, not both"):
+        BertTokenizer(WORDS, tokenizer_file=path)
+    with pytest.raises(AttributeError, match=r"has no vocab_file.*Call save_vocabulary\(folder\)"):
+        _ = tokenizer.vocab_file
+
+
+def test_spaces_between_special_tokens_is_ignored_as_by_fast_tokenizers(
+    tokenizer: BertTokenizer,
+) -> None:
+    for value in (None, True, False):
+        text = tokenizer.decode([CLS, I, SEP], spaces_between_special_tokens=value)
+        assert text == "[CLS] i [SEP]"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from minibert.compat.tokenizer import REFUSED, WITHOUT_EFFECT
 from minibert.files import write_json
-from minibert.tokenization.compatibility import REFUSED, WITHOUT_EFFECT
 from minibert.tokenization.tokenizer import BertTokenizer
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "love", "korea"]
@@ -136,7 +136,14 @@ def test_counts_are_whole_numbers(options: dict[str, Any], message: str) -> None
 def test_keywords_of_a_call() -> None:
     tokenizer = BertTokenizer(WORDS)
     assert tokenizer("I love", src_lang="en_XX", split_special_tokens=False) == tokenizer("I love")
-    assert tokenizer("I", text_target="love", tgt_lang="de")["labels"] == [2, 6, 3]
+    assert tokenizer("I", tgt_lang="de", text_target=None) == tokenizer("I")
+    for name, value in {
+        "text_target": "love",
+        "text_pair_target": "love",
+        "max_target_length": 3,
+    }.items():
+        with pytest.raises(ValueError, match=f"{name}=.* is not supported: BERT has no decoder"):
+            tokenizer("I", **{name: value})
     with pytest.raises(TypeError, match="got an unexpected keyword argument 'max_len'"):
         tokenizer("I love", max_len=3)
 

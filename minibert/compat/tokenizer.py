@@ -1,0 +1,198 @@
+"""Aliases and ignored arguments of the tokenizer, for code written against transformers.
+
+`BertTokenizer` inherits from `TokenizerCompatibility`. Nothing here is needed to understand it.
+"""
+
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from minibert.compat import keywords
+from minibert.extras import need
+
+WITHOUT_EFFECT = {
+    **keywords.WITHOUT_EFFECT,
+    "use_fast": "there is one implementation",
+    "add_prefix_space": "words are split at white space, wherever it is",
+    "tokenizer_class": "files.py has read it",
+    "processor_class": "it names a class of transformers",
+    "auto_map": "it names code of a checkpoint",
+    "special_tokens_map_file": "special tokens are read from every file",
+    "verbose": "warnings are Python's",
+    "add_bos_token": "BERT's rows begin with [CLS]",
+    "add_eos_token": "they end with [SEP]",
+    "src_lang": "BERT does not translate",
+    "tgt_lang": "BERT does not translate",
+}
+"""Keywords that have no effect whatever their value, and why."""
+
+_NO_DECODER = (
+    "BERT has no decoder. Encode target texts by a call of their own, "
+    "tokenizer(targets)['input_ids']."
+)
+
+REFUSED: keywords.Refused = {
+    **keywords.REFUSED,
+    "do_basic_tokenize": (True, "texts are always split into words before WordPiece."),
+    "never_split": (None, "add tokens that should stay whole: tokenizer.add_tokens(tokens)."),
+    "split_special_tokens": (False, "special tokens in a text stand for themselves."),
+    "text_target": (None, _NO_DECODER),
+    "text_pair_target": (None, _NO_DECODER),
+    "max_target_length": (None, _NO_DECODER),
+}
+"""Keywords with a single supported value, and what to do instead of another one."""
+
+
+def drop_ignored_keywords(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options without those that have no effect on a tokenizer.
+
+    Raises:
+        ValueError: an option is not supported.
+    """
+    return keywords.drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
+
+
+def _texts(first: Sequence[int], second: Sequence[int] | None) -> list[Sequence[int]]:
+    if second is None:
+        return [first]
+    return [first, second]
+
+
+class TokenizerCompatibility:
+    """Names of transformers' tokenizers for attributes and methods of `BertTokenizer`.
+
+    `self` is a `BertTokenizer`, which this module does not import: it is a porch of that class.
+    """
+
+    vocab_files_names = {
+        "vocab_file": "vocab.txt",
+        "tokenizer_file": "tokenizer.json",
+    }
+    pad_token_type_id = 0
+    is_fast = True  # for transformers: the origins of tokens are available
+    backend = "tokenizers"
+    init_inputs = ()
+
+    def __bool__(self) -> bool:
+        return True  # whatever the length
+
+    @property
+    def vocab(self: Any) -> dict[str, int]:
+        """The same as `get_vocab()`."""
+        vocab: dict[str, int] = self.get_vocab()
+        return vocab
+
+    @property
+    def additional_special_tokens(self: Any) -> list[str]:
+        """The name of `extra_special_tokens` before transformers 5."""
+        tokens: list[str] = self.extra_special_tokens
+        return tokens
+
+    @property
+    def extra_special_tokens_ids(self: Any) -> list[int]:
+        """The ids of `extra_special_tokens`. Assigning ids chooses the tokens."""
+        ids: list[int] = self.convert_tokens_to_ids(self.extra_special_tokens)
+        return ids
+
+    @extra_special_tokens_ids.setter
+    def extra_special_tokens_ids(self: Any, ids: Sequence[int]) -> None:
+        self.extra_special_tokens = self.convert_ids_to_tokens(list(ids))
+
+    @property
+    def max_len_single_sentence(self: Any) -> int:
+        """Tokens of a text in a row of `model_max_length`."""
+        return int(self.model_max_length - self.num_special_tokens_to_add())
+
+    @property
+    def max_len_sentences_pair(self: Any) -> int:
+        """Tokens of two texts in a row of `model_max_length`."""
+        return int(self.model_max_length - self.num_special_tokens_to_add(pair=True))
+
+    @property
+    def init_kwargs(self: Any) -> dict[str, Any]:
+        """The arguments that make this tokenizer again from its vocabulary."""
+        arguments = {**self._options(), **self.special_tokens_map}
+        for name in ("extra_special_tokens", "name_or_path", "added_tokens_decoder"):
+            arguments[name] = getattr(self, name)
+        if self.components:
+            arguments["components"] = self.components
+        return arguments
+
+    def get_added_vocab(self: Any) -> dict[str, int]:
+        """Return added token -> id, special tokens included."""
+        return {token.content: token_id for token_id, token in self.added_tokens_decoder.items()}
+
+    @property
+    def added_tokens_encoder(self) -> dict[str, int]:
+        """The same as `get_added_vocab()`."""
+        return self.get_added_vocab()
+
+    def num_special_tokens_to_add(self: Any, pair: bool = False) -> int:
+        """Return how many special tokens a row has: [CLS], and a [SEP] for each text."""
+        return int(self._template(2 if pair else 1).special_count)
+
+    def build_inputs_with_special_tokens(
+        self: Any, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
+    ) -> list[int]:
+        """Return `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`."""
+        texts = _texts(token_ids_0, token_ids_1)
+        template = self._template(len(texts))
+        row: list[int] = template.assemble(texts, template.ids)
+        return row
+
+    def get_special_tokens_mask(
+        self: Any,
+        token_ids_0: Sequence[int],
+        token_ids_1: Sequence[int] | None = None,
+        already_has_special_tokens: bool = False,
+    ) -> list[int]:
+        """Return 1 for special tokens and 0 for others.
+
+        Args:
+            token_ids_0: ids of a text, or of a row.
+            token_ids_1: ids of a second text.
+            already_has_special_tokens: `token_ids_0` is a row; its special tokens are found by
+                their ids.
+
+        Raises:
+            ValueError: a second text is passed with a row.
+        """
+        if already_has_special_tokens:
+            if token_ids_1 is not None:
+                raise ValueError(
+                    "token_ids_1 has to be None if token_ids_0 is a whole row with its special "
+                    "tokens."
+                )
+            special_ids = set(self.all_special_ids)
+            return [int(int(token_id) in special_ids) for token_id in token_ids_0]
+        texts = [[0] * len(ids) for ids in _texts(token_ids_0, token_ids_1)]
+        template = self._template(len(texts))
+        mask: list[int] = template.assemble(texts, template.fill_special(1))
+        return mask
+
+    def create_token_type_ids_from_sequences(
+        self: Any, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
+    ) -> list[int]:
+        """Return 0 for the part of the first text in a row, 1 for that of the second."""
+        lengths = [len(ids) for ids in _texts(token_ids_0, token_ids_1)]
+        types: list[int] = self._template(len(lengths)).type_ids(lengths)
+        return types
+
+    def to_transformers(self: Any) -> Any:
+        """Return this tokenizer as a `transformers.BertTokenizerFast`, for tools that require it.
+
+        A tokenizer whose tokenizer.json differs from BERT's becomes a `PreTrainedTokenizerFast`.
+
+        Raises:
+            ImportError: transformers is not installed.
+        """
+        library = need("transformers", "parity", "to_transformers()")
+        their_class = library.BertTokenizerFast
+        if self.components:
+            their_class = library.PreTrainedTokenizerFast
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            tokenizer = their_class.from_pretrained(folder)
+        tokenizer.name_or_path = self.name_or_path
+        tokenizer.init_kwargs["name_or_path"] = self.name_or_path
+        return tokenizer

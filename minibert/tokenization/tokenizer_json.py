@@ -1,0 +1,420 @@
+"""tokenizer.json, the file of the `tokenizers` library: read, checked and written.
+
+The file describes a whole pipeline, of which BERT's is one case. Parts that differ from BERT's
+change the tokens of a text. minibert follows those that it has, and refuses the others by name:
+
+```
+normalizer       BertNormalizer, Lowercase, none, or a Sequence of them
+pre_tokenizer    BertPreTokenizer, WhitespaceSplit or Whitespace; in a Sequence with them
+                 Punctuation and Digits
+post_processor   BertProcessing, TemplateProcessing, or none
+decoder          WordPiece, or none
+model            WordPiece with the prefix ##, whatever its max_input_chars_per_word
+```
+
+Next: `files.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from minibert.tokenization import basic
+from minibert.tokenization.added import AddedToken
+from minibert.tokenization.rows import RowTemplate
+from minibert.tokenization.vocabulary import MAX_VOCAB_SIZE, Vocabulary
+from minibert.tokenization.wordpiece import CONTINUED, MAX_WORD
+
+SPLITTING = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+"""Options of basic splitting, and their names in a BertNormalizer."""
+
+BERT_COMPONENTS: dict[str, Any] = {
+    "clean_text": True,
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "decoder": {"type": "WordPiece", "prefix": CONTINUED, "cleanup": True},
+    "max_input_chars_per_word": MAX_WORD,
+}
+"""The parts of BERT's tokenizer.json that other files may have otherwise."""
+
+
+def parse(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `BertTokenizer` that a tokenizer.json stands for.
+
+    >>> model = {"type": "WordPiece", "continuing_subword_prefix": "##", "vocab": {"[UNK]": 0}}
+    >>> splitting = {"type": "WhitespaceSplit"}
+    >>> arguments = parse({"model": model, "pre_tokenizer": splitting, "post_processor": None})
+    >>> arguments["do_lower_case"], arguments["components"]["pre_tokenizer"]
+    (False, {'type': 'WhitespaceSplit'})
+
+    Raises:
+        ValueError: a part that minibert does not have.
+    """
+    model = content.get("model") or {}
+    kind = model.get("type", "WordPiece")
+    prefix = model.get("continuing_subword_prefix")
+    if (kind, prefix) != ("WordPiece", CONTINUED) or not isinstance(model.get("vocab"), dict):
+        raise ValueError(
+            f"its model is {kind!r:.80} with the prefix {prefix!r:.80}, but BERT's is 'WordPiece' "
+            f"with {CONTINUED!r} and a vocabulary."
+        )
+    added = content.get("added_tokens") or ()
+    check_ids([*model["vocab"].values(), *(token["id"] for token in added)])
+    vocabulary = {**{token["content"]: token["id"] for token in added}, **model["vocab"]}
+
+    splitting, clean_text = parse_normalizer(content.get("normalizer"))
+    components = {
+        "clean_text": clean_text,
+        "pre_tokenizer": content.get("pre_tokenizer"),
+        "decoder": content.get("decoder", BERT_COMPONENTS["decoder"]),
+        "max_input_chars_per_word": model.get("max_input_chars_per_word", MAX_WORD),
+        "post_processor": content.get("post_processor"),
+    }
+    check_components(components)
+    _check_special_ids(components["post_processor"], vocabulary)
+    return {
+        "vocab": model["vocab"],
+        "unk_token": AddedToken.of(model.get("unk_token", "[UNK]")),
+        **splitting,
+        "added_tokens_decoder": {token["id"]: AddedToken.of(token) for token in added},
+        "components": components,
+    }
+
+
+def without_bert_components(
+    components: Mapping[str, Any], cls_token: str, sep_token: str
+) -> dict[str, Any]:
+    """Return the components that differ from BERT's with these special tokens."""
+    differing = {}
+    for name, value in components.items():
+        if name == "post_processor":
+            is_default = parse_post_processor(value) == bert_templates(cls_token, sep_token)
+        elif name == "decoder":
+            is_default = parse_decoder(value) == (True, True)
+        else:
+            is_default = value == BERT_COMPONENTS[name]
+        if not is_default:
+            differing[name] = value
+    return differing
+
+
+def check_components(components: Mapping[str, Any]) -> None:
+    """Check that minibert has the parts of a tokenizer.json.
+
+    Raises:
+        ValueError: it does not have one, or a value is impossible.
+    """
+    known = {*BERT_COMPONENTS, "post_processor"}
+    for name in components:
+        if name not in known:
+            raise ValueError(
+                f"components has {name!r:.80}; it can have {', '.join(sorted(known))}."
+            )
+    if not isinstance(components.get("clean_text", True), bool):
+        raise ValueError(
+            f"clean_text should be true or false, not {components['clean_text']!r:.80}."
+        )
+    longest = components.get("max_input_chars_per_word", MAX_WORD)
+    if not isinstance(longest, int) or isinstance(longest, bool) or longest < 0:
+        raise ValueError(f"max_input_chars_per_word should be a number, not {longest!r:.80}.")
+    parse_pre_tokenizer(components.get("pre_tokenizer", BERT_COMPONENTS["pre_tokenizer"]))
+    parse_decoder(components.get("decoder", BERT_COMPONENTS["decoder"]))
+    if "post_processor" in components:
+        parse_post_processor(components["post_processor"])
+
+
+# ---- the parts
+
+
+def _refuse(part: str, value: Any, alternatives: str) -> ValueError:
+    kind = value
+    if isinstance(value, Mapping):
+        kind = value.get("type")
+    return ValueError(f"its {part} is {kind!r:.80}, but minibert has {alternatives}.")
+
+
+def parse_normalizer(normalizer: Mapping[str, Any] | None) -> tuple[dict[str, Any], bool]:
+    """Return the options of basic splitting, and whether control characters are dropped.
+
+    >>> steps = [{"type": "Lowercase"}, {"type": "BertNormalizer", "lowercase": False}]
+    >>> parse_normalizer({"type": "Sequence", "normalizers": steps})[0]["do_lower_case"]
+    True
+    """
+    options: dict[str, Any] = dict.fromkeys(SPLITTING, False)
+    if normalizer is None:
+        return options, False
+    kind = normalizer.get("type")
+    if kind == "Lowercase":
+        return {**options, "do_lower_case": True}, False
+    if kind == "BertNormalizer":
+        options = {
+            ours: normalizer[theirs] for ours, theirs in SPLITTING.items() if theirs in normalizer
+        }
+        return options, normalizer.get("clean_text", True)
+    if kind == "Sequence":
+        return _parse_normalizers(normalizer["normalizers"])
+    raise _refuse("normalizer", normalizer, "BertNormalizer, Lowercase, or a Sequence of them")
+
+
+def _parse_normalizers(normalizers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
+    """Return what a sequence of normalizers amounts to.
+
+    Lower-casing before or after a BertNormalizer gives what lower-casing inside it gives.
+    """
+    kinds = [normalizer.get("type") for normalizer in normalizers]
+    if kinds == ["BertNormalizer"]:
+        return parse_normalizer(normalizers[0])
+    options: dict[str, Any] = dict.fromkeys(SPLITTING, False)
+    clean_text = False
+    if kinds.count("BertNormalizer") > 1 or not set(kinds) <= {"BertNormalizer", "Lowercase"}:
+        raise ValueError(
+            f"its normalizer is a Sequence of {kinds!r:.200}, but minibert has a BertNormalizer, "
+            "Lowercase, or both."
+        )
+    for normalizer in normalizers:
+        if normalizer["type"] != "BertNormalizer":
+            continue
+        options, clean_text = parse_normalizer(normalizer)
+        if options.get("strip_accents") is None:  # decided by the BertNormalizer alone
+            options["strip_accents"] = options.get("do_lower_case", True)
+    if "Lowercase" in kinds:
+        options["do_lower_case"] = True
+    return options, clean_text
+
+
+def parse_pre_tokenizer(
+    pre_tokenizer: Mapping[str, Any] | None, clean_text: bool = True
+) -> tuple[Callable[[str], basic.Spans], ...]:
+    """Return the functions that split a text, in their order.
+
+    Args:
+        pre_tokenizer: the part of tokenizer.json.
+        clean_text: white space is replaced by spaces before.
+
+    Raises:
+        ValueError: one that minibert does not have, or none that splits at white space.
+    """
+    steps: Sequence[Any] = [pre_tokenizer]
+    if pre_tokenizer is not None and pre_tokenizer.get("type") == "Sequence":
+        steps = pre_tokenizer["pretokenizers"]
+    splitters: list[Callable[[str], basic.Spans]] = []
+    splits_at_white_space = False
+    for step in steps:
+        kind = None if step is None else step.get("type")
+        if kind == "BertPreTokenizer" and clean_text:
+            splitters.append(basic.split_words)
+        elif kind == "BertPreTokenizer":
+            splitters += [basic.split_white_space, basic.split_punctuation]
+        elif kind == "WhitespaceSplit":
+            splitters.append(basic.split_white_space)
+        elif kind == "Whitespace":
+            splitters.append(basic.split_word_characters)
+        else:
+            splitters.append(_parse_splitter(step))
+            continue
+        splits_at_white_space = True
+    if not splits_at_white_space:
+        raise _refuse(
+            "pre_tokenizer",
+            pre_tokenizer,
+            "only those that split at white space: BertPreTokenizer, WhitespaceSplit or "
+            "Whitespace, with Punctuation and Digits in a Sequence",
+        )
+    return tuple(splitters)
+
+
+def _parse_splitter(step: Any) -> Callable[[str], basic.Spans]:
+    """Return the function of a pre-tokenizer that does not look at white space."""
+    kind = None if step is None else step.get("type")
+    if kind == "Digits":
+        if step.get("individual_digits"):
+            return basic.split_digits
+        return basic.split_digit_runs
+    if kind == "Punctuation" and step.get("behavior", "Isolated") == "Isolated":
+        return basic.split_punctuation
+    raise _refuse(
+        "pre_tokenizer",
+        step,
+        "BertPreTokenizer, WhitespaceSplit, Whitespace, Punctuation (isolated), Digits, or a "
+        "Sequence of them",
+    )
+
+
+def parse_decoder(decoder: Mapping[str, Any] | None) -> tuple[bool, bool]:
+    """Return whether `decode` joins pieces to words, and whether it closes gaps.
+
+    Raises:
+        ValueError: a decoder that minibert does not have.
+    """
+    if decoder is None:
+        return False, False
+    if decoder.get("type") != "WordPiece" or decoder.get("prefix", CONTINUED) != CONTINUED:
+        raise _refuse("decoder", decoder, f"WordPiece with the prefix {CONTINUED!r}, or none")
+    return True, bool(decoder.get("cleanup", True))
+
+
+def bert_templates(cls_token: str, sep_token: str) -> tuple[RowTemplate, RowTemplate]:
+    """Return BERT's templates of a row with one and with two texts, with tokens as ids."""
+    single = RowTemplate.of_bert(cls_token, sep_token, texts=1)
+    return single, RowTemplate.of_bert(cls_token, sep_token, texts=2)
+
+
+def parse_post_processor(processor: Mapping[str, Any] | None) -> tuple[RowTemplate, RowTemplate]:
+    """Return the templates of a row with one and with two texts, with tokens as ids.
+
+    Raises:
+        ValueError: a post_processor that minibert does not have.
+    """
+    if processor is None:
+        single, pair = bert_templates("", "")
+        # the library leaves the type ids of the texts as they are
+        return single.without_special_tokens(), pair.without_special_tokens()
+    kind = processor.get("type")
+    if kind == "Sequence" and len(processor["processors"]) == 1:
+        return parse_post_processor(processor["processors"][0])
+    if kind == "BertProcessing":
+        return bert_templates(str(processor["cls"][0]), str(processor["sep"][0]))
+    if kind == "TemplateProcessing":
+        special = processor["special_tokens"]
+        return (
+            _parse_template(processor["single"], special, ["A"]),
+            _parse_template(processor["pair"], special, ["A", "B"]),
+        )
+    raise _refuse("post_processor", processor, "BertProcessing, TemplateProcessing, or none")
+
+
+def _parse_template(
+    pieces: Sequence[Mapping[str, Any]], special: Mapping[str, Any], texts: list[str]
+) -> RowTemplate:
+    """Return the template that a list of special tokens and texts stands for."""
+    tokens: list[list[str]] = [[]]
+    types: list[list[int]] = [[]]
+    text_types = []
+    sequences = []
+    for piece in pieces:
+        if "Sequence" in piece:
+            sequences.append(piece["Sequence"]["id"])
+            text_types.append(piece["Sequence"]["type_id"])
+            tokens.append([])
+            types.append([])
+        else:
+            token = piece["SpecialToken"]
+            names = special[token["id"]]["tokens"]
+            tokens[-1] += names
+            types[-1] += [token["type_id"]] * len(names)
+    if sequences != texts:
+        raise ValueError(
+            f"its post_processor has the texts {sequences!r:.80} in a row, but minibert has rows "
+            f"of {texts}."
+        )
+    for type_id in (*text_types, *(number for group in types for number in group)):
+        if type(type_id) is not int or type_id < 0:
+            raise ValueError(f"its post_processor has the type id {type_id!r:.80}.")
+    return RowTemplate(tuple(map(tuple, tokens)), tuple(map(tuple, types)), tuple(text_types))
+
+
+def _check_special_ids(processor: Mapping[str, Any] | None, vocabulary: Mapping[str, int]) -> None:
+    """Check that the special tokens of a post_processor have the ids of the vocabulary."""
+    if processor is None:
+        return
+    if processor["type"] == "Sequence":
+        processor = processor["processors"][0]
+        assert processor is not None
+    pairs = []
+    if processor["type"] == "BertProcessing":
+        pairs = [processor["cls"], processor["sep"]]
+    else:
+        for token in processor["special_tokens"].values():
+            pairs += zip(token["tokens"], token["ids"], strict=True)
+    for content, token_id in pairs:
+        if vocabulary.get(content) != token_id:
+            raise ValueError(
+                f"its post_processor gives {content!r:.80} the id {token_id!r:.80}, but its "
+                f"vocabulary gives it {vocabulary.get(content)}."
+            )
+
+
+def check_ids(ids: Iterable[Any]) -> None:
+    """Check that an embedding can have the ids.
+
+    Raises:
+        ValueError: an id is not an integer, or out of range.
+    """
+    for token_id in ids:
+        if type(token_id) is not int or not 0 <= token_id < MAX_VOCAB_SIZE:
+            raise ValueError(
+                f"Ids should be whole numbers from 0 to {MAX_VOCAB_SIZE - 1}, not {token_id!r:.60}."
+            )
+
+
+# ---- writing
+
+
+def to_content(
+    vocabulary: Vocabulary,
+    options: Mapping[str, Any],
+    components: Mapping[str, Any],
+    templates: tuple[RowTemplate, RowTemplate],
+) -> dict[str, Any]:
+    """Return the content of a tokenizer.json.
+
+    Args:
+        vocabulary: the tokens.
+        options: values of the options in `SPLITTING`.
+        components: the parts that differ from BERT's.
+        templates: the rows with one and with two texts, with ids.
+    """
+    parts = {**BERT_COMPONENTS, **components}
+    splitting = {theirs: options[ours] for ours, theirs in SPLITTING.items()}
+    added = vocabulary.added_tokens_decoder
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": token_id, **asdict(token)} for token_id, token in added.items()],
+        "normalizer": {"type": "BertNormalizer", "clean_text": parts["clean_text"], **splitting},
+        "pre_tokenizer": parts["pre_tokenizer"],
+        "post_processor": _post_processor(templates, vocabulary),
+        "decoder": parts["decoder"],
+        "model": {
+            "type": "WordPiece",
+            "unk_token": vocabulary.unk_token,
+            "continuing_subword_prefix": CONTINUED,
+            "max_input_chars_per_word": parts["max_input_chars_per_word"],
+            "vocab": vocabulary.base_vocab,
+        },
+    }
+
+
+def _post_processor(
+    templates: tuple[RowTemplate, RowTemplate], vocabulary: Vocabulary
+) -> dict[str, Any]:
+    tokens = {token_id: token for token, token_id in vocabulary.get_vocab().items()}
+    used = {token_id for template in templates for group in template.ids for token_id in group}
+    special = {
+        tokens[token_id]: {"id": tokens[token_id], "ids": [token_id], "tokens": [tokens[token_id]]}
+        for token_id in sorted(used)
+    }
+
+    def pieces(template: RowTemplate) -> list[dict[str, Any]]:
+        result = []
+        for index, (ids, types) in enumerate(zip(template.ids, template.types, strict=True)):
+            if index:
+                text = {"id": "AB"[index - 1], "type_id": template.text_types[index - 1]}
+                result.append({"Sequence": text})
+            for token_id, type_id in zip(ids, types, strict=True):
+                result.append({"SpecialToken": {"id": tokens[token_id], "type_id": type_id}})
+        return result
+
+    single, pair = templates
+    return {
+        "type": "TemplateProcessing",
+        "single": pieces(single),
+        "pair": pieces(pair),
+        "special_tokens": special,
+    }
