@@ -52,7 +52,7 @@ _HOMES = {
     "sentences.embedder": "SentenceEmbedder",
     "sentences.onnx": "OnnxEmbedder",
     "corpus.shards": "encode_to_shards encode_corpus encode_to_file encode_file",
-    "sentences.search": "nearest similarity",
+    "sentences.search": "nearest semantic_search similarity",
     "corpus.formats": "open_vectors open_corpus",
     "sentences.rerank": "CrossEncoder rerank",
     "sentences.sklearn": "SentenceVectorizer",

@@ -44,7 +44,11 @@ from minibert.corpus.shards import (
     encode_to_file as encode_to_file,
     encode_file as encode_file,
 )
-from minibert.sentences.search import nearest as nearest, similarity as similarity
+from minibert.sentences.search import (
+    nearest as nearest,
+    semantic_search as semantic_search,
+    similarity as similarity,
+)
 from minibert.corpus.formats import open_vectors as open_vectors, open_corpus as open_corpus
 from minibert.sentences.rerank import CrossEncoder as CrossEncoder, rerank as rerank
 from minibert.sentences.sklearn import SentenceVectorizer as SentenceVectorizer

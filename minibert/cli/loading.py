@@ -10,6 +10,7 @@ from minibert.checkpoints.source import Source
 from minibert.cli.results import UsageError
 
 if TYPE_CHECKING:
+    from minibert.inference.optimize import Precision
     from minibert.sentences.encode import TextEncoder
 
 
@@ -52,9 +53,12 @@ def check_device(name: str) -> str:
     )
 
 
-def precision_of(options: argparse.Namespace) -> str | None:
+def precision_of(options: argparse.Namespace) -> Precision | None:
     """The precision as Python's functions take it, where None is exact."""
-    return None if options.precision == "exact" else str(options.precision)
+    if options.precision == "exact":
+        return None
+    precision: Precision = options.precision
+    return precision
 
 
 def load_embedder(

@@ -31,6 +31,39 @@ POOLING_FLAGS = {
 }
 POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
 MODULES = "sentence_transformers.models"  # where modules lay in the first versions, and every version finds them
+# where the vectors or scores come from, for each task that minibert has
+TASK_OUTPUTS = {
+    "feature-extraction": "last_hidden_state",
+    "sequence-classification": "logits",
+}
+# options of a tokenizer that change tokens, with their types
+TOKENIZER_OPTIONS = {
+    "do_lower_case": bool,
+    "strip_accents": bool,
+    "tokenize_chinese_chars": bool,
+    "model_max_length": int,
+    "truncation_side": str,
+}
+# options of loading and batching that do not change vectors
+LOADING_OPTIONS = {
+    "cache_dir",
+    "local_files_only",
+    "revision",
+    "subfolder",
+    "token",
+    "trust_remote_code",
+    "use_cache",
+}
+MODEL_OPTIONS = {
+    "add_pooling_layer",
+    "attn_implementation",
+    "device_map",
+    "dtype",  # minibert loads float32
+    "low_cpu_mem_usage",
+    "torch_dtype",
+    "use_safetensors",
+}
+BATCH_OPTIONS = {"padding", "padding_side", "pad_to_multiple_of", "return_tensors"}
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 
 
@@ -47,6 +80,7 @@ class SentenceFolder:
     truncate_dim: int | None = None  # numbers of a vector that are kept in the end; None: all
     max_length: int | None = None  # the most tokens of a text; None where the folder does not say
     lower_case: bool = False  # whatever the tokenizer does
+    tokenizer_options: dict[str, Any] = field(default_factory=dict)  # before its files' own
     prompts: dict[str, str] = field(default_factory=dict)  # put before every text, by name
     default_prompt_name: str | None = None  # the prompt of calls that name none
     similarity_fn_name: str = "cosine"  # one of `minibert.sentences.search.METRICS`
@@ -69,13 +103,12 @@ class SentenceFolder:
 
     def load_tokenizer(self) -> BertTokenizer:
         """The tokenizer; a cased one lower-cases if the folder asks for it, and keeps accents."""
-        tokenizer = BertTokenizer.from_pretrained(self.transformer)
+        options = dict(self.tokenizer_options)
+        tokenizer = BertTokenizer.from_pretrained(self.transformer, **options)
         if self.lower_case and not tokenizer.do_lower_case:
-            lower: dict[str, Any] = {
-                "do_lower_case": True,
-                "strip_accents": bool(tokenizer.strip_accents),
-            }
-            tokenizer = BertTokenizer.from_pretrained(self.transformer, **lower)
+            options["do_lower_case"] = True
+            options["strip_accents"] = bool(tokenizer.strip_accents)
+            tokenizer = BertTokenizer.from_pretrained(self.transformer, **options)
         return tokenizer
 
 
@@ -165,16 +198,90 @@ def read_modules(path: Path) -> list[tuple[str, str]]:
     return modules
 
 
-def _read_transformer(source: Source, folder: str, found: SentenceFolder) -> None:
-    found.transformer = source.inside(folder)
-    if path := source.file(f"{folder}sentence_bert_config.json"):
-        config = read_json(path)
-        found.max_length = value_of(path, config, "max_seq_length", int, None)
-        if found.max_length in (1, 2):
+def _read_transformer(source: Source, path: str, folder: SentenceFolder) -> None:
+    """Reads the limits of texts, and what sentence-transformers passes on to tokenizer and model."""
+    folder.transformer = source.inside(path)
+    settings = source.file(f"{path}sentence_bert_config.json")
+    if settings is None:
+        return
+    config = read_json(settings)
+    folder.max_length = value_of(settings, config, "max_seq_length", int, None)
+    folder.lower_case = value_of(settings, config, "do_lower_case", bool, False)
+    for name in ("query_length", "document_length", "query_expansion"):
+        if config.get(name) is not None:
             raise ValueError(
-                f"{path}: max_seq_length {found.max_length} holds [CLS] and [SEP], but no word."
+                f"{settings} sets {name} to {config[name]!r:.80}; minibert has one max_seq_length "
+                "for queries and documents."
             )
-        found.lower_case = value_of(path, config, "do_lower_case", bool, False)
+    _check_task(settings, config)
+    _read_tokenizer_options(settings, config, folder)
+    _read_processing_options(settings, config, folder)
+    for names, ignored in (
+        (("config_args", "config_kwargs"), LOADING_OPTIONS),
+        (("model_args", "model_kwargs"), LOADING_OPTIONS | MODEL_OPTIONS),
+    ):
+        for group in names:
+            for name in value_of(settings, config, group, dict, {}):
+                if name not in ignored:
+                    raise ValueError(
+                        f"{settings}: {group} sets {name:.80}, which minibert does not apply: put "
+                        "it into the model's config.json."
+                    )
+    if folder.max_length in (1, 2):
+        raise ValueError(
+            f"{settings}: max_seq_length {folder.max_length} has room for [CLS] and [SEP], but not "
+            "for a word."
+        )
+
+
+def _check_task(path: Path, config: Mapping[str, Any]) -> None:
+    """Check that the output of the model is its hidden states or a classifier's logits."""
+    task = value_of(path, config, "transformer_task", str, "feature-extraction")
+    if task not in TASK_OUTPUTS:
+        raise ValueError(
+            f"{path} asks for transformer_task {task!r:.80}; minibert has "
+            f"{', '.join(TASK_OUTPUTS)}."
+        )
+    modalities = value_of(path, config, "modality_config", dict, {})
+    text = value_of(path, modalities, "text", dict, {})
+    output = text.get("method_output_name")
+    if output not in (None, *TASK_OUTPUTS.values()):
+        raise ValueError(
+            f"{path} asks for the output {output!r:.80}; minibert has "
+            f"{', '.join(TASK_OUTPUTS.values())}."
+        )
+
+
+def _read_tokenizer_options(path: Path, config: Mapping[str, Any], folder: SentenceFolder) -> None:
+    """Reads the options of the tokenizer, which come before its own files'."""
+    for group in ("processor_kwargs", "tokenizer_args"):  # the second is the earlier name
+        options = value_of(path, config, group, dict, {})
+        for name in options:
+            if name in TOKENIZER_OPTIONS:
+                value = value_of(path, options, name, TOKENIZER_OPTIONS[name], None)
+                folder.tokenizer_options[name] = value
+            elif name not in LOADING_OPTIONS | {"padding_side", "use_fast"}:
+                raise ValueError(f"{path}: {group} sets {name:.80}, which minibert does not have.")
+    length = folder.tokenizer_options.pop("model_max_length", None)
+    if length is not None:
+        folder.max_length = length
+
+
+def _read_processing_options(path: Path, config: Mapping[str, Any], folder: SentenceFolder) -> None:
+    """Reads the options of each call of the tokenizer, which come before all others."""
+    groups = value_of(path, config, "processing_kwargs", dict, {})
+    for group in ("common", "text"):
+        options = value_of(path, groups, group, dict, {})
+        for name, value in options.items():
+            if name == "max_length":
+                folder.max_length = value_of(path, options, name, int, folder.max_length)
+            elif name == "truncation" and value in (True, "longest_first"):
+                continue
+            elif name not in BATCH_OPTIONS:
+                raise ValueError(
+                    f"{path}: processing_kwargs sets {name:.80} to {value!r:.80}, which minibert "
+                    "does not apply."
+                )
 
 
 def _read_pooling(path: Path, found: SentenceFolder) -> None:

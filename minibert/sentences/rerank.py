@@ -1,212 +1,503 @@
 """Cross-encoders: a query and a document go through BERT together, and a classifier scores the pair.
 
-Slower than comparing vectors, and better: score the hundred nearest of a search again, and show the best ten.
+They are slower than comparing vectors, and better: score the hundred nearest of a search again, and
+show the best ten.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
 from minibert.checks import check_count
 from minibert.config import BertConfig
+from minibert.files import write_json
 from minibert.heads import BertForSequenceClassification
-from minibert.inference.batching import BATCH_TOKENS
-from minibert.inference.logits import logits_of_rows
-from minibert.inference.optimize import optimize
-from minibert.sentences.folder import SentenceFolder, read_sentence_folder
+from minibert.inference.batching import BATCH_TOKENS, Report
+from minibert.inference.optimize import Precision, optimize, resolve_precision
+from minibert.inference.packing import run_packed
+from minibert.layouts import PackedLayout
+from minibert.progress import SILENT, Progress
+from minibert.sentences.encode import check_device, resolve_max_length
+from minibert.sentences.folder import MODULES, SentenceFolder, read_sentence_folder
 from minibert.sentences.pooling import ACTIVATIONS, activation_name
 from minibert.sentences.rows import (
     Pair,
     Rows,
     Settings,
     Vectors,
+    check_collection,
     check_pairs,
+    list_texts,
     named_prompt,
     tokenize_rows,
 )
+from minibert.sentences.search import renamed_top
 from minibert.tokenization.tokenizer import BertTokenizer
+
+Activation = Callable[[Tensor], Tensor]
+# pairs of texts in a list, an array (N, 2) or any other iterable
+Pairs = Iterable[Pair | Sequence[str]] | NDArray[Any]
 
 
 class Ranked(TypedDict):
-    """A document, its number among those that were given, and its score."""
+    """A document's index, its score, and its text unless `return_documents=False`."""
 
     corpus_id: int
     score: float
-    text: str
+    text: NotRequired[str]
 
 
 class CrossEncoder:
-    """A sequence classifier over pairs of texts, its tokenizer, and what becomes of its logits.
+    """A sequence classifier over pairs of texts, its tokenizer, and the activation of its logits.
 
     ```python
-    reranker = CrossEncoder.from_pretrained("cross-encoder/ms-marco-MiniLM-L6-v2")
+    reranker = CrossEncoder("cross-encoder/ms-marco-MiniLM-L6-v2")
     reranker.rank("How tall do trees grow?", documents, top_k=3)
     ```
 
     Args:
-        model: the classifier.
-        tokenizer: its tokenizer.
-        activation: what the logits go through; None: a sigmoid for one label, nothing for several.
-        max_length: tokens of the longest pair; None: what the tokenizer and the positions allow.
+        model: the classifier; or a name, which is loaded as `from_pretrained` does.
+        tokenizer: its tokenizer; a name brings its own.
+        activation_fn: applied to the logits. None: what the folder of a name says, else a sigmoid
+            for one label and nothing for several.
+        max_length: tokens of the longest pair. None: what the folder or the tokenizer says, as far
+            as the model has positions.
         prompts: texts to put before every query, by name.
         default_prompt_name: the prompt that is used when a call names none.
+        precision: of a model that is loaded by name, as in `from_pretrained`.
+        device: of a model that is loaded by name; None: the CPU.
+
+    Raises:
+        TypeError: a model without a tokenizer.
+        ValueError: a prompt that does not exist, or a `max_length` beyond the positions.
     """
 
     def __init__(
         self,
-        model: BertForSequenceClassification,
-        tokenizer: BertTokenizer,
-        activation: nn.Module | None = None,
+        model: BertForSequenceClassification | str | os.PathLike[str] | Source,
+        tokenizer: BertTokenizer | None = None,
+        activation_fn: Activation | None = None,
         max_length: int | None = None,
         prompts: Mapping[str, str] | None = None,
         default_prompt_name: str | None = None,
+        *,
+        precision: Precision | None = "fp32",
+        device: torch.device | str | None = None,
     ) -> None:
-        self.prompts, self.default_prompt_name = dict(prompts or {}), default_prompt_name
+        if isinstance(model, str | os.PathLike | Source):
+            source = Source.of(model)
+            folder = read_sentence_folder(source, cross_encoder=True)
+            model = _load_classifier(folder, precision, device, mmap=True)
+            tokenizer = tokenizer or folder.load_tokenizer()
+            activation_fn = activation_fn or _activation(source, folder, model.config)
+            max_length = max_length or folder.length_within(model.config.max_position_embeddings)
+            prompts = folder.prompts if prompts is None else prompts
+            default_prompt_name = default_prompt_name or folder.default_prompt_name
+        if tokenizer is None:
+            raise TypeError(
+                "CrossEncoder takes a BertForSequenceClassification and its tokenizer, or the name "
+                "of a model, which brings both."
+            )
+        self.model: BertForSequenceClassification = model.eval()
+        self.tokenizer = tokenizer
+        if activation_fn is None:
+            activation_fn = nn.Sigmoid() if model.config.num_labels == 1 else nn.Identity()
+        self.activation_fn = activation_fn
+        positions = model.config.max_position_embeddings
+        self.max_length = resolve_max_length(max_length, tokenizer, positions)
+        self.prompts = dict(prompts or {})
+        self.default_prompt_name = default_prompt_name
         named_prompt(self.prompts, default_prompt_name)  # it must exist
-        self.model, self.tokenizer = model.eval(), tokenizer
-        self.activation = activation or (
-            nn.Sigmoid() if model.config.num_labels == 1 else nn.Identity()
-        )
-        longest = tokenizer.model_max_length if max_length is None else max_length
-        self.max_length = min(longest, model.config.max_position_embeddings)
 
     @classmethod
     def from_pretrained(
         cls,
         name: str | os.PathLike[str] | Source,
         *,
-        precision: str | None = "fp32",
+        precision: Precision | None = "fp32",
         max_length: int | None = None,
         device: torch.device | str | None = None,
         mmap: bool = True,
-        **options: Any,
+        revision: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        local_files_only: bool = False,
+        token: str | bool | None = None,
+        subfolder: str | None = None,
     ) -> CrossEncoder:
-        """Loads a cross-encoder's folder with the activation that it names, as sentence-transformers does.
+        """Loads a cross-encoder's folder with the activation that it names.
 
         Args:
             name: folder or Hub id.
-            precision: as in `minibert.optimize`; None runs the model unchanged.
-            max_length: as in the class; None: what the folder says.
+            precision: "fp32", "bf16" or "int8" as in `minibert.optimize`; "exact" (or None) runs
+                the model unchanged.
+            max_length: as in the class.
             device: where to run; None: the CPU.
             mmap: as in `BertModel.from_pretrained`.
-            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
+            revision: branch, tag or commit on the Hub.
+            cache_dir: where the Hub's files are cached.
+            local_files_only: never download.
+            token: for private repositories.
+            subfolder: a folder inside the repository.
 
         Raises:
-            FileNotFoundError: no such checkpoint, or a file of it is missing.
-            ValueError: a damaged file, or an activation or module that minibert does not have, named.
+            FileNotFoundError: the checkpoint does not exist, or a file of it is missing.
+            ValueError: a damaged file, or an activation or module that minibert does not have; the
+                error names it.
         """
-        source = Source.of(name, **options)
+        source = Source.of(
+            name,
+            subfolder=subfolder,
+            revision=revision,
+            cache_dir=cache_dir,
+            local_files_only=local_files_only,
+            token=token,
+        )
         folder = read_sentence_folder(source, cross_encoder=True)
-        options = {"device": device, "dtype": torch.float32, "mmap": mmap}
-        model = BertForSequenceClassification.from_pretrained(folder.transformer, **options)
-        activation = _activation(source, folder, model.config)
-        if precision is not None:
-            model = optimize(model, precision=precision)
-        max_length = folder.max_length if max_length is None else max_length
-        prompts = folder.prompts, folder.default_prompt_name
-        return cls(model, folder.load_tokenizer(), activation, max_length, *prompts)
+        model = _load_classifier(folder, precision, device, mmap)
+        if max_length is None:
+            max_length = folder.length_within(model.config.max_position_embeddings)
+        return cls(
+            model,
+            folder.load_tokenizer(),
+            _activation(source, folder, model.config),
+            max_length,
+            folder.prompts,
+            folder.default_prompt_name,
+        )
+
+    def save_pretrained(self, path: str | os.PathLike[str]) -> None:
+        """Writes a folder that `from_pretrained` and sentence-transformers load.
+
+        Raises:
+            ValueError: an activation other than `minibert.sentences.pooling.ACTIVATIONS`; nothing
+                is written then.
+            OSError: a file cannot be written.
+        """
+        kind = type(self.activation_fn)
+        if ACTIVATIONS.get(kind.__name__) is not kind:
+            raise ValueError(
+                f"activation_fn should be one of {', '.join(ACTIVATIONS)} of torch.nn to be saved, "
+                f"not {self.activation_fn!r:.80}."
+            )
+        activation = f"{kind.__module__}.{kind.__name__}"
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        module = {"idx": 0, "name": "0", "path": "", "type": f"{MODULES}.Transformer"}
+        write_json(folder / "modules.json", [module])
+        transformer = {
+            "max_seq_length": self.max_length,
+            "do_lower_case": False,
+            "transformer_task": "sequence-classification",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            "module_output_name": "scores",
+        }
+        write_json(folder / "sentence_bert_config.json", transformer)
+        settings = {
+            "model_type": "CrossEncoder",
+            "activation_fn": activation,
+            "prompts": self.prompts,
+            "default_prompt_name": self.default_prompt_name,
+        }
+        write_json(folder / "config_sentence_transformers.json", settings)
+        self.tokenizer.save_pretrained(folder)
+        self.model.save_pretrained(folder)
+
+    @property
+    def activation(self) -> Activation:
+        """`activation_fn`, under its earlier name."""
+        return self.activation_fn
+
+    @overload
+    def predict(
+        self,
+        pairs: Pairs | Pair,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        show_progress_bar: bool | None = ...,
+        activation_fn: Activation | None = ...,
+        device: torch.device | str | None = ...,
+    ) -> NDArray[np.float32]: ...
+    @overload
+    def predict(
+        self,
+        pairs: Pairs | Pair,
+        *,
+        prompt: str | None = ...,
+        prompt_name: str | None = ...,
+        batch_size: int = ...,
+        batch_tokens: int = ...,
+        show_progress_bar: bool | None = ...,
+        activation_fn: Activation | None = ...,
+        apply_softmax: bool = ...,
+        convert_to_numpy: bool = ...,
+        convert_to_tensor: bool = ...,
+        device: torch.device | str | None = ...,
+    ) -> Any: ...
 
     def predict(
         self,
-        pairs: Sequence[Pair] | Pair,
+        pairs: Pairs | Pair,
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
         batch_size: int = 32,
-        show_progress_bar: bool | None = None,
-        convert_to_numpy: Literal[True] = True,
-    ) -> NDArray[np.float32]:
+        batch_tokens: int = BATCH_TOKENS,
+        show_progress_bar: bool | None = False,
+        activation_fn: Activation | None = None,
+        apply_softmax: bool = False,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: torch.device | str | None = None,
+    ) -> Any:
         """Scores of pairs of texts.
 
         Args:
-            pairs: pairs, whose longer text is cut where the pair is too long; or a single one.
+            pairs: pairs in a list, an array (N, 2) or any other iterable; or a single pair. The
+                longer text is truncated where a pair is too long.
             prompt: put before the first text of every pair.
             prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
-            batch_size: has no effect, like the other options that sentence-transformers has:
-            show_progress_bar: there is none.
-            convert_to_numpy: the result is an array.
+            batch_size: accepted for code written for sentence-transformers, without effect:
+                `batch_tokens` decides which pairs go through the model together.
+            batch_tokens: tokens of one pass through the model.
+            show_progress_bar: show a bar with tokens per second and the time left.
+            activation_fn: applied to the logits instead of the cross-encoder's own.
+            apply_softmax: apply a softmax over the labels after that, if there are several.
+            convert_to_numpy: False returns a list of tensors, one for each pair.
+            convert_to_tensor: return one tensor on the model's device.
+            device: moves the model there first, and leaves it there.
 
         Returns:
-            (N,) for a model with one label, (N, labels) for several; without the first axis for a single pair.
+            (N,) float32 for a model with one label, (N, labels) for several; without the first
+            axis for a single pair.
 
         Raises:
             ValueError: something that is not a pair of strings, or an unknown prompt.
         """
-        single, settings = (
-            bool(pairs) and isinstance(pairs[0], str),
-            self.settings(prompt, prompt_name),
-        )
-        rows = tokenize_rows(
-            self.tokenizer, check_pairs([pairs] if single else pairs), self.max_length, settings
-        )
-        scores = self.activation(torch.from_numpy(self.encode_rows(rows, settings)))
-        found: NDArray[np.float32] = (scores[:, 0] if scores.shape[1] == 1 else scores).numpy()
-        return found[0] if single else found
+        check_count("batch_size", batch_size)
+        check_device(device)
+        if device is not None:
+            self.model.to(device)
+        checked, is_single = _check_pairs(pairs)
+        settings = self.settings(prompt, prompt_name, batch_tokens=batch_tokens)
+        rows = tokenize_rows(self.tokenizer, checked, self.max_length, settings)
+        bar = Progress(True, len(checked)) if show_progress_bar else nullcontext(SILENT)
+        with bar as progress:
+            report = rows.progress_callback(progress) if show_progress_bar else None
+            logits = torch.from_numpy(self.encode_rows(rows, settings, report))
+        activate = activation_fn or self.activation_fn
+        scores = activate(logits)
+        if apply_softmax and scores.shape[1] > 1:
+            scores = scores.softmax(dim=1)
+        if scores.shape[1] == 1:
+            scores = scores[:, 0]
+        results: Any
+        if convert_to_tensor:
+            results = scores.to(self.model.device)
+        elif convert_to_numpy:
+            results = scores.numpy()
+        else:
+            results = list(scores)
+        if is_single:
+            return results[0]
+        return results
 
-    def settings(self, prompt: str | None = None, prompt_name: str | None = None) -> Settings:
-        """How pairs are encoded, with a prompt as in `predict`; ValueError for one that is not there."""
+    def settings(
+        self,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> Settings:
+        """How pairs are encoded.
+
+        Args:
+            prompt: as in `predict`.
+            prompt_name: as in `predict`.
+            batch_tokens: as in `predict`.
+
+        Raises:
+            ValueError: a prompt that does not exist, or an impossible `batch_tokens`.
+        """
+        check_count("batch_tokens", batch_tokens)
         if prompt is None:
             prompt = named_prompt(self.prompts, prompt_name or self.default_prompt_name)
-        return Settings(prompt, "truncate", BATCH_TOKENS)
+        return Settings(prompt, "truncate", batch_tokens)
 
-    def encode_rows(self, rows: Rows, settings: Settings) -> Vectors:
-        """Logits (N, labels) of the pairs or texts that were given, in their order."""
-        return rows.in_input_order(logits_of_rows(self.model, rows.ids, rows.token_types).numpy())
+    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
+        """Logits of the pairs or texts, (N, labels) float32, in their order.
+
+        Args:
+            rows: of all inputs.
+            settings: how they are encoded.
+            report: progress callback; receives the indices of finished rows.
+        """
+
+        def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
+            output = self.model(input_ids, token_type_ids=types, layout=layout, return_dict=True)
+            logits: Tensor = output.logits.float()
+            return logits
+
+        ids = rows.ids
+        if not ids:
+            return np.empty((0, self.model.config.num_labels), np.float32)
+        parts = run_packed(
+            self.model,
+            forward,
+            ids,
+            rows.token_types,
+            sizes=[1] * len(ids),
+            batch_tokens=settings.batch_tokens,
+            report=report,
+        )
+        return rows.in_input_order(torch.cat(parts).cpu().numpy())
 
     def score(self, text_pairs: Sequence[Pair]) -> list[float]:
-        """`predict`, as LangChain asks for it."""
+        """`predict` as a list of floats, as LangChain's cross-encoders have it."""
         scores: list[float] = self.predict(text_pairs).tolist()
         return scores
 
-    def rank(self, query: str, documents: Sequence[str], top_k: int | None = None) -> list[Ranked]:
-        """Documents by how well they answer a query, best first; ties in the order of the documents.
+    def rank(
+        self,
+        query: str,
+        documents: Iterable[str],
+        top_k: int | None = None,
+        return_documents: bool = True,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        batch_size: int = 32,
+        batch_tokens: int = BATCH_TOKENS,
+        show_progress_bar: bool | None = False,
+        activation_fn: Activation | None = None,
+        device: torch.device | str | None = None,
+    ) -> list[Ranked]:
+        """Documents by their scores with a query, best first; ties in the order of the documents.
 
         Args:
-            query: goes first in each pair.
-            documents: go second.
-            top_k: how many; None: all.
+            query: the first text of each pair.
+            documents: the second texts, in any sequence.
+            top_k: how many documents to return; None: all.
+            return_documents: whether results have the documents' "text".
+            prompt: as in `predict`, like the rest.
+            prompt_name: see there.
+            batch_size: see there.
+            batch_tokens: see there.
+            show_progress_bar: see there.
+            activation_fn: see there.
+            device: see there.
+
+        Returns:
+            `{"corpus_id", "score", "text"}` of each; `corpus_id` is the document's index.
 
         Raises:
             ValueError: a model with several labels, or something that is not a text.
         """
         if self.model.config.num_labels != 1:
             raise ValueError(
-                f"ranking needs a model with one label; this one has {self.model.config.num_labels}."
+                "ranking needs a model with one label; this one has "
+                f"{self.model.config.num_labels}."
             )
         if top_k is not None:
             check_count("top_k", top_k)
-        scores = self.predict([(query, document) for document in documents])
-        best = np.argsort(-scores, kind="stable")[:top_k].tolist()
-        return [Ranked(corpus_id=i, score=float(scores[i]), text=documents[i]) for i in best]
+        if isinstance(documents, str):
+            raise ValueError(f"documents should be several strings, not {documents!r:.60}.")
+        texts = list_texts(documents)
+        scores = self.predict(
+            [(query, text) for text in texts],
+            prompt=prompt,
+            prompt_name=prompt_name,
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            show_progress_bar=show_progress_bar,
+            activation_fn=activation_fn,
+            device=device,
+        )
+        results = []
+        for index in np.argsort(-scores, kind="stable")[:top_k].tolist():
+            ranked = Ranked(corpus_id=index, score=float(scores[index]))
+            if return_documents:
+                ranked["text"] = texts[index]
+            results.append(ranked)
+        return results
 
 
 def rerank(
     model: BertForSequenceClassification,
     tokenizer: BertTokenizer,
     query: str,
-    documents: Sequence[str],
+    documents: Iterable[str],
+    top_k: int | None = None,
+    *,
     top: int | None = None,
 ) -> list[Ranked]:
-    """`CrossEncoder(model, tokenizer).rank(query, documents, top)`: scores are the sigmoid of the model's logit."""
-    return CrossEncoder(model, tokenizer).rank(query, documents, top)
+    """`CrossEncoder(model, tokenizer).rank(query, documents, top_k)`.
+
+    Args:
+        model: a classifier with one label; scores are the sigmoid of its logit.
+        tokenizer: its tokenizer.
+        query: the first text of each pair.
+        documents: the second texts.
+        top_k: how many documents to return; None: all.
+        top: deprecated name of `top_k`.
+
+    Raises:
+        ValueError: as `CrossEncoder.rank`.
+    """
+    return CrossEncoder(model, tokenizer).rank(query, documents, renamed_top(top, top_k))
+
+
+def _check_pairs(pairs: Any) -> tuple[list[Pair], bool]:
+    """The pairs in a list, and whether a single one was passed.
+
+    Raises:
+        ValueError: something that is not a pair of strings.
+    """
+    if isinstance(pairs, str):
+        raise ValueError(f"pairs should be pairs of strings, not a single string, {pairs!r:.60}.")
+    check_collection(pairs, 'its pairs, such as texts[["query", "document"]].values')
+    items = pairs.tolist() if isinstance(pairs, np.ndarray) else list(pairs)
+    if len(items) == 2 and all(isinstance(text, str) for text in items):
+        return [(items[0], items[1])], True
+    items = [item.tolist() if isinstance(item, np.ndarray) else item for item in items]
+    return check_pairs(items), False
+
+
+def _load_classifier(
+    folder: SentenceFolder,
+    precision: str | None,
+    device: torch.device | str | None,
+    mmap: bool,
+) -> BertForSequenceClassification:
+    model = BertForSequenceClassification.from_pretrained(
+        folder.transformer, device=device, dtype=torch.float32, mmap=mmap
+    )
+    resolved = resolve_precision(precision)
+    if resolved is not None:
+        model = optimize(model, precision=resolved)
+    return model
 
 
 def _activation(source: Source, folder: SentenceFolder, config: BertConfig) -> nn.Module | None:
-    """The activation that a folder names, in the places where the versions of sentence-transformers look for it."""
+    """The activation that a folder names, in the places where sentence-transformers looks for it."""
+    section: Mapping[str, Any] = config.extra.get("sentence_transformers") or {}
     places = [
         ("config_sentence_transformers.json", folder.activation_fn),
-        ("config.json", dict(config.extra.get("sentence_transformers") or {}).get("activation_fn")),
+        ("config.json", section.get("activation_fn")),
         ("config.json", config.extra.get("sbert_ce_default_activation_function")),
     ]
-    named = ((file, name) for file, name in places if name is not None)
-    return next(
-        (ACTIVATIONS[activation_name(f"{source}/{file}", name)]() for file, name in named), None
-    )
+    for file, name in places:
+        if name is not None:
+            return ACTIVATIONS[activation_name(f"{source}/{file}", name)]()
+    return None

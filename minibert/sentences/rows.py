@@ -257,8 +257,14 @@ def split_row(row: list[int], max_length: int, prefix_length: int) -> list[list[
     return windows
 
 
-def check_collection(texts: object) -> None:
+def check_collection(
+    texts: object, column: str = 'one of its columns, such as texts["text"]'
+) -> None:
     """Check that iterating over `texts` gives texts, and in an order.
+
+    Args:
+        texts: what a caller has passed.
+        column: what to pass of a table instead, for the error.
 
     Raises:
         ValueError: a mapping or a table, which give their keys; a set, which has no order; bytes;
@@ -268,7 +274,7 @@ def check_collection(texts: object) -> None:
     wrong = f"texts should be strings in a list or another sequence, not a {kind}"
     is_table = getattr(texts, "columns", None) is not None
     if is_table or getattr(texts, "column_names", None) is not None:
-        raise ValueError(f'{wrong}: pass one of its columns, such as texts["text"].')
+        raise ValueError(f"{wrong}: pass {column}.")
     if isinstance(texts, Mapping):
         raise ValueError(f"{wrong}, which gives its keys: pass list(texts.values()).")
     if isinstance(texts, set | frozenset):

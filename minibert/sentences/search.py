@@ -1,7 +1,8 @@
-"""Comparing vectors: similarities, and the nearest of a corpus by looking at all of them."""
+"""Comparing vectors: similarities, and the nearest of a corpus by comparing all of them."""
 
+import warnings
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,142 +11,243 @@ from minibert.checks import check_count
 from minibert.sentences.rows import Vectors
 
 Metric = Literal["cosine", "dot", "euclidean", "manhattan"]
-Found = tuple[
-    NDArray[np.float32], NDArray[np.int64]
-]  # similarities and row numbers, the most similar first
+# similarities and row indices, the most similar first, (k,) each
+Neighbors = tuple[NDArray[np.float32], NDArray[np.int64]]
 
-# corpus vectors that are compared at a time: few enough for the scores of 1,000 queries to take 64 MB; of those that
-# lie in memory as many as that, for a few queries would wait for threads at every block
+# Corpus vectors that are compared at a time: few enough for the scores of 1,000 queries to take
+# 64 MB. Vectors in memory are taken by as many scores, because a few queries would otherwise wait
+# for threads at every block
 BLOCK_ROWS = 16384
 BLOCK_SCORES = 2**24
-# more than two ways to add up the product of two vectors of length 1 in float32 ever differ by
+# upper bound on the rounding difference between two summation orders of the product of two
+# L2-normalized float32 vectors
 ROUNDING = 1e-5
 
 
+class Hit(TypedDict):
+    """A row of the corpus, and its similarity to a query."""
+
+    corpus_id: int
+    score: float
+
+
 def unit(vectors: Vectors) -> Vectors:
-    """Vectors (n, D), each divided by its length."""
-    found: Vectors = vectors / np.maximum(
-        np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12)
-    )
-    return found
+    """L2-normalizes vectors (n, D)."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    normalized: Vectors = vectors / np.maximum(norms, np.float32(1e-12))
+    return normalized
+
+
+def _cosine(a: Vectors, b: Vectors) -> Vectors:
+    return unit(a) @ unit(b).T
+
+
+def _dot(a: Vectors, b: Vectors) -> Vectors:
+    return a @ b.T
+
+
+def _euclidean(a: Vectors, b: Vectors) -> Vectors:
+    return -_distances(a, b, 2)
+
+
+def _manhattan(a: Vectors, b: Vectors) -> Vectors:
+    return -_distances(a, b, 1)
 
 
 def _distances(a: Vectors, b: Vectors, order: int) -> Vectors:
-    rows = [
-        np.linalg.norm(vector - b, ord=order, axis=1) for vector in a
-    ]  # (m,) each: never (n, m, D) at once
+    # (m,) for each vector: never (n, m, D) at once
+    rows = [np.linalg.norm(vector - b, ord=order, axis=1) for vector in a]
     return np.array(rows, dtype=np.float32).reshape(len(a), len(b))
 
 
 # similarity of every two rows, (n, D) and (m, D) to (n, m), the larger the more alike
 METRICS: dict[str, Callable[[Vectors, Vectors], Vectors]] = {
-    "cosine": lambda a, b: unit(a) @ unit(b).T,
-    "dot": lambda a, b: a @ b.T,
-    "euclidean": lambda a, b: -_distances(a, b, 2),
-    "manhattan": lambda a, b: -_distances(a, b, 1),
+    "cosine": _cosine,
+    "dot": _dot,
+    "euclidean": _euclidean,
+    "manhattan": _manhattan,
 }
 
 
-def similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.float32]:
-    """How similar each vector of `a` and each of `b` are: (n, D) and (m, D) to (n, m).
+def similarity(a: Any, b: Any, metric: Metric = "cosine") -> NDArray[np.float32]:
+    """Similarity of each vector of `a` and each of `b`: (n, D) and (m, D) to (n, m).
 
     A single vector (D,) counts as one row. A vector of zeros has the cosine 0 with everything.
 
     Args:
         a: NumPy arrays, tensors or lists of numbers.
         b: the same.
-        metric: "cosine" of the angle, "dot" product, or the negative "euclidean" or "manhattan" distance.
+        metric: "cosine", "dot" product, or the negative "euclidean" or "manhattan" distance.
 
     Raises:
-        ValueError: vectors of different lengths, or an unknown metric.
+        ValueError: vectors of different dimensions, or an unknown metric.
     """
     left, right = _comparable(a, b, metric)
     return METRICS[metric](left, right)
 
 
-def pairwise_similarity(a: Any, b: Any, metric: str = "cosine") -> NDArray[np.float32]:
-    """How similar each vector of `a` is to the one of `b` in its place: (n, D) and (n, D) to (n,); see `similarity`."""
+def pairwise_similarity(a: Any, b: Any, metric: Metric = "cosine") -> NDArray[np.float32]:
+    """Similarity of vectors with the same index: (n, D) and (n, D) to (n,).
+
+    Args:
+        a: as in `similarity`.
+        b: as in `similarity`, with as many rows.
+        metric: as in `similarity`.
+
+    Raises:
+        ValueError: as `similarity`, or different numbers of rows.
+    """
     left, right = _comparable(a, b, metric)
     if len(left) != len(right):
         raise ValueError(f"pairs need equally many vectors, not {len(left)} and {len(right)}.")
-    found: Vectors
-    if metric in ("cosine", "dot"):
-        found = (unit(left) * unit(right) if metric == "cosine" else left * right).sum(axis=1)
+    scores: Vectors
+    if metric == "cosine":
+        scores = (unit(left) * unit(right)).sum(axis=1)
+    elif metric == "dot":
+        scores = (left * right).sum(axis=1)
     else:
-        found = -np.linalg.norm(left - right, ord=2 if metric == "euclidean" else 1, axis=1)
-    return found
+        order = 2 if metric == "euclidean" else 1
+        scores = -np.linalg.norm(left - right, ord=order, axis=1)
+    return scores
 
 
 def nearest(
-    queries: Any, corpus: Any, top: int = 5, *, metric: str = "cosine"
+    queries: Any,
+    corpus: Any,
+    top_k: int = 5,
+    *,
+    metric: Literal["cosine", "dot"] = "cosine",
+    top: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The `top` rows of `corpus` that are most similar to each of `queries`; exact.
+    """The `top_k` rows of `corpus` that are most similar to each of `queries`, exactly.
 
     Args:
         queries: (n, D).
-        corpus: (N, D): an array, memory-mapped or not, or what `open_vectors` gives; a block of it is read at a time.
-        top: rows for each query.
-        metric: "cosine", or the "dot" product, which is the same for vectors of length 1 and takes half the time. Where
-            `open_vectors` knows that they are, "cosine" is as quick.
+        corpus: (N, D): an array, memory-mapped or not, or what `open_vectors` returns; a block of it
+            is read at a time.
+        top_k: rows for each query.
+        metric: "cosine", or the "dot" product, which is the same for L2-normalized vectors and
+            takes half the time. If `open_vectors` knows that the vectors are normalized, "cosine"
+            is as fast.
+        top: deprecated name of `top_k`.
 
     Returns:
-        Row numbers and similarities, (n, min(top, N)) each, the most similar first; ties in the order of the corpus.
+        Row indices and similarities, (n, min(top_k, N)) each, the most similar first; ties in the
+        order of the corpus.
 
     Raises:
-        ValueError: `top` below 1, vectors of different lengths, or another metric.
+        ValueError: `top_k` below 1, vectors of different dimensions, or another metric.
     """
-    check_count("top", top)
+    top_k = renamed_top(top, top_k)
+    check_count("top_k", top_k)
     if metric not in ("cosine", "dot"):
         raise ValueError(f'metric should be "cosine" or "dot", not {metric!r}.')
     if not hasattr(corpus, "shape"):
         corpus = _matrix(corpus)
-    wanted = _matrix(queries)
-    best = _compare_all(unit(wanted) if metric == "cosine" else wanted, corpus, top, metric)
-    scores, rows = zip(*best, strict=True) if best else ((), ())
-    shape = len(wanted), min(top, len(corpus))
-    return np.array(rows, dtype=np.int64).reshape(shape), np.array(
-        scores, dtype=np.float32
-    ).reshape(shape)
+    query_vectors = _matrix(queries)
+    if metric == "cosine":
+        query_vectors = unit(query_vectors)
+    neighbors = _compare_all(query_vectors, corpus, top_k, metric)
+    shape = len(query_vectors), min(top_k, len(corpus))
+    rows = np.empty(shape, dtype=np.int64)
+    scores = np.empty(shape, dtype=np.float32)
+    for index, (row_scores, row_indices) in enumerate(neighbors):
+        scores[index] = row_scores
+        rows[index] = row_indices
+    return rows, scores
 
 
-def _compare_all(wanted: Vectors, corpus: Any, top: int, metric: str) -> list[Found]:
-    cosine = metric == "cosine" and not getattr(corpus, "unit", False)
-    in_place = isinstance(corpus, np.ndarray) and corpus.dtype == np.float32
-    step = max(BLOCK_ROWS, BLOCK_SCORES // max(1, len(wanted))) if in_place else BLOCK_ROWS
-    best = [(np.empty(0, np.float32), np.empty(0, np.int64))] * len(wanted)
+def semantic_search(
+    queries: Any,
+    corpus: Any,
+    top_k: int = 10,
+    *,
+    metric: Literal["cosine", "dot"] = "cosine",
+) -> list[list[Hit]]:
+    """`nearest`, with the results that sentence-transformers' `util.semantic_search` returns.
+
+    Args:
+        queries: (n, D).
+        corpus: (N, D), as in `nearest`.
+        top_k: hits for each query.
+        metric: as in `nearest`.
+
+    Returns:
+        For each query a list of `{"corpus_id", "score"}`, the most similar first.
+
+    Raises:
+        ValueError: as `nearest`.
+    """
+    rows, scores = nearest(queries, corpus, top_k, metric=metric)
+    results = []
+    for query_rows, query_scores in zip(rows.tolist(), scores.tolist(), strict=True):
+        hits = zip(query_rows, query_scores, strict=True)
+        results.append([Hit(corpus_id=row, score=score) for row, score in hits])
+    return results
+
+
+def renamed_top(top: int | None, top_k: Any) -> Any:
+    """`top_k`, or the value that a call passes under its deprecated name `top`."""
+    if top is None:
+        return top_k
+    warnings.warn("top is now called top_k.", DeprecationWarning, stacklevel=3)
+    return top
+
+
+def _compare_all(queries: Vectors, corpus: Any, top_k: int, metric: str) -> list[Neighbors]:
+    """The nearest rows of each query; for "cosine" the queries are L2-normalized."""
+    normalize = metric == "cosine" and not getattr(corpus, "unit", False)
+    step = BLOCK_ROWS
+    if isinstance(corpus, np.ndarray) and corpus.dtype == np.float32:
+        step = max(BLOCK_ROWS, BLOCK_SCORES // max(1, len(queries)))
+    empty = np.empty(0, np.float32), np.empty(0, np.int64)
+    best: list[Neighbors] = [empty] * len(queries)
     for start in range(0, len(corpus), step):
-        block, _ = _comparable(corpus[start : start + step], wanted, metric)
-        products = wanted @ block.T
-        if cosine:
-            products /= np.maximum(np.sqrt(np.einsum("ij,ij->i", block, block)), np.float32(1e-12))
-        for number, found in enumerate(products):
-            scores, rows = best[number]
-            # a matrix product rounds the same two vectors differently in another place of the matrix: so it only finds
-            # candidates, which are multiplied again one by one
-            candidates = (
-                np.flatnonzero(~(found <= scores[-1] - ROUNDING))
-                if len(scores) == top
-                else np.arange(len(block))
-            )
-            if len(candidates) > top:
-                last = np.partition(found[candidates], -top)[-top]
-                candidates = candidates[~(found[candidates] <= last - ROUNDING)]
-            chosen = unit(block[candidates]) if cosine else block[candidates]
-            scores = np.concatenate([scores, (chosen * wanted[number]).sum(axis=1)])
+        block, _ = _comparable(corpus[start : start + step], queries, metric)
+        products = queries @ block.T  # (n, rows of the block)
+        if normalize:
+            norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+            products /= np.maximum(norms, np.float32(1e-12))
+        for index, query in enumerate(queries):
+            scores, rows = best[index]
+            candidates = _candidates(products[index], scores, top_k)
+            vectors = block[candidates]
+            if normalize:
+                vectors = unit(vectors)
+            scores = np.concatenate([scores, (vectors * query).sum(axis=1)])
             rows = np.concatenate([rows, candidates + start])
-            # of equal scores the first stays: those of earlier blocks stand before those of later ones
-            order = np.argsort(-scores, kind="stable")[:top]
-            best[number] = scores[order], rows[order]
+            # stable: of equal scores those of earlier blocks come first, as they stand first
+            order = np.argsort(-scores, kind="stable")[:top_k]
+            best[index] = scores[order], rows[order]
     return best
+
+
+def _candidates(products: Vectors, best_scores: Vectors, top_k: int) -> NDArray[np.int64]:
+    """Rows of a block that may be among the `top_k` nearest.
+
+    A matrix product rounds the product of two vectors differently in another place of the matrix.
+    So it only finds candidates, whose products are computed again one by one. The comparisons are
+    negated in order to keep scores that are not numbers.
+    """
+    if len(best_scores) == top_k:
+        candidates = np.flatnonzero(~(products <= best_scores[-1] - ROUNDING))
+    else:
+        candidates = np.arange(len(products))
+    if len(candidates) > top_k:
+        last = np.partition(products[candidates], -top_k)[-top_k]
+        candidates = candidates[~(products[candidates] <= last - ROUNDING)]
+    return candidates
 
 
 def _comparable(a: Any, b: Any, metric: str) -> tuple[Vectors, Vectors]:
     if metric not in METRICS:
         raise ValueError(f"metric should be one of {', '.join(METRICS)}, not {metric!r}.")
-    left, right = _matrix(a), _matrix(b)
+    left = _matrix(a)
+    right = _matrix(b)
     if left.shape[1] != right.shape[1]:
         raise ValueError(
-            f"the vectors should be equally long, but have {left.shape[1]} and {right.shape[1]} numbers."
+            "the vectors should have equally many dimensions, but have "
+            f"{left.shape[1]} and {right.shape[1]}."
         )
     return left, right
 
@@ -158,4 +260,6 @@ def _matrix(vectors: Any) -> Vectors:
 
 
 def _array(vectors: Any) -> Any:
-    return vectors.detach().cpu().float().numpy() if hasattr(vectors, "detach") else vectors
+    if hasattr(vectors, "detach"):
+        return vectors.detach().cpu().float().numpy()
+    return vectors

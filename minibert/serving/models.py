@@ -19,6 +19,7 @@ from minibert.sentences.rows import Pair, Row, Rows, Settings, Vectors, tokenize
 
 if TYPE_CHECKING:
     from minibert.heads import BertForTokenClassification
+    from minibert.inference.optimize import Precision
     from minibert.sentences.encode import TextEncoder
     from minibert.sentences.rerank import CrossEncoder
     from minibert.tasks.entities import Entity
@@ -179,7 +180,7 @@ def load(
     source: Source,
     *,
     backend: Literal["torch", "onnx"] = "torch",
-    precision: str | None = "fp32",
+    precision: Precision | None = "fp32",
     **queue: Any,
 ) -> Served:
     """A model as its folder says: an embedder, a reranker (a classifier with one label), a classifier or a tagger.
@@ -210,7 +211,7 @@ def load(
         from minibert.inference.packing import warm_up
         from minibert.sentences.embedder import SentenceEmbedder
 
-        embedder = SentenceEmbedder.from_pretrained(source, precision=precision, mmap=False)  # type: ignore[arg-type]
+        embedder = SentenceEmbedder.from_pretrained(source, precision=precision, mmap=False)
         warm_up(embedder.model)
     prompts = {
         "prompts": list(embedder.prompts),
@@ -226,7 +227,7 @@ def load(
 
 
 def _load_classifier(
-    name: str, source: Source, precision: str | None, queue: dict[str, Any]
+    name: str, source: Source, precision: Precision | None, queue: dict[str, Any]
 ) -> Served | None:
     """A classifier of texts or tokens; None for a BERT with a head of its pre-training, which is still an embedder."""
     import torch
@@ -287,7 +288,9 @@ def _load_classifier(
     )
 
 
-def _load_tagger(name: str, source: Source, precision: str | None, queue: dict[str, Any]) -> Served:
+def _load_tagger(
+    name: str, source: Source, precision: Precision | None, queue: dict[str, Any]
+) -> Served:
     import torch
 
     from minibert.heads import BertForTokenClassification

@@ -484,6 +484,67 @@ class TestFolders:
             SentenceEmbedder.from_pretrained(folder, poling="mean")
 
 
+class TestTransformerSettings:
+    """Keys of sentence_bert_config.json: what changes vectors is applied, or refused by name."""
+
+    LONG = "Hello WORLD how tall do trees grow in korea hello world trees"
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"processing_kwargs": {"text": {"max_length": 8}}},
+            {"processing_kwargs": {"common": {"max_length": 8}, "text": {"padding": True}}},
+            {"max_seq_length": 20, "tokenizer_args": {"model_max_length": 8}},
+            {"max_seq_length": 20, "processor_kwargs": {"model_max_length": 8, "use_fast": True}},
+            {
+                "processor_kwargs": {"model_max_length": 12},
+                "processing_kwargs": {"text": {"max_length": 8, "truncation": True}},
+            },
+            {"processor_kwargs": {"do_lower_case": False}},
+            {
+                "model_args": {"add_pooling_layer": False},
+                "config_args": {"trust_remote_code": True},
+            },
+        ],
+        ids=str,
+    )
+    def test_applied(self, tmp_path: Path, settings: dict[str, Any]) -> None:
+        library = pytest.importorskip("sentence_transformers")
+        pooling = ("Pooling", {"embedding_dimension": 32, "pooling_mode": "mean"})
+        sentence_folder(tmp_path, pooling, sentence_bert_config=settings)
+        theirs = library.SentenceTransformer(str(tmp_path), device="cpu")
+        embedder = SentenceEmbedder.from_pretrained(tmp_path, precision="exact")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            vector = embedder.encode(self.LONG)
+        np.testing.assert_allclose(vector, theirs.encode(self.LONG), rtol=1e-5, atol=2e-6)
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"query_length": 8}, "sets query_length to 8"),
+            ({"document_length": 8}, "sets document_length to 8"),
+            ({"query_expansion": {"length": 8}}, "sets query_expansion to"),
+            ({"processing_kwargs": {"text": {"truncation": False}}}, "sets truncation to False"),
+            ({"processing_kwargs": {"text": {"add_special_tokens": False}}}, "add_special_tokens"),
+            ({"tokenizer_args": {"cls_token": "x"}}, "tokenizer_args sets cls_token"),
+            ({"config_args": {"num_hidden_layers": 1}}, "config_args sets num_hidden_layers"),
+            ({"config_kwargs": {"hidden_act": "relu"}}, "config_kwargs sets hidden_act"),
+            ({"model_kwargs": {"num_hidden_layers": 1}}, "model_kwargs sets num_hidden_layers"),
+            ({"transformer_task": "fill-mask"}, "asks for transformer_task 'fill-mask'"),
+            (
+                {"modality_config": {"text": {"method_output_name": "pooler_output"}}},
+                "asks for the output 'pooler_output'",
+            ),
+            ({"processing_kwargs": [1]}, "processing_kwargs should be a dict"),
+        ],
+    )
+    def test_refused(self, tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+        sentence_folder(tmp_path, ("Pooling", {}), sentence_bert_config=settings)
+        with pytest.raises(ValueError, match=f"sentence_bert_config.json.*{message}"):
+            SentenceEmbedder.from_pretrained(tmp_path)
+
+
 class TestTruncation:
     """Vectors of which only the first numbers are kept."""
 

@@ -80,6 +80,117 @@ class TestAgainstSentenceTransformers:
             ours.predict(PAIRS, prompt_name="q")
 
 
+class TestInputs:
+    """What sentence-transformers' own `predict` and `rank` take."""
+
+    @pytest.fixture
+    def encoder(self, tmp_path: Path) -> CrossEncoder:
+        return CrossEncoder.from_pretrained(classifier_folder(tmp_path, 1), precision="exact")
+
+    def test_by_name(self, encoder: CrossEncoder, tmp_path: Path) -> None:
+        expected = encoder.predict(PAIRS)
+        assert np.array_equal(
+            CrossEncoder(str(tmp_path), precision="exact").predict(PAIRS), expected
+        )
+        plain = CrossEncoder(tmp_path, activation_fn=torch.nn.Identity(), max_length=20)
+        assert plain.max_length == 20 and plain.predict(PAIRS).max() != expected.max()
+        with pytest.raises(TypeError, match="takes a BertForSequenceClassification and its token"):
+            CrossEncoder(encoder.model)
+
+    def test_pairs(self, encoder: CrossEncoder) -> None:
+        pandas = pytest.importorskip("pandas")
+        expected = encoder.predict(PAIRS)
+        table = pandas.DataFrame(PAIRS, columns=["query", "document"])
+        several: list[Any] = [
+            np.array(PAIRS),
+            np.array(PAIRS, dtype=object),
+            [list(pair) for pair in PAIRS],
+            [np.array(pair) for pair in PAIRS],
+            tuple(PAIRS),
+            iter(PAIRS),
+            zip(table["query"], table["document"], strict=True),
+            pandas.Series(PAIRS, index=range(5, 11)),
+        ]
+        for pairs in several:
+            assert np.array_equal(encoder.predict(pairs), expected)
+        single = encoder.predict(PAIRS[0])
+        assert np.shape(single) == ()
+        for pair in (list(PAIRS[0]), np.array(PAIRS[0]), pandas.Series(PAIRS[0])):
+            assert encoder.predict(pair) == single
+        for nothing in ([], np.empty((0, 2), dtype=str), iter(())):
+            assert encoder.predict(nothing).shape == (0,)
+        for wrong, message in (
+            (table, r'pass its pairs, such as texts\[\["query", "document"\]\]'),
+            ({"a": "b"}, "not a dict, which gives its keys"),
+            ("hello", "pairs should be pairs of strings, not a single string"),
+            (["a", "b", "c"], "pairs should be two strings each, but number 0 is 'a'"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                encoder.predict(wrong)  # type: ignore[call-overload]
+
+    def test_documents(self, encoder: CrossEncoder) -> None:
+        pandas = pytest.importorskip("pandas")
+        expected = encoder.rank(QUERY, DOCUMENTS)
+        for documents in (
+            pandas.Series(DOCUMENTS, index=range(5, 11)),
+            np.array(DOCUMENTS),
+            tuple(DOCUMENTS),
+            iter(DOCUMENTS),
+        ):
+            assert encoder.rank(QUERY, documents) == expected
+        for wrong in (set(DOCUMENTS), "hello", pandas.DataFrame({"text": DOCUMENTS})):
+            with pytest.raises(ValueError, match="should be "):
+                encoder.rank(QUERY, wrong)
+
+    def test_options(self, encoder: CrossEncoder) -> None:
+        scores = encoder.predict(PAIRS)
+        tensor = encoder.predict(PAIRS, convert_to_tensor=True)
+        assert isinstance(tensor, torch.Tensor) and np.array_equal(tensor.numpy(), scores)
+        several = encoder.predict(PAIRS, convert_to_numpy=False)
+        assert isinstance(several, list) and torch.equal(torch.stack(several), tensor)
+        logits = encoder.predict(PAIRS, activation_fn=torch.nn.Identity(), batch_size=2)
+        np.testing.assert_allclose(torch.from_numpy(logits).sigmoid().numpy(), scores, atol=1e-6)
+        assert np.array_equal(encoder.predict(PAIRS, device="cpu"), scores)
+        with pytest.raises(ValueError, match="device should be one device"):
+            encoder.predict(PAIRS, device=["cpu", "cpu"])  # type: ignore[call-overload]
+        with pytest.raises(ValueError, match="batch_size should be a whole number of 1 or more"):
+            encoder.predict(PAIRS, batch_size=0)
+        best = encoder.rank(QUERY, DOCUMENTS, top_k=1, return_documents=False)
+        assert best == [{"corpus_id": int(scores.argmax()), "score": float(scores.max())}]
+
+    @pytest.mark.usefixtures("at_once")
+    def test_progress(self, encoder: CrossEncoder, capsys: pytest.CaptureFixture[str]) -> None:
+        encoder.predict(PAIRS, show_progress_bar=True)
+        assert "6/6" in capsys.readouterr().err
+
+    def test_softmax(self, tmp_path: Path) -> None:
+        encoder = CrossEncoder(classifier_folder(tmp_path, 3), precision="exact")
+        scores = encoder.predict(PAIRS, apply_softmax=True)
+        np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-6)
+
+    @pytest.mark.parametrize("precision", ["exact", "fp32"])
+    def test_saved(self, encoder: CrossEncoder, tmp_path: Path, precision: Any) -> None:
+        sentence_transformers = pytest.importorskip("sentence_transformers")
+        ours = CrossEncoder(tmp_path, activation_fn=torch.nn.Tanh(), precision=precision)
+        ours.prompts = {"query": "in korea "}
+        ours.save_pretrained(tmp_path / "saved")
+        expected = ours.predict(PAIRS, prompt_name="query")
+        again = CrossEncoder(tmp_path / "saved", precision=precision)
+        np.testing.assert_allclose(again.predict(PAIRS, prompt_name="query"), expected, atol=1e-6)
+        theirs = sentence_transformers.CrossEncoder(str(tmp_path / "saved"), device="cpu")
+        found = theirs.predict(PAIRS, prompt_name="query")
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        ours.activation_fn = torch.relu
+        with pytest.raises(ValueError, match="activation_fn should be one of .* to be saved"):
+            ours.save_pretrained(tmp_path / "again")
+        assert not (tmp_path / "again").exists()
+
+    def test_the_earlier_name_of_top_k(self, encoder: CrossEncoder) -> None:
+        with pytest.warns(DeprecationWarning, match="top is now called top_k"):
+            ranked = rerank(encoder.model, encoder.tokenizer, QUERY, DOCUMENTS, top=2)
+        assert len(ranked) == 2
+
+
 class TestRerank:
     @pytest.fixture
     def parts(self, tmp_path: Path) -> tuple[BertForSequenceClassification, BertTokenizer]:
@@ -93,14 +204,14 @@ class TestRerank:
         ranked = rerank(*parts, QUERY, DOCUMENTS)
         assert [r["corpus_id"] for r in ranked] == np.argsort(-scores, kind="stable").tolist()
         assert [r["score"] for r in ranked] == sorted(scores.tolist(), reverse=True)
-        assert rerank(*parts, QUERY, DOCUMENTS, top=2) == ranked[:2]
+        assert rerank(*parts, QUERY, DOCUMENTS, top_k=2) == ranked[:2]
         assert rerank(*parts, QUERY, []) == []
 
     def test_mistakes(
         self, parts: tuple[BertForSequenceClassification, BertTokenizer], tmp_path: Path
     ) -> None:
         with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
-            rerank(*parts, QUERY, DOCUMENTS, top=0)
+            rerank(*parts, QUERY, DOCUMENTS, top_k=0)
         with pytest.raises(
             ValueError, match="pairs should be two strings each, but number 0 is .* None"
         ):

@@ -18,6 +18,7 @@ from minibert import (
     encode_to_shards,
     nearest,
     open_vectors,
+    semantic_search,
     similarity,
 )
 from minibert.cli import main
@@ -34,7 +35,9 @@ class TestSimilarity:
         np.testing.assert_allclose(similarity(a, b), expected, atol=1e-6)
         np.testing.assert_allclose(similarity(a[0], b), expected[:1], atol=1e-6)
         assert similarity(np.zeros(8), b).tolist() == [[0.0] * 4]
-        with pytest.raises(ValueError, match="should be equally long, but have 8 and 7 numbers"):
+        with pytest.raises(
+            ValueError, match="should have equally many dimensions, but have 8 and 7"
+        ):
             similarity(a, b[:, :7])
         with pytest.raises(ValueError, match="metric should be one of cosine, dot, .*, not 'cos'"):
             similarity(a, b, "cos")
@@ -80,14 +83,38 @@ class TestNearest:
             assert found[0].tolist() == places[:5]
             np.testing.assert_allclose(scores[0], 1, atol=1e-6)
 
+    def test_hits_of_sentence_transformers(self) -> None:
+        util = pytest.importorskip("sentence_transformers.util")
+        numbers = np.random.default_rng(0)
+        corpus = numbers.normal(size=(30, 8)).astype(np.float32)
+        queries = numbers.normal(size=(3, 8)).astype(np.float32)
+        expected = util.semantic_search(
+            torch.from_numpy(queries), torch.from_numpy(corpus), top_k=4
+        )
+        hits = semantic_search(queries, corpus, top_k=4)
+        assert [[hit["corpus_id"] for hit in row] for row in hits] == [
+            [hit["corpus_id"] for hit in row] for row in expected
+        ]
+        scores = [[hit["score"] for hit in row] for row in expected]
+        np.testing.assert_allclose(
+            [[hit["score"] for hit in row] for row in hits], scores, atol=1e-5
+        )
+
+    def test_the_earlier_name_of_top_k(self) -> None:
+        with pytest.warns(DeprecationWarning, match="top is now called top_k"):
+            rows, _ = nearest(np.eye(3), np.eye(3), top=1)
+        assert rows.tolist() == [[0], [1], [2]]
+
     def test_top_of_nothing(self) -> None:
-        with pytest.raises(ValueError, match="top should be a whole number of 1 or more, not 0"):
+        with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
         with pytest.raises(
             ValueError, match='metric should be "cosine" or "dot", not \'manhattan\''
         ):
             nearest([[1.0]], [[1.0]], metric="manhattan")
-        with pytest.raises(ValueError, match="should be equally long, but have 3 and 2 numbers"):
+        with pytest.raises(
+            ValueError, match="should have equally many dimensions, but have 3 and 2"
+        ):
             nearest([[1.0, 2.0]], np.ones((2, 3)))
         assert nearest([[1.0]], np.empty((0, 1)))[0].shape == (1, 0)
 
