@@ -10,7 +10,7 @@
     torchrun --nproc-per-node 8 -m minibert finetune ...       # the same batch, shared by eight processes
 
 Each task is a subcommand with the options that have an effect on it. Tables are tsv, csv or jsonl with named columns;
-`--columns` names them for a file without a header line. Needs the extra `[train]`.
+`--columns` names them for a file without a header line. The output folder is the best model of the run.
 """
 
 from __future__ import annotations
@@ -88,7 +88,19 @@ def _add_data_options(parser: Parser, task: str) -> None:
     """Files of examples, and the columns that the task reads."""
     group = parser.add_argument_group("data")
     group.add_argument("--train", metavar="FILE", help="Training file.")
-    group.add_argument("--dev", metavar="FILE", help="Evaluation file.")
+    group.add_argument(
+        "--dev",
+        metavar="FILE",
+        help="Evaluation file, which chooses the best model. Default: a share of --train is held out.",
+    )
+    group.add_argument("--test", metavar="FILE", help="File to score the best model on at the end.")
+    group.add_argument(
+        "--held-out",
+        type=float,
+        default=0.1,
+        metavar="PROB",
+        help="Share of --train that is held out without --dev, of each label alike.",
+    )
     if task in ("tokens", "answers"):
         return
     _add_column(parser, group, "--text", "text", "Column of the text.")
@@ -182,9 +194,10 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
 
 
 def run(options: argparse.Namespace) -> None:
-    options = options_of_run(options, "train", "dev", tasks=tuple(TASKS))
+    options = options_of_run(options, "train", tasks=tuple(TASKS))
     settings = fill(TrainingOptions, options)
-    check_files([options.train, options.dev])
+    files = (options.train, options.dev, options.test)
+    check_files([file for file in files if file])
     source = source_of(options)
     task = task_of(options)
     from minibert.training.finetuning import finetune
@@ -197,6 +210,8 @@ def run(options: argparse.Namespace) -> None:
             options.dev,
             options.output,
             settings,
+            test=options.test,
+            held_out=options.held_out,
             max_length=options.max_length,
             resume=options.resume,
         )

@@ -22,6 +22,7 @@ _TYPES: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "int": (int, "N"),
     "int | None": (int, "N"),
     "float": (float, "X"),
+    "float | None": (float, "X"),
     "str | None": (str, "NAME"),
 }
 _METAVARS = {"learning_rate": "RATE", "warmup": "PROB", "weight_decay": "RATE"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -43,8 +44,10 @@ from minibert.tasks.windows import (
 )
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import Batch, Example, text_lengths
-from minibert.training.loop import Trainer
+from minibert.training.journal import Record
+from minibert.training.loop import Trainer, default_learning_rate
 from minibert.training.options import TrainingOptions
+from minibert.training.processes import is_first_process
 from minibert.training.state import check_new, remove_states
 
 LONGEST_ANSWER = 30  # in tokens
@@ -86,6 +89,20 @@ class Task(Protocol):
     ) -> list[Example]:
         """Rows as ids and labels, at most `max_length` tokens each."""
 
+    @property
+    def learning_rate(self) -> float | None:
+        """The default peak learning rate; None: by the size of the model."""
+        return None
+
+    @property
+    def keeps_max_length(self) -> bool:
+        """Whether predictions truncate texts at the length of training."""
+        return True
+
+    def strata(self, rows: Rows) -> list[Any]:
+        """A label for each row; rows are held out in the same share of each label."""
+        return [None] * len(rows)
+
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The summed loss; an `Objective` of the loop."""
 
@@ -97,57 +114,59 @@ def finetune(
     task: Task,
     checkpoint: Path_ | Source,
     train: Path_,
-    dev: Path_,
+    dev: Path_ | None,
     folder: Path_,
     options: TrainingOptions | None = None,
     *,
+    test: Path_ | None = None,
+    held_out: float = 0.1,
     max_length: int = 128,
     resume: bool | Literal["with other data"] = False,
+    callback: Callable[[Record], object] | None = None,
 ) -> dict[str, float]:
-    """Fine-tunes a checkpoint; the model that is best on `dev` lies in `folder/best` afterwards, tokenizer and all.
+    """Fine-tunes a checkpoint. The model that is best on `dev` is in `folder` afterwards, with its tokenizer.
+
+    The tokenizer keeps `max_length`, so predictions truncate texts as training did.
 
     Args:
         task: `SequenceTask`, `AnswerTask`, `TokenTask` (entities.py) or `SimilarityTask` (pairs.py).
-        checkpoint: folder, bundled model or Hub id.
-        train: file to learn from.
-        dev: file to measure with.
-        folder: for the state, the log and the best model.
-        options: how to train.
-        max_length: limit of the tokens of an example.
-        resume: go on with the run in `folder`, as in `Trainer`.
+        checkpoint: Folder, bundled model or Hub id.
+        train: Training file.
+        dev: Evaluation file, which chooses the best model. None: a share of the training rows is held out.
+        folder: For the model, the states and the log.
+        options: How to train.
+        test: File to score the best model on, once at the end.
+        held_out: Share of the training rows that are held out without `dev`, of each label alike.
+        max_length: Tokens after which an example is truncated.
+        resume: Continue the run in `folder`, as in `Trainer`.
+        callback: See `Trainer`.
 
     Returns:
-        The best model's scores on `dev`.
+        The best model's scores on `dev`, and with `test` its scores there as "test_...".
 
     Raises:
-        FileNotFoundError: a file or the checkpoint is not there.
-        ValueError: a file that does not hold what the task needs.
+        FileNotFoundError: A file or the checkpoint does not exist.
+        ValueError: A file does not hold what the task needs, or `folder` holds another run.
     """
     options = replace(options or TrainingOptions(), **task.fixed)
     if not resume:
-        check_new(folder)  # now, and not after all has been read
-    train_rows, dev_rows = task.read(train), task.read(dev, dev=True)
+        check_new(folder)  # before all data are read
+    train_rows, dev_rows, test_rows = _read_rows(task, train, dev, test, held_out, options.seed)
     torch.manual_seed(options.seed)
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", ".*newly initialised: train before"
-        )  # a new head is the point
+        warnings.filterwarnings("ignore", ".*newly initialised: train before")  # a new head
         model, tokenizer = task.load(checkpoint, train_rows)
-    cells = [
-        cell
-        for row in train_rows[:20]
-        for cell in (row.values() if isinstance(row, dict) else ["".join(row[0])])
-    ]
-    # together: one sentence of rare names says nothing of a vocabulary
-    warn_of_coverage(tokenizer, [" ".join(cell for cell in cells if isinstance(cell, str))])
+    _warn_of_unknown_language(tokenizer, train_rows)
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
-    positions = model.config.max_position_embeddings
-    if (
-        longest := max(max(text_lengths(example)) for example in [*examples, *dev_examples])
-    ) > positions:
-        places = f"{checkpoint} only {positions} positions: max_length={positions}"
-        raise ValueError(f"An example has {longest} tokens, but {places}.")
+    _check_positions([*examples, *dev_examples], model.config, checkpoint)
+    if task.keeps_max_length:
+        tokenizer.model_max_length = min(tokenizer.model_max_length, max_length)
+    if options.learning_rate is None:
+        rate = task.learning_rate or default_learning_rate(model.config.hidden_size)
+        options = replace(options, learning_rate=rate)
+        if is_first_process():
+            print(f"learning rate {rate:g} (the default for this model)", file=sys.stderr)
     trainer = Trainer(
         model,
         lambda _: examples,
@@ -158,12 +177,96 @@ def finetune(
         resume=resume,
         evaluate=lambda: task.scores(model, dev_rows, dev_examples),
         metric=task.metric,
+        callback=callback,
     )
     trainer.run()
     if trainer.is_first:
         remove_states(folder, options.keep_states)
-    best = task.load(Path(folder) / "best", train_rows)[0].to(model.device)
-    return task.scores(best, dev_rows, dev_examples)
+    scores = dict(trainer.best_scores)
+    if test_rows:
+        best, tokenizer = task.load(Path(folder), train_rows)
+        best.to(model.device)
+        test_examples = task.examples(test_rows, tokenizer, best.config, max_length)
+        for name, score in task.scores(best, test_rows, test_examples).items():
+            scores[f"test_{name}"] = score
+    return scores
+
+
+def _read_rows(
+    task: Task,
+    train: Path_,
+    dev: Path_ | None,
+    test: Path_ | None,
+    held_out: float,
+    seed: int,
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The rows to train on, to evaluate on and to test with."""
+    train_rows = task.read(train)
+    if dev is None:
+        train_rows, dev_rows = hold_out(train_rows, task.strata(train_rows), held_out, seed)
+        if is_first_process():
+            print(
+                f"without a dev file {len(dev_rows):,} of {len(train_rows) + len(dev_rows):,} rows of {train} are "
+                "held out",
+                file=sys.stderr,
+            )
+    else:
+        dev_rows = task.read(dev, dev=True)
+    test_rows = [] if test is None else task.read(test, dev=True)
+    return train_rows, dev_rows, test_rows
+
+
+def hold_out(
+    rows: Sequence[Any], strata: Sequence[Any], share: float, seed: int
+) -> tuple[list[Any], list[Any]]:
+    """Splits rows into those to train on and those that are held out.
+
+    Args:
+        rows: The rows.
+        strata: A label for each row. Of each label the same share is held out, but never all of its rows.
+        share: Share of the rows to hold out, between 0 and 1.
+        seed: The same seed holds out the same rows.
+
+    Raises:
+        ValueError: `share` is not between 0 and 1, or there are too few rows to hold any out.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"held_out should be a share between 0 and 1, not {share!r}.")
+    rng = np.random.default_rng(seed)
+    by_label: dict[Any, list[int]] = {}
+    for index in rng.permutation(len(rows)).tolist():
+        by_label.setdefault(strata[index], []).append(index)
+    chosen: set[int] = set()
+    for label in sorted(by_label, key=str):
+        indices = by_label[label]
+        count = min(len(indices) - 1, round(share * len(indices)))
+        chosen.update(indices[:count])
+    if not chosen:
+        raise ValueError(f"{len(rows)} rows are too few to hold some out: pass a dev file.")
+    kept = [row for index, row in enumerate(rows) if index not in chosen]
+    return kept, [row for index, row in enumerate(rows) if index in chosen]
+
+
+def _warn_of_unknown_language(tokenizer: BertTokenizer, rows: Sequence[Any]) -> None:
+    """Warns if the vocabulary cannot spell the language of the first rows."""
+    texts = []
+    for row in rows[:20]:
+        cells = row.values() if isinstance(row, dict) else ["".join(row[0])]
+        texts += [cell for cell in cells if isinstance(cell, str)]
+    # together, because a single sentence of rare names says nothing about a vocabulary
+    warn_of_coverage(tokenizer, [" ".join(texts)])
+
+
+def _check_positions(
+    examples: Sequence[Example], config: BertConfig, checkpoint: Path_ | Source
+) -> None:
+    positions = config.max_position_embeddings
+    longest = max(max(text_lengths(example)) for example in examples)
+    if longest > positions:
+        raise ValueError(
+            f"An example has {longest} tokens, but {checkpoint} only {positions} positions: "
+            f"max_length={positions}."
+        )
 
 
 @dataclass(frozen=True)
@@ -211,6 +314,12 @@ class SequenceTask(Task):
                     f"{path}, row {number}: {self.label} should be a label, not {label!r:.80}."
                 )
         return rows
+
+    def strata(self, rows: Rows) -> list[Any]:
+        """The labels of a classification."""
+        if self.regression:
+            return [None] * len(rows)
+        return [str(row[self.label]) for row in rows]
 
     def config(self, rows: Rows) -> dict[str, Any]:
         """The labels by name, in alphabetical order."""

@@ -13,8 +13,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass, fields
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,8 +64,8 @@ Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 _LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
 
 
-# fields of a config that may differ when a run goes on: neither weights nor losses depend on them
-_OF_NO_WEIGHT = (
+# Fields of a config that may differ when a run is resumed: neither weights nor losses depend on them.
+RESUME_MAY_DIFFER = (
     "attn_implementation",
     "dtype",
     "extra",
@@ -92,7 +92,16 @@ def make_optimizer(model: Any, options: TrainingOptions) -> torch.optim.AdamW:
         {"params": own, "weight_decay": decay, "share": share}
         for (decay, share), own in groups.items()
     ]
-    return torch.optim.AdamW(described, lr=options.learning_rate, fused=True)
+    return torch.optim.AdamW(described, lr=options.learning_rate or 0.0, fused=True)
+
+
+def default_learning_rate(hidden_size: int) -> float:
+    """The peak learning rate where none is given.
+
+    5e-5 for BERT base (paper, appendix A.3) with its hidden size of 768. Smaller models need larger steps: it grows with
+    the square of 768 / hidden_size, up to 1e-3.
+    """
+    return float(f"{min(1e-3, 5e-5 * (768 / hidden_size) ** 2):.2g}")
 
 
 def _depth(name: str) -> float:
@@ -124,7 +133,7 @@ class Trainer:
         tokenizer: saved with every model.
         resume: go on from the state in `folder`; "with other data": whatever its ids and labels.
         evaluate: measures the model in eval mode; every process calls it, and the scores go into the log.
-        metric: the score that is best when highest (a loss: lowest); the best model is kept in `folder/best`.
+        metric: the score that is best when highest (a loss: lowest); the best model is kept in `folder`.
         callback: called with each record of the log, such as `mlflow.log_metrics` would be.
 
     Raises:
@@ -145,7 +154,12 @@ class Trainer:
     callback: Callable[[Record], object] | None = None
 
     def __post_init__(self) -> None:
-        model, options, self.folder = self.model, self.options, Path(self.folder)
+        self.folder = Path(self.folder)
+        if self.options.learning_rate is None:
+            rate = default_learning_rate(self.model.config.hidden_size)
+            self.options = replace(self.options, learning_rate=rate)
+        model = self.model
+        options = self.options
         if options.tensorboard:  # now, before anything is written
             need("tensorboard", "tensorboard", "A log for TensorBoard")
         self.processes = Processes.join()
@@ -155,7 +169,9 @@ class Trainer:
             torch.cuda if self.processes.device.type == "cuda" else torch
         )  # dropout draws from it
         self.step, self.epoch, self.batch_in_epoch = 0, 0, 0
-        self.best, self.evaluations_since_best = -math.inf, 0
+        self.best = -math.inf
+        self.evaluations_since_best = 0
+        self.best_scores: dict[str, float] = {}
         self._told_to_stop: Callable[[], bool] = lambda: False  # this process, by a signal
         self._stops = False  # all of them, after the step at hand
         self._saved_step = 0
@@ -178,7 +194,7 @@ class Trainer:
             **{
                 f.name: getattr(model.config, f.name)
                 for f in fields(model.config)
-                if f.name not in _OF_NO_WEIGHT
+                if f.name not in RESUME_MAY_DIFFER
             },
             "data": _digest(self._examples),
         }
@@ -243,77 +259,102 @@ class Trainer:
 
     def _advance(self, report: Callable[[Record], None]) -> None:
         """Makes a step, and then measures and saves what is due."""
-        record = self._one_step(self._next_batch())
+        record = self.train_step(self._next_batch())
         self._keep_checkpoint()
         report(record)
-        due = epoch_is_over = self.batch_in_epoch == len(self._batches)
-        every = self.options.evaluate_every
-        if self.evaluate and (
-            self.step == self.steps or (self.step % every == 0 if every else epoch_is_over)
-        ):
+        epoch_is_over = self.batch_in_epoch == len(self._batches)
+        evaluation_is_due = self._is_due(self.options.evaluate_every, epoch_is_over)
+        is_evaluated = self.evaluate is not None and (evaluation_is_due or self.step == self.steps)
+        if self.evaluate and is_evaluated:
             report({"step": self.step, "epoch": self.epoch, **self._evaluate(self.evaluate)})
-            due = True
         if self._stops:
             self._save()
             raise KeyboardInterrupt(
                 f"stopped after step {self.step}, which is saved. {self._resume_hint()}"
             )
-        if self.step % self.options.save_every == 0 if self.options.save_every else due:
+        if self._is_due(self.options.save_every, epoch_is_over or is_evaluated):
             self._save()
+
+    def _is_due(self, every: int, otherwise: bool) -> bool:
+        """Whether it is the turn of what happens after so many steps; of 0 steps: `otherwise`."""
+        if every:
+            return self.step % every == 0
+        return otherwise
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
-    def _one_step(self, batch: Sequence[Example]) -> Record:
+    def train_step(self, batch: Sequence[Example]) -> Record:
+        """One update of the weights by a batch: forward and backward, reduce, update, record."""
         began = time.perf_counter()
-        rank, size, options = self.processes.rank, self.processes.size, self.options
-        rate = options.learning_rate * linear_schedule(
-            self.step, self.steps, options.warmup, options.decay_steps
-        )
+        rate = self._set_learning_rate()
+        losses = self._reduce(self._forward_backward(batch))
+        loss = math.fsum(losses.values())
+        norm = self._update(loss)
+        tokens = sum(map(length, batch))
+        record: Record = {"step": self.step, "epoch": self.epoch, "loss": loss}
+        if len(losses) > 1:
+            for name, value in losses.items():
+                record[_LOSS_NAMES.get(name, f"{name}_loss")] = value
+        record["learning_rate"] = rate
+        record["gradient_norm"] = norm
+        record["tokens"] = tokens
+        record["tokens_per_second"] = round(tokens / (time.perf_counter() - began))
+        return record
+
+    def _set_learning_rate(self) -> float:
+        """Sets the learning rate of this step; returns that of the layers on top."""
+        options = self.options
+        share = linear_schedule(self.step, self.steps, options.warmup, options.decay_steps)
+        rate = (options.learning_rate or 0.0) * share
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
+        return rate
+
+    def _forward_backward(self, batch: Sequence[Example]) -> dict[str, Tensor]:
+        """Computes the gradients of this process's examples; returns their share in the losses of the batch."""
+        rank = self.processes.rank
         ordered = sorted(batch, key=length)
-        # a process for which no example is left computes the first one without counting it, because all must take part
-        mine, weight = (ordered[rank::size], 1.0) if rank < len(ordered) else (ordered[:1], 0.0)
-        totals: dict[str, Tensor] = {}
-        for part in split_by_tokens(mine, options.tokens_per_forward):
-            with (
-                nullcontext()
-                if options.exact
-                else faster_operators(self.processes.device, self.model)
-            ):
-                losses = {name: each * weight for name, each in self._losses(part, batch).items()}
-                torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
-            for name, each in losses.items():
-                totals[name] = totals.get(name, 0) + each.detach()
+        examples = ordered[rank :: self.processes.size]
+        weight = 1.0
+        if (
+            not examples
+        ):  # all processes must take part, so this one computes an example that does not count
+            examples = ordered[:1]
+            weight = 0.0
+        losses: dict[str, Tensor] = {}
+        for part in split_by_tokens(examples, self.options.tokens_per_forward):
+            with self._operators():
+                shares = self._losses(part, batch)
+                (torch.stack(list(shares.values())).sum() * weight).backward()  # type: ignore[no-untyped-call]
+            for name, share in shares.items():
+                losses[name] = losses.get(name, 0) + share.detach() * weight
+        return losses
+
+    def _operators(self) -> AbstractContextManager[None]:
+        if self.options.exact:
+            return nullcontext()
+        return faster_operators(self.processes.device, self.model)
+
+    def _reduce(self, losses: dict[str, Tensor]) -> dict[str, float]:
+        """Adds up gradients and losses of all processes, and learns whether any of them should stop."""
         self.processes.sum_gradients(self.model)
-        summed, self._stops = torch.stack(list(totals.values())), self._told_to_stop()
-        if size > 1:  # torchrun tells all processes to stop, but not in the same step
-            dist.all_reduce(both := torch.cat([summed, summed.new_tensor([self._stops])]))
-            summed, self._stops = both[:-1], bool(both[-1])
-        loss = summed.sum().item()
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), options.max_grad_norm))
+        values = torch.stack(list(losses.values()))
+        # torchrun tells all processes to stop, but not in the same step
+        stops = values.new_tensor([self._told_to_stop()])
+        values = self.processes.sum(torch.cat([values, stops]))
+        *sums, stops_in_all = values.tolist()
+        self._stops = stops_in_all > 0
+        return dict(zip(losses, sums, strict=True))
+
+    def _update(self, loss: float) -> float:
+        """Updates the weights, unless the loss diverges; returns the norm of the gradients before they were clipped."""
+        max_norm = self.options.max_grad_norm
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), max_norm))
         self._check(loss, norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step += 1
-        tokens, seconds = sum(map(length, batch)), time.perf_counter() - began
-        apart = dict(
-            zip(
-                (_LOSS_NAMES.get(name, f"{name}_loss") for name in totals),
-                summed.tolist(),
-                strict=True,
-            )
-        )
-        return {
-            "step": self.step,
-            "epoch": self.epoch,
-            "loss": loss,
-            **(apart if len(apart) > 1 else {}),
-            "learning_rate": rate,
-            "gradient_norm": norm,
-            "tokens": tokens,
-            "tokens_per_second": round(tokens / seconds),
-        }
+        return norm
 
     def _check(self, loss: float, norm: float) -> None:
         """ValueError for a loss that is not finite, before it reaches the weights, or that diverges."""
@@ -376,7 +417,7 @@ class Trainer:
         random = self.processes.gather(self._random.get_rng_state())
         if self.is_first:
             state = training_state(self.model, self.optimizer)
-            state |= {"about": self._about, "random": random}
+            state |= {"about": self._about, "random": random, "best_scores": self.best_scores}
             state["position"] = {name: getattr(self, name) for name in POSITION}
             write_state(self.folder, state, self._kept)
         self._saved_step = self.step
@@ -401,6 +442,7 @@ class Trainer:
             load_training_state(state, self.model, self.optimizer)
             for name in POSITION:
                 setattr(self, name, state["position"][name])
+            self.best_scores = state.get("best_scores", {})
             self._saved_step = self.step
             if self.epoch > 0:  # the first one is open
                 self._open_epoch()
@@ -426,7 +468,8 @@ class Trainer:
             score = scores[self.metric] * (-1 if self.metric.endswith("loss") else 1)
             if score > self.best or self.best == -math.inf:  # the first, even if it is not a number
                 self.best, self.evaluations_since_best = max(self.best, score), 0
-                self.save_model(self.folder / "best")
+                self.best_scores = scores
+                self.save_model(self.folder)
         return scores
 
     def _keep_checkpoint(self) -> None:

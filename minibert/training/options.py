@@ -33,7 +33,11 @@ class TrainingOptions:
     batch_size: int = _option(
         32, "Examples per optimizer step, across all processes.", 1, data_order=True
     )
-    learning_rate: float = _option(5e-5, "Peak learning rate of AdamW.", 0.0)
+    learning_rate: float | None = _option(
+        None,
+        "Peak learning rate of AdamW. Default: 5e-5 for BERT base and more for smaller models; it is printed.",
+        0.0,
+    )
     warmup: float = _option(
         0.1, "Share of the steps in which the learning rate rises linearly from 0.", 0.0
     )
@@ -77,7 +81,11 @@ class TrainingOptions:
     save_every: int = _option(
         0, "Steps between two checkpoints of the run; 0 saves after every evaluation and epoch.", 0
     )
-    keep_states: int = _option(0, "Number of checkpoints of the run to keep when it has ended.", 0)
+    keep_states: int = _option(
+        1,
+        "Number of checkpoints of the run to keep when it has ended. From one, more --steps extend the run.",
+        0,
+    )
     checkpoints: int = _option(
         0, "Number of model snapshots to keep, from step 0 to the last, denser at first.", 0
     )

@@ -115,6 +115,16 @@ class SimilarityTask(Task):
         """In-batch negatives are those of the whole batch, and not chosen by their length."""
         return {} if self.score else {"tokens_per_forward": None, "pool": 1}
 
+    @property
+    def learning_rate(self) -> float | None:
+        """Vectors that are good already should change little, whatever the size of the model."""
+        return 5e-5
+
+    @property
+    def keeps_max_length(self) -> bool:
+        """An embedder has a limit of its own."""
+        return False
+
     def load(self, checkpoint: Path_ | Source, rows: Rows) -> tuple[SimilarityModel, BertTokenizer]:
         """An embedder's folder, or any BERT's."""
         embedder = SentenceEmbedder.from_pretrained(

@@ -390,7 +390,8 @@ def pretrain(
             callback=callback,
         )
         trainer.run()
-        trainer.save_model(folder)
+        if trainer.metric is None:  # otherwise the best model is there
+            trainer.save_model(folder)
         if trainer.is_first:
             remove_states(folder, options.keep_states)
         return trainer

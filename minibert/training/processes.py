@@ -9,7 +9,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
+
+
+def is_first_process() -> bool:
+    """Whether this is the process that prints and writes; without torchrun there is no other."""
+    return int(os.environ.get("RANK") or 0) == 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,12 @@ class Processes:
         if self.size > 1:
             for parameter in model.parameters():
                 dist.broadcast(parameter.data, src=0)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of the values of all processes."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
 
     def sum_gradients(self, model: nn.Module) -> None:
         """Adds up the gradients of all processes, in a single exchange.

@@ -93,8 +93,8 @@ def test_a_particle_is_no_part_of_a_name(checkpoint: Path, tmp_path: Path) -> No
     options = TrainingOptions(epochs=20, batch_size=8, learning_rate=3e-3)
     scores = finetune(TokenTask(), checkpoint, file, file, tmp_path / "out", options)
     assert scores["f1"] == scores["macro_f1"] == 1.0
-    model = BertForTokenClassification.from_pretrained(tmp_path / "out" / "best")
-    tokenizer = BertTokenizer.from_pretrained(tmp_path / "out" / "best")
+    model = BertForTokenClassification.from_pretrained(tmp_path / "out")
+    tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
     found = find_entities(model, tokenizer, TEXT, by_piece=True)
     assert [(e["entity_group"], e["start"], e["end"], e["word"]) for e in found] == [
         ("PS", 0, 3, "김 모"),

@@ -90,9 +90,9 @@ def test_classification_from_a_table(checkpoint: str, tmp_path: Path) -> None:
     scores = run(SequenceTask(text="review", label="verdict"), checkpoint, files, tmp_path / "out")
 
     assert scores["accuracy"] > 0.95
-    best = BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best")
+    best = BertForSequenceClassification.from_pretrained(tmp_path / "out")
     assert best.config.id2label == {0: "bad!", 1: "good!"}
-    tokenizer = BertTokenizer.from_pretrained(tmp_path / "out" / "best")
+    tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
     logits = best(**tokenizer(["w1 good w2", "w1 bad"], padding=True, return_tensors="pt")).logits
     assert [best.config.id2label[i] for i in logits.argmax(-1).tolist()] == ["good!", "bad!"]
     logged = [
@@ -120,7 +120,7 @@ def test_regression_from_pairs(checkpoint: str, tmp_path: Path) -> None:
     scores = run(task, checkpoint, files, tmp_path / "out")
 
     assert scores["spearman"] > 0.9
-    config = BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best").config
+    config = BertForSequenceClassification.from_pretrained(tmp_path / "out").config
     assert (config.num_labels, config.problem_type) == (1, "regression")
 
 
@@ -139,7 +139,7 @@ def test_tags_of_words(checkpoint: str, tmp_path: Path) -> None:
     scores = run(TokenTask(), checkpoint, files, tmp_path / "out")
 
     assert scores["f1"] > 0.95
-    best = BertForTokenClassification.from_pretrained(tmp_path / "out" / "best")
+    best = BertForTokenClassification.from_pretrained(tmp_path / "out")
     assert best.config.id2label == {0: "B-LOC", 1: "I-LOC", 2: "O"}
 
 
@@ -449,10 +449,7 @@ def test_the_command(checkpoint: str, tmp_path: Path) -> None:
     command += ["--epochs", "1", "--output", str(tmp_path / "out"), "--json"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     assert json.loads(done.stdout).keys() == {"path", "accuracy", "f1"}
-    assert (
-        BertForSequenceClassification.from_pretrained(tmp_path / "out" / "best").config.num_labels
-        == 2
-    )
+    assert BertForSequenceClassification.from_pretrained(tmp_path / "out").config.num_labels == 2
     again = subprocess.run(command, capture_output=True, encoding="utf-8")
     assert again.returncode == 1 and again.stderr.count("\n") == 1
     assert (

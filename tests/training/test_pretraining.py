@@ -412,15 +412,15 @@ def test_a_run_is_resumed_with_nothing_but_its_folder(
         "2",
     ]
     assert main([*command, "--output", str(tmp_path / "whole")]) == 0
-    one_step = Trainer._one_step
+    train_step = Trainer.train_step
 
     def cut(self: Trainer, batch: Any) -> Any:
         if self.step == 5:
             raise OSError("the power went off.")
-        return one_step(self, batch)
+        return train_step(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_one_step", cut)
+        patch.setattr(Trainer, "train_step", cut)
         assert main([*command, "--output", str(tmp_path / "cut")]) == 1
     assert main(["pretrain", "--output", str(tmp_path / "cut"), "--resume"]) == 0
     whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
@@ -428,10 +428,9 @@ def test_a_run_is_resumed_with_nothing_but_its_folder(
     assert BertTokenizer.from_pretrained(tmp_path / "cut" / "checkpoints" / "step-000000").tokenize(
         "cat"
     ) == ["cat"]
-    assert not list(tmp_path.glob("*/*.pt"))
-    assert (
-        main([*command, "--output", str(tmp_path / "cut")]) == 1
-    )  # although there is no state any more
+    states = [path.name for path in sorted(tmp_path.glob("*/*.pt"))]
+    assert states == ["state-000000006.pt"] * 2
+    assert main([*command, "--output", str(tmp_path / "cut")]) == 1  # it is not overwritten
     assert "already holds a run" in capsys.readouterr().err
     assert main(["pretrain", "--output", str(tmp_path / "other"), "--resume"]) == 2
     assert "minibert pretrain: give --corpus" in capsys.readouterr().err
