@@ -117,4 +117,4 @@ def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> Non
     shown = " ".join(capsys.readouterr().out.split())
     for field in dataclasses.fields(TrainingOptions):
         assert f"--{field.name.replace('_', '-')} " in shown
-    assert "Peak learning rate of AdamW. (default: 5e-05)" in shown
+    assert "Peak learning rate of AdamW. Default: 5e-5 for BERT base" in shown

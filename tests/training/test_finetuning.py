@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from minibert import (
     BertModel,
     BertTokenizer,
     answer_question,
+    classify,
+    evaluate,
 )
 from minibert.losses import IGNORED
 from minibert.training.data import length, pack, pad
 from minibert.training.entities import TokenTask
-from minibert.training.finetuning import AnswerTask, SequenceTask, Task, finetune
+from minibert.training.finetuning import AnswerTask, SequenceTask, Task, finetune, hold_out
+from minibert.training.loop import default_learning_rate
 from minibert.training.options import TrainingOptions
 
 WORDS = [
@@ -456,3 +460,68 @@ def test_the_command(checkpoint: str, tmp_path: Path) -> None:
         again.stderr.startswith("minibert finetune: ")
         and "already holds a run: pass --resume" in again.stderr
     )
+
+
+def test_without_a_dev_file_a_share_of_each_label_is_held_out(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = write_reviews(tmp_path / "train.tsv", 100, 0)
+    test = write_reviews(tmp_path / "test.tsv", 50, 1)
+    task = SequenceTask(text="review", label="verdict")
+    options = replace(OPTIONS, learning_rate=None)
+
+    scores = finetune(task, checkpoint, train, None, tmp_path / "out", options, test=test)
+
+    printed = capsys.readouterr().err
+    assert "without a dev file 10 of 100 rows of" in printed
+    assert "learning rate 0.001 (the default for this model)" in printed
+    assert scores.keys() == {"accuracy", "f1", "test_accuracy", "test_f1"}
+    model = BertForSequenceClassification.from_pretrained(tmp_path / "out")
+    tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
+    result = evaluate(
+        model, tokenizer, test, text_column="review", label_column="verdict", bootstrap=0
+    )
+    assert result.metrics["accuracy"] == pytest.approx(scores["test_accuracy"])
+
+
+def test_the_held_out_rows_are_stratified_and_the_same_again() -> None:
+    rows = list(range(100))
+    strata = ["rare" if row < 20 else "frequent" for row in rows]
+    kept, held_out = hold_out(rows, strata, 0.1, seed=0)
+    assert sorted([*kept, *held_out]) == rows
+    assert len(held_out) == 10 and sum(row < 20 for row in held_out) == 2
+    assert hold_out(rows, strata, 0.1, seed=0) == (kept, held_out)
+    assert hold_out(rows, strata, 0.1, seed=1)[1] != held_out
+    with pytest.raises(ValueError, match="2 rows are too few to hold some out: pass a dev file"):
+        hold_out([1, 2], ["a", "b"], 0.5, seed=0)
+    with pytest.raises(ValueError, match="held_out should be a share between 0 and 1, not 1"):
+        hold_out(rows, strata, 1, seed=0)
+
+
+def test_predictions_truncate_as_training_did(checkpoint: str, tmp_path: Path) -> None:
+    train = write_reviews(tmp_path / "train.tsv", 30, 0)
+    task = SequenceTask(text="review", label="verdict")
+    options = replace(OPTIONS, epochs=1)
+    finetune(task, checkpoint, train, train, tmp_path / "out", options, max_length=6)
+    model = BertForSequenceClassification.from_pretrained(tmp_path / "out")
+    tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer.model_max_length == 6
+    text = "w1 w2 w3 w4 good bad w5"
+    assert classify(model, tokenizer, text) == classify(model, tokenizer, "w1 w2 w3 w4")
+
+
+def test_more_steps_extend_a_finished_run(checkpoint: str, tmp_path: Path) -> None:
+    train = write_reviews(tmp_path / "train.tsv", 30, 0)
+    task = SequenceTask(text="review", label="verdict")
+    arguments = (task, checkpoint, train, train, tmp_path / "out")
+    finetune(*arguments, TrainingOptions(steps=3))
+    finetune(*arguments, TrainingOptions(steps=5), resume=True)
+    lines = (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert max(json.loads(line)["step"] for line in lines) == 5
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "rate"), [(768, 5e-5), (1024, 2.8e-5), (256, 4.5e-4), (128, 1e-3)]
+)
+def test_smaller_models_learn_at_larger_rates(hidden_size: int, rate: float) -> None:
+    assert default_learning_rate(hidden_size) == rate
