@@ -8,8 +8,12 @@ from types import ModuleType
 
 import minibert
 from minibert.cli import (
+    answer,
+    classify,
     convert,
     embed,
+    entities,
+    evaluate,
     export,
     fill_mask,
     finetune,
@@ -29,9 +33,9 @@ from minibert.cli.options import add_common
 from minibert.cli.parser import Parser, nearest_name
 
 GROUPS: Mapping[str, tuple[ModuleType, ...]] = {
-    "use": (embed, search, rerank, fill_mask, serve),
+    "use": (embed, search, rerank, classify, entities, answer, fill_mask, serve),
     "learn": (learn, view, tokenize),
-    "train": (vocab, pretrain, finetune),
+    "train": (vocab, pretrain, finetune, evaluate),
     "check and convert": (verify, info, convert, export, models),
 }
 DESCRIPTION = "BERT in plain PyTorch, bit-identical to transformers."

@@ -1,0 +1,204 @@
+"""`minibert evaluate`: how good a fine-tuned model is on labeled data."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from minibert.cli.loading import check_device, check_kind, source_of
+from minibert.cli.options import (
+    add_device,
+    add_force,
+    add_json,
+    add_label_column,
+    add_max_length,
+    add_model,
+    add_pair_column,
+    add_text_column,
+)
+from minibert.cli.parser import Parser
+from minibert.cli.results import UsageError, claim_file, print_json
+from minibert.cli.texts import check_files
+
+if TYPE_CHECKING:
+    from minibert.tasks.evaluation import Evaluation
+
+SUMMARY = "Score a fine-tuned model on labeled data, with intervals and errors."
+EXAMPLE = "--model out/labels dev.tsv --errors errors.jsonl"
+TASKS = ("classification", "multi_label", "regression", "tokens", "answers", "pairs", "scores")
+MAX_CONFUSION = 12  # labels in a confusion matrix that a terminal shows
+
+
+def add(parser: Parser) -> None:
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="FILE",
+        help="Labeled file, as for minibert finetune; MODEL FILE names the model as well.",
+    )
+    add_model(parser, default=None)
+    parser.add_argument(
+        "--task", choices=TASKS, help="What to measure. Default: what the model does."
+    )
+    add_text_column(parser)
+    add_pair_column(parser)
+    add_label_column(parser)
+    add_device(parser)
+    add_max_length(parser)
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        default=0.5,
+        metavar="PROB",
+        help="Probability from which one of several labels counts as predicted.",
+    )
+    parser.add_argument(
+        "--bootstrap",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="Number of resamples for the 95%% intervals; 0 leaves them out.",
+    )
+    parser.add_argument(
+        "--errors",
+        metavar="FILE",
+        help="File for the wrong predictions, the most confident first (.jsonl, .csv, .tsv or "
+        ".parquet).",
+    )
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="Picture of the confusion matrix, or of the scores (.png, .svg, .pdf).",
+    )
+    add_force(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    file = _model_and_file(options)
+    check_files([file])
+    for path in (options.errors, options.plot):
+        if path is not None:
+            claim_file(path, options.force)
+    device = check_device(options.device)
+    model, tokenizer = _load(options, device)
+    from minibert.tasks.evaluation import evaluate
+
+    result = evaluate(
+        model,
+        tokenizer,
+        file,
+        task=options.task,
+        text_column=options.text_column or "text",
+        pair_column=options.pair_column,
+        label_column=options.label_column,
+        max_length=options.max_length,
+        threshold=options.threshold,
+        bootstrap=options.bootstrap,
+    )
+    if options.errors is not None:
+        from minibert.corpus.tables import write_rows
+
+        write_rows(options.errors, (asdict(mistake) for mistake in result.errors))
+    if options.plot is not None:
+        plot(result, options.plot)
+    if options.json:
+        content = {"model": options.model, "file": file, **result.to_dict()}
+        print_json({**content, "output": options.errors or options.plot})
+    else:
+        print(describe(result))
+        for path in (options.errors, options.plot):
+            if path is not None:
+                print(f"{path} written.")
+
+
+def _model_and_file(options: argparse.Namespace) -> str:
+    """The file; sets the model where the positional arguments name it."""
+    *models, file = options.inputs
+    if len(models) > 1:
+        raise UsageError(f"unexpected argument {file!r}: give one file.")
+    if models and options.model is not None:
+        raise UsageError("the model is named twice: drop --model or the first argument.")
+    if models:
+        options.model = models[0]
+    if options.model is None:
+        raise UsageError("name the model: minibert evaluate --model MODEL FILE.")
+    return str(file)
+
+
+def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
+    """The model with its head and its tokenizer; an embedder has its own."""
+    source = source_of(options)
+    check_kind(source, "torch")
+    from minibert.sentences.folder import is_embedder
+
+    if is_embedder(source):
+        from minibert.sentences.embedder import SentenceEmbedder
+
+        embedder: Any = SentenceEmbedder.from_pretrained(source, precision="exact", device=device)
+        return embedder, None
+    from minibert.auto import load_with_heads
+
+    model, tokenizer = load_with_heads(source)
+    return model.to(device).eval(), tokenizer
+
+
+def describe(result: Evaluation) -> str:
+    """The scores in tables."""
+    lines = [f"{result.task}, {result.rows:,} rows, {len(result.errors):,} errors", ""]
+    for name, value in result.metrics.items():
+        interval = ""
+        if name in result.intervals:
+            low, high = result.intervals[name]
+            interval = f"   95% interval {low:.4f} to {high:.4f}"
+        lines.append(f"{name:<16} {value:>8.4f}{interval}")
+    if result.classes:
+        lines += ["", *_class_table(result.classes)]
+    if 1 < len(result.labels) <= MAX_CONFUSION:
+        lines += ["", *_confusion_table(result)]
+    return "\n".join(lines)
+
+
+def _class_table(classes: list[Any]) -> list[str]:
+    rows = [row if isinstance(row, dict) else asdict(row) for row in classes]
+    names = list(rows[0])
+    lines = ["".join(f"{name:>12}" for name in names)]
+    for row in rows:
+        cells = [
+            f"{value:>12.4f}" if isinstance(value, float) else f"{value:>12}"
+            for value in row.values()
+        ]
+        lines.append("".join(cells))
+    return lines
+
+
+def _confusion_table(result: Evaluation) -> list[str]:
+    width = max(6, *(len(label) for label in result.labels)) + 2
+    lines = ["labels in rows, predictions in columns"]
+    lines.append(" " * width + "".join(f"{label:>{width}}" for label in result.labels))
+    for label, counts in zip(result.labels, result.confusion, strict=True):
+        lines.append(f"{label:>{width}}" + "".join(f"{count:>{width}}" for count in counts))
+    return lines
+
+
+def plot(result: Evaluation, path: str) -> None:
+    """Draws the confusion matrix, or the scores with their intervals where there is none."""
+    from minibert.extras import need
+
+    figure = need("matplotlib.figure", "plot", "Drawing scores").Figure(layout="constrained")
+    axes = figure.add_subplot()
+    if result.confusion:
+        axes.imshow(result.confusion, cmap="Blues")
+        places = range(len(result.labels))
+        axes.set_xticks(places, result.labels, rotation=90)
+        axes.set_yticks(places, result.labels)
+        axes.set(xlabel="predicted", ylabel="label")
+        for row in places:
+            for column in places:
+                count = result.confusion[row][column]
+                axes.text(column, row, str(count), ha="center", va="center")
+    else:
+        axes.bar(list(result.metrics), list(result.metrics.values()))
+        axes.tick_params(axis="x", rotation=90)
+    figure.savefig(path)

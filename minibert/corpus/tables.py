@@ -1,0 +1,97 @@
+"""Writing rows with columns: .jsonl, .csv, .tsv and .parquet, atomically."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from minibert.corpus.location import Location
+from minibert.extras import need
+
+Row = Mapping[str, Any]
+ROWS_PER_GROUP = 4096
+
+
+def write_rows(path: str, rows: Iterable[Row]) -> int:
+    """Writes rows into a file; returns how many there were.
+
+    Args:
+        path: the file, a path or a URI, whose ending says the format.
+        rows: the columns of each row by name; all have those of the first one.
+
+    Raises:
+        ValueError: the ending is not one of `ENDINGS`.
+        OSError: the file cannot be written.
+    """
+    ending = ending_of(path)
+    count = 0
+
+    def counted() -> Iterator[Row]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row
+
+    with Location(path).replacing() as temporary:
+        _WRITERS[ending](temporary, counted())
+    return count
+
+
+def ending_of(path: str) -> str:
+    """The ending of a file of rows, such as ".csv".
+
+    Raises:
+        ValueError: there is no format of this ending.
+    """
+    ending = Path(Location(path).path).suffix.lower()
+    if ending not in _WRITERS:
+        raise ValueError(f"{Path(path).name!r} should end in {', '.join(_WRITERS)}.")
+    return ending
+
+
+def _write_jsonl(path: Path, rows: Iterator[Row]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _write_csv(path: Path, rows: Iterator[Row], delimiter: str = ",") -> None:
+    first = next(rows, {})
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(first), delimiter=delimiter, lineterminator="\n")
+        writer.writeheader()
+        for row in chain([first] if first else [], rows):
+            writer.writerow({name: _cell(value) for name, value in row.items()})
+
+
+def _write_tsv(path: Path, rows: Iterator[Row]) -> None:
+    _write_csv(path, rows, "\t")
+
+
+def _cell(value: Any) -> Any:
+    """A value as it stands in a table of text: lists and objects as JSON."""
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return value
+
+
+def _write_parquet(path: Path, rows: Iterator[Row]) -> None:
+    arrow = need("pyarrow", "parquet", "Writing .parquet")
+    parquet = need("pyarrow.parquet", "parquet", "Writing .parquet")
+    table = arrow.Table.from_pylist(list(islice(rows, ROWS_PER_GROUP)))
+    with path.open("wb") as file, parquet.ParquetWriter(file, table.schema) as writer:
+        writer.write_table(table)
+        while group := list(islice(rows, ROWS_PER_GROUP)):
+            writer.write_table(arrow.Table.from_pylist(group, schema=table.schema))
+
+
+_WRITERS: dict[str, Callable[[Path, Iterator[Row]], None]] = {
+    ".jsonl": _write_jsonl,
+    ".csv": _write_csv,
+    ".tsv": _write_tsv,
+    ".parquet": _write_parquet,
+}

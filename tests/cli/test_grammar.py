@@ -1,0 +1,252 @@
+"""Every command keeps the rules of one grammar, and none loses what is a user's."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minibert.cli import build_parser, main
+from minibert.cli.commands import GROUPS, name_of
+from minibert.cli.finetune import TASKS
+from minibert.cli.parser import Parser
+
+COMMANDS = [name_of(module) for modules in GROUPS.values() for module in modules]
+WITH_A_MODEL = [
+    "embed",
+    "search",
+    "rerank",
+    "classify",
+    "entities",
+    "answer",
+    "fill-mask",
+    "serve",
+    "learn",
+    "view",
+    "tokenize",
+    "pretrain",
+    "evaluate",
+    "verify",
+    "info",
+]
+COMPUTES_ON_A_DEVICE = [
+    "embed",
+    "search",
+    "rerank",
+    "classify",
+    "entities",
+    "answer",
+    "fill-mask",
+    "evaluate",
+]
+READS_TEXTS = [*COMPUTES_ON_A_DEVICE, "tokenize", "vocab", "pretrain"]
+WRITES = ["embed", "classify", "entities", "answer", "view", "learn", "vocab", "pretrain"]
+
+
+def parsers() -> Iterator[tuple[str, Parser]]:
+    """Every parser of a command, with those of the tasks of finetune in its place."""
+    for name, command in build_parser().commands.items():
+        if name == "finetune":
+            yield from ((f"finetune {task}", parser) for task, parser in command.commands.items())
+        else:
+            yield name, command
+
+
+def shown(parser: Parser) -> dict[str, argparse.Action]:
+    return dict(parser.options_by_name())
+
+
+def test_commands_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line in GROUPS] == list(GROUPS)
+    assert list(build_parser().commands) == COMMANDS
+
+
+def test_the_model_is_named_in_one_way() -> None:
+    for name, parser in parsers():
+        options = shown(parser)
+        if name in WITH_A_MODEL or name.startswith("finetune"):
+            assert "-m" in options and "--model" in options, name
+        else:
+            assert "--model" not in options, name
+        assert ("--offline" in options) == ("--model" in options or name in ("convert", "export"))
+        assert "--revision" not in options
+
+
+@pytest.mark.parametrize("name", ["convert", "export"])
+def test_conversions_go_from_src_to_dst(name: str) -> None:
+    positional = [
+        action.metavar
+        for action in build_parser().commands[name].arguments()
+        if not action.option_strings
+    ]
+    assert positional == ["SRC", "DST"]
+
+
+def test_output_is_named_in_one_way_and_guarded() -> None:
+    for name, parser in parsers():
+        options = shown(parser)
+        assert not {"--out", "--out-dir"} & options.keys(), name
+        if name in WRITES or name.startswith("finetune"):
+            assert {"-o", "--output", "--force"} <= options.keys(), name
+
+
+def test_devices_and_precisions() -> None:
+    for name, parser in parsers():
+        options = shown(parser)
+        if name in COMPUTES_ON_A_DEVICE:
+            assert options["--device"].default == "cpu", name
+        if "--precision" in options and name != "export":
+            precision = options["--precision"]
+            assert list(precision.choices or []) == ["exact", "fp32", "bf16", "int8"], name
+            assert "bit-identical" in str(precision.help)
+
+
+def test_columns_are_named_in_one_way() -> None:
+    for name, parser in parsers():
+        options = shown(parser)
+        if name in READS_TEXTS:
+            assert "--text-column" in options, name
+        assert not {"--column", "--label", "--dev-label"} & options.keys(), name
+        for option, action in options.items():
+            if option.endswith("-column"):
+                assert action.metavar == "NAME", (name, option)
+
+
+def test_results_are_printed_in_one_way() -> None:
+    for name, parser in parsers():
+        options = shown(parser)
+        if name != "serve":
+            assert "--json" in options, name
+        assert "--top" not in options
+        assert ("-k" in options) == ("--top-k" in options)
+        assert {"--quiet", "--debug"} <= options.keys(), name
+
+
+def test_a_task_has_its_own_options() -> None:
+    tasks = dict(parsers())
+    assert set(TASKS) == {name.split()[1] for name in tasks if name.startswith("finetune")}
+    assert "--class-weights" in shown(tasks["finetune classification"])
+    for option in ("--class-weights", "--matryoshka", "--max-score", "--text-column"):
+        assert option not in shown(tasks["finetune tokens"])
+
+
+def test_every_option_has_a_help_text_that_stands_alone() -> None:
+    for name, parser in parsers():
+        for action in parser.arguments():
+            if action.help == argparse.SUPPRESS or action.dest == "help":
+                continue
+            text = str(action.help or "")
+            where = f"{name} {action.option_strings or action.metavar}: {text}"
+            assert text[:1].isupper() and text.endswith("."), where
+            if action.nargs != 0 and action.choices is None:
+                metavars = action.metavar
+                assert metavars is not None and str(metavars).isupper() or "[" in str(metavars), (
+                    where
+                )
+
+
+OLD_SPELLINGS = {
+    "embed hello --model minibert-tiny --out {out}/v.npy": "--out is now written --output.",
+    "embed hello --model minibert-tiny --out-dir {out}/v": "--out-dir is now written --output DIR/",
+    "info minibert-tiny": "NAME is now named by an option: --model minibert-tiny.",
+    "convert --model minibert-tiny {out}/new": "--model is now written minibert convert SRC DST.",
+    "fill-mask [MASK] --model minibert-tiny --top 1": "--top is now written --top-k.",
+}
+
+
+@pytest.mark.parametrize("typed", OLD_SPELLINGS)
+def test_spellings_of_the_last_release_work_and_warn(
+    typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(typed.format(out=tmp_path).split()) == 0
+    assert OLD_SPELLINGS[typed] in capsys.readouterr().err
+
+
+@pytest.fixture
+def classifier(tmp_path: Path) -> Path:
+    """A folder that stands for somebody's trained classifier."""
+    folder = tmp_path / "classifier"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"architectures": ["BertForSequenceClassification"]}')
+    (folder / "model.safetensors").write_bytes(b"months of work")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+TURNED_ROUND = (
+    "convert {classifier}",
+    "convert --model minibert-tiny {classifier}",
+    "convert minibert-tiny {classifier}",
+    "export minibert-tiny {classifier}",
+    "vocab --corpus {text} --output {classifier}",
+    "pretrain --config tiny --corpus {text} --output {classifier}",
+    "pretrain --config {text} --corpus {classifier} --output {classifier}",
+    "finetune classification --train {text} --dev {text} --output {classifier}",
+    "embed hello --model minibert-tiny --output {classifier}",
+    "embed hello --model minibert-tiny --output {classifier}/model.safetensors",
+    "embed hello --model minibert-tiny --output {text}",
+    "view hello --model minibert-tiny --output {text}",
+    "view hello --model minibert-tiny --output {classifier}",
+    "learn --model minibert-tiny --output {text}",
+    "classify --model minibert-tiny hello --output {text}",
+    "entities --model minibert-tiny hello --output {classifier}",
+    "answer --model minibert-tiny --question who hello --output {text}",
+    "evaluate {text} {classifier} --errors {text}",
+)
+
+
+@pytest.mark.parametrize("typed", TURNED_ROUND)
+def test_nothing_of_a_user_is_lost(
+    typed: str, classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.csv"
+    text.write_text("text,label\nmonths of collecting,1\n", encoding="utf-8")
+    before = contents(tmp_path)
+    assert main(typed.format(classifier=classifier, text=text).split()) in (1, 2)
+    assert contents(tmp_path) == before
+    assert capsys.readouterr().err.count("\n") in (1, 2)  # the second is about an old spelling
+
+
+def test_convert_in_place_where_src_is_dst(tmp_path: Path) -> None:
+    from minibert.checkpoints.source import BUNDLED_MODELS
+
+    shutil.copytree(BUNDLED_MODELS / "minibert-tiny", tmp_path / "model")
+    assert main(["convert", str(tmp_path / "model"), str(tmp_path / "model")]) == 0
+
+
+def test_convert_keeps_what_makes_vectors(tmp_path: Path) -> None:
+    from minibert import SentenceEmbedder
+
+    assert main(["convert", "minibert-en", str(tmp_path / "new")]) == 0
+    before = SentenceEmbedder.from_pretrained("minibert-en", precision="exact").encode("a cat")
+    after = SentenceEmbedder.from_pretrained(tmp_path / "new", precision="exact").encode("a cat")
+    assert (before == after).all()
+
+
+def test_force_overwrites_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text("old")
+    command = ["embed", "hello", "--model", "minibert-tiny", "--output", str(path)]
+    assert main(command) == 2 and path.read_text() == "old"
+    assert main([*command, "--force"]) == 0 and "vector" in path.read_text()
+
+
+def test_quiet_prints_results_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fill-mask", "나는 [MASK]", "--model", "minibert-en", "--quiet"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out and not captured.err
+
+
+def test_a_device_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["embed", "hello", "--device", "cuda:99"]) == 2
+    assert "this computer has cpu" in capsys.readouterr().err

@@ -1,0 +1,170 @@
+"""A story of twelve commands, from a vocabulary to a served classifier, in English and in Korean."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from minibert.cli import main
+
+pytest.importorskip("tokenizers", reason="needs tokenizers: extra [train]")
+
+GOOD = {"en": "what a wonderful film", "ko": "정말 훌륭한 영화 입니다"}
+BAD = {"en": "what a terrible film", "ko": "정말 지루한 영화 입니다"}
+NAMES = {
+    "en": ("Ada Lovelace lived in London", "B-PER I-PER O O B-LOC"),
+    "ko": ("홍길동 은 서울 에 살았다", "B-PER O B-LOC O O"),
+}
+PLACE = {"en": "London", "ko": "서울"}
+QUESTION = {"en": "Where did Ada live", "ko": "어디 에 살았나"}
+TRAINING = ("--epochs", "1", "--batch-size", "4", "--max-length", "24")
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What a command prints that succeeds."""
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return captured.out
+
+
+def write_files(folder: Path, language: str) -> None:
+    good, bad = GOOD[language], BAD[language]
+    sentence, tags = NAMES[language]
+    lines = [good, bad, sentence, QUESTION[language], ""] * 40
+    (folder / "corpus.txt").write_text("\n".join(lines), encoding="utf-8")
+    with (folder / "films.csv").open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["id", "text", "label", "stars"])
+        for number in range(8):
+            table.writerow([f"a{number}", good, "good", 5])
+            table.writerow([f"b{number}", bad, "bad", 1])
+    pairs = zip(sentence.split(), tags.split(), strict=True)
+    tagged = "".join(f"{word} {tag}\n" for word, tag in pairs)
+    (folder / "names.conll").write_text(f"{tagged}\n" * 8, encoding="utf-8")
+    answer = {"text": PLACE[language], "answer_start": sentence.index(PLACE[language])}
+    entry = {"id": "1", "question": QUESTION[language], "answers": [answer]}
+    squad = {"data": [{"paragraphs": [{"context": sentence, "qas": [entry] * 4}]}]}
+    (folder / "questions.json").write_text(json.dumps(squad), encoding="utf-8")
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.timeout(600)
+def test_from_a_vocabulary_to_a_served_classifier(
+    language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(tmp_path, language)
+    corpus, films = tmp_path / "corpus.txt", tmp_path / "films.csv"
+    config = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 32,
+        "vocab_size": 200,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    cased = ["--cased"] if language == "ko" else []
+
+    vocabulary = tmp_path / "vocabulary"
+    printed = command(
+        capsys, "vocab", "--corpus", corpus, "--vocab-size", 200, *cased, "-o", vocabulary
+    )
+    assert "minibert pretrain" in printed
+
+    base = tmp_path / "base"
+    steps = ("--steps", 2, "--batch-size", 4, "--max-length", 24, "--held-out", 0.1)
+    start = ("--config", tmp_path / "config.json", "--vocab", vocabulary, "--corpus", corpus)
+    printed = command(capsys, "pretrain", *start, *cased, *steps, "-o", base)
+    assert "loss" in printed and "minibert finetune classification" in printed
+
+    def finetune(task: str, file: Path, *more: str) -> Path:
+        folder = tmp_path / task
+        data = ("--train", file, "--dev", file, "--model", base)
+        printed = command(capsys, "finetune", task, *data, *TRAINING, *more, "-o", folder)
+        assert f"--model {folder}" in printed
+        return folder
+
+    labels = finetune("classification", films)
+    scores = json.loads(command(capsys, "evaluate", "-m", labels, films, "--json"))
+    assert 0 <= scores["metrics"]["accuracy"] <= 1
+    errors = tmp_path / "errors.jsonl"
+    assert "accuracy" in command(capsys, "evaluate", labels, films, "--errors", errors)
+    assert errors.exists()
+
+    output = tmp_path / "labeled.csv"
+    command(capsys, "classify", "-m", labels, "--file", films, "--id-column", "id", "-o", output)
+    with output.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows][:2] == ["a0", "b0"]
+    assert {row["predicted"] for row in rows} <= {"good", "bad"} and "stars" in rows[0]
+    best = json.loads(command(capsys, "classify", "-m", labels, GOOD[language], "-k", 2, "--json"))
+    assert sum(label["score"] for label in best["output"][0]["labels"]) == pytest.approx(1)
+
+    tagger = finetune("tokens", tmp_path / "names.conll")
+    line = command(capsys, "entities", "-m", tagger, NAMES[language][0], "--jsonl")
+    assert "entities" in json.loads(line)
+
+    reader = finetune("answers", tmp_path / "questions.json")
+    asked = ("--question", QUESTION[language], NAMES[language][0])
+    assert json.loads(command(capsys, "answer", "-m", reader, *asked, "--jsonl"))["answer"]
+
+    check_search(capsys, base, films, GOOD[language])
+
+    ranker = finetune("regression", films, "--label-column", "stars")
+    ranked = command(capsys, "rerank", GOOD[language], "-m", ranker, "--file", films, "-k", 3)
+    assert len(ranked.splitlines()) == 3
+
+    command(capsys, "convert", labels, tmp_path / "converted")
+    again = command(capsys, "classify", "-m", tmp_path / "converted", GOOD[language])
+    assert again == command(capsys, "classify", "-m", labels, GOOD[language])
+    if language == "en":
+        assert_served(tmp_path / "converted", GOOD[language])
+
+
+def check_search(capsys: pytest.CaptureFixture[str], model: Path, films: Path, query: str) -> None:
+    """Vectors of a table, and a search that gives its ids and columns."""
+    vectors = films.parent / "vectors.npy"
+    command(capsys, "embed", "-m", model, "--file", films, "-o", vectors)
+    searched = command(
+        capsys,
+        "search",
+        query,
+        "-m",
+        model,
+        "--corpus",
+        films,
+        "--id-column",
+        "id",
+        "--vectors",
+        vectors,
+        "--jsonl",
+    )
+    first = json.loads(searched)["results"][0]
+    assert first["text"] == query and first["id"].startswith("a")
+    assert first["columns"] == {"label": "good", "stars": "5"}
+
+
+def assert_served(model: Path, text: str) -> None:
+    """A smoke test in a process of its own."""
+    pytest.importorskip("fastapi", reason="needs fastapi: extra [serve]")
+    arguments = [sys.executable, "-m", "minibert", "serve", "-m", str(model), "--port", "0"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, encoding="utf-8")
+    try:
+        assert process.stdout is not None
+        lines = (line for line in process.stdout if line.startswith("http://"))
+        address = next(lines).strip()
+        body = json.dumps({"inputs": text}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{address}/predict", body, headers)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            assert {label["label"] for label in json.load(response)} == {"good", "bad"}
+    finally:
+        process.terminate()
+        assert process.wait(timeout=60) == 0
