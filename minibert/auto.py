@@ -9,12 +9,12 @@ from os import PathLike
 from typing import Any
 
 from minibert import heads
+from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
 from minibert.files import read_json
 from minibert.model import BertModel
-from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
 
 AutoConfig = BertConfig

@@ -1,102 +1,110 @@
-"""BertConfig: the sizes and switches of a model, under the names of the official config.json."""
+"""BertConfig: the sizes and switches of a model, under the names of the official config.json.
+
+The first file of the reading path. Sizes are those of Devlin et al. 2019, section 3: L = num_hidden_layers,
+H = hidden_size, A = num_attention_heads. The next file is embeddings.py (before it, tokenization/ turns text into ids).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minibert.checkpoints.source import Source, preset_file, split_source
-from minibert.compat.config import (
-    REFUSED,
-    ConfigProtocol,
-    changed,
-    labels_of,
-    takes_other_names,
+from minibert.compat.config import ConfigCompatibility
+
+if TYPE_CHECKING:
+    from minibert.checkpoints.source import Source
+
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
 )
-from minibert.compat.keywords import drop_ignored_keywords
-from minibert.files import prefix_errors, read_json, write_json
-
-_CHOICES = {
+PROBABILITIES = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "classifier_dropout",
+)
+SWITCHES = (
+    "tie_word_embeddings",
+    "gradient_checkpointing",
+    "output_hidden_states",
+    "output_attentions",
+    "return_dict",
+)
+CHOICES = {
     "hidden_act": ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"),
     "attn_implementation": ("sdpa", "eager"),
     "dtype": ("float32", "float16", "bfloat16", "float64"),
-    "problem_type": ("regression", "single_label_classification", "multi_label_classification"),
+    "problem_type": (
+        "regression",
+        "single_label_classification",
+        "multi_label_classification",
+    ),
 }
-_SIZES = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size".split()
-_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
-_SWITCHES = ("tie_word_embeddings", "output_hidden_states", "output_attentions", "return_dict")
-# fields, what they should be, and whether a value is that; None will do where it is the default
-_RULES: tuple[tuple[Sequence[str], str, Callable[[Any], bool]], ...] = (
-    (_SIZES, "a whole number of 1 or more", lambda x: type(x) is int and x >= 1),
-    (("num_hidden_layers",), "a whole number of 0 or more", lambda x: type(x) is int and x >= 0),
-    (
-        _PROBABILITIES,
-        "a probability between 0 and 1",
-        lambda x: isinstance(x, int | float) and 0 <= x <= 1,
-    ),
-    (
-        ("initializer_range", "layer_norm_eps"),
-        "a number of 0 or more",
-        lambda x: isinstance(x, int | float) and x >= 0,
-    ),
-    (_SWITCHES, "true or false", lambda x: isinstance(x, bool)),
-    *(
-        (
-            ((name,), f"one of {', '.join(choices)}", choices.__contains__)
-            for name, choices in _CHOICES.items()
-        )
-    ),
-)
-# a mistake or an attack, unless the caller says otherwise
-_LIMITS = {"num_hidden_layers": 1000, "num_labels": 1_000_000, "parameters": 4_000_000_000}
+OPTIONAL = ("classifier_dropout", "problem_type", "dtype")
+"""Checked fields that may be None."""
+SUPPORTED = {
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+}
+"""The only value that minibert supports of fields that change what a model computes."""
 
 
-@takes_other_names
 @dataclass(kw_only=True, repr=False)
-class BertConfig(ConfigProtocol):
-    """Everything that decides a model's shape and behaviour.
+class BertConfig(ConfigCompatibility):
+    """Everything that decides the shape and the behavior of a model.
 
-    Field names and defaults are those of the official `config.json` (Devlin et al. 2019, google-research/bert
-    `BertConfig`). Fields that a file has and this class does not are kept in `extra` and written back. A field can be
-    assigned, and is checked then; a size that changes after the model was built changes nothing in the model.
+    Names and defaults are those of the official config.json (`BertConfig` in google-research/bert). Fields can be
+    assigned. They are checked by `validate`, which runs when a config is made and when a model is built from it.
+    A size that changes after the model was built has no effect on that model.
 
     Args:
-        num_labels: makes default names of so many labels, where `id2label` says none.
-        label2id: in place of `id2label`.
-        limits: what is refused as a mistake unless it is raised here: `num_hidden_layers` (1,000), `num_labels`
-            (1,000,000) and the number of `parameters` (4 billion).
+        num_labels: number of labels with default names, `LABEL_0` and so on. Ignored if `id2label` or `label2id` names
+            them.
+        label2id: names of the labels, as an alternative to `id2label`.
 
     Attributes:
         vocab_size: rows of the word embeddings.
         hidden_size: width H of a hidden state.
-        num_hidden_layers: encoder layers L.
-        num_attention_heads: attention heads A; divides `hidden_size`.
-        intermediate_size: width of the feed-forward layer, 4 H in every official model.
-        hidden_act: its activation, one of `minibert.encoder.ACTIVATIONS`.
-        hidden_dropout_prob: dropout after the embeddings and after each block.
-        attention_probs_dropout_prob: dropout of the attention probabilities.
-        max_position_embeddings: the longest sequence, in tokens.
+        num_hidden_layers: number L of encoder layers.
+        num_attention_heads: number A of attention heads. It divides `hidden_size`.
+        intermediate_size: width of the feed-forward network, 4 H in every official model.
+        hidden_act: activation of the feed-forward network, a key of `minibert.encoder.ACTIVATIONS`.
+        hidden_dropout_prob: dropout probability after the embeddings and after each block.
+        attention_probs_dropout_prob: dropout probability of the attention weights.
+        max_position_embeddings: length of the longest sequence, in tokens.
         type_vocab_size: number of segments.
         initializer_range: standard deviation of new weights.
         layer_norm_eps: added to the variance in every LayerNorm.
-        pad_token_id: the id whose embedding starts as zero and gets no gradient.
-        classifier_dropout: dropout before a classifier; None takes `hidden_dropout_prob`.
-        tie_word_embeddings: the MLM decoder shares the word embeddings.
-        problem_type: which loss a sequence classifier takes; None chooses by `num_labels` and the labels.
-        id2label: names of the labels; its size is `num_labels`.
-        output_hidden_states: return the hidden states of every layer unless a call says otherwise.
-        output_attentions: return the attention probabilities unless a call says otherwise.
-        return_dict: False makes a model return plain tuples.
-        dtype: the type of the saved weights, as in `"float32"`.
-        attn_implementation: `"sdpa"` or `"eager"`; not written to config.json.
-        extra: fields of the file that minibert does not use.
+        pad_token_id: id whose embedding starts as zero and gets no gradient. None: there is no padding token.
+        classifier_dropout: dropout probability before a classifier. None: `hidden_dropout_prob`.
+        tie_word_embeddings: whether the decoder of masked-language modeling shares the word embeddings.
+        gradient_checkpointing: whether training recomputes each layer for its gradient, to save memory.
+        problem_type: loss of a sequence classifier. None: chosen from `num_labels` and the labels.
+        id2label: name of each label, by index. Its size is `num_labels`.
+        output_hidden_states: whether models return all hidden states, unless a call says otherwise.
+        output_attentions: whether models return the attention weights, unless a call says otherwise.
+        return_dict: whether models return an output object. False: plain tuples.
+        dtype: type of the saved weights, such as `"float32"`. None: unknown.
+        attn_implementation: `"sdpa"` or `"eager"`. It is not written to config.json.
+        is_decoder: False, because minibert is an encoder.
+        add_cross_attention: False, because minibert is an encoder.
+        position_embedding_type: `"absolute"`, as in every official BERT.
+        use_cache: without effect, as are the next four. Official files have them.
+        chunk_size_feed_forward: without effect.
+        bos_token_id: without effect.
+        eos_token_id: without effect.
+        architectures: names of the model classes that the checkpoint was saved from.
+        extra: fields of the file that minibert does not have. They are written back.
 
     Raises:
-        ValueError: a value that no BERT can have, or that minibert does not cover, named.
-        TypeError: a name that no BERT config has; `from_dict` keeps it.
+        ValueError: a value that no BERT can have, or that minibert does not support.
     """
 
     vocab_size: int = 30522
@@ -114,6 +122,7 @@ class BertConfig(ConfigProtocol):
     pad_token_id: int | None = 0
     classifier_dropout: float | None = None
     tie_word_embeddings: bool = True
+    gradient_checkpointing: bool = False
     problem_type: str | None = None
     id2label: dict[int, str] = field(default_factory=dict)
     output_hidden_states: bool = False
@@ -121,129 +130,212 @@ class BertConfig(ConfigProtocol):
     return_dict: bool = True
     dtype: str | None = None
     attn_implementation: str = "sdpa"
+    is_decoder: bool = False
+    add_cross_attention: bool = False
+    position_embedding_type: str = "absolute"
+    use_cache: bool = True
+    chunk_size_feed_forward: int = 0
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+    architectures: list[str] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     num_labels: InitVar[int | None] = None
     label2id: InitVar[Mapping[str, int] | None] = None
-    limits: InitVar[Mapping[str, int] | None] = None
 
-    def __post_init__(
-        self,
-        num_labels: int | None,
-        label2id: Mapping[str, int] | None,
-        limits: Mapping[str, int] | None,
-    ) -> None:
-        """Checks; null means "not said", except for pad_token_id: there is no padding word."""
-        self._limits = {**_LIMITS, **(limits or {})}
-        self._limit("num_labels", num_labels)
-        drop_ignored_keywords(self.extra, refused=REFUSED)
-        self.extra.pop("model_type", None)
-        self.id2label = labels_of(num_labels, self.id2label, label2id)
-        for f in fields(self):
-            if getattr(self, f.name) is None and f.name != "pad_token_id":
-                setattr(self, f.name, f.default)
-        self.dtype = None if self.dtype is None else str(self.dtype).removeprefix("torch.")
-        for names, wanted, fits in _RULES:
-            for name in names:
-                value = getattr(self, name)
-                if not fits(value) and not (value is None and getattr(type(self), name) is None):
-                    raise ValueError(f"config field {name} should be {wanted}, not {value!r:.80}.")
+    def __post_init__(self, num_labels: int | None, label2id: Mapping[str, int] | None) -> None:
+        """Name the labels, and check everything."""
+        self.id2label = name_labels(num_labels, self.id2label, label2id)
+        if self.dtype is not None:
+            self.dtype = str(self.dtype).removeprefix("torch.")
+        self.validate()
+
+    def validate(self) -> None:
+        """Check every field.
+
+        Raises:
+            ValueError: a field has a value that no BERT can have, or that minibert does not support.
+        """
+        for name in SIZES:
+            self._check(name, _is_count(getattr(self, name), 1), "a whole number of 1 or more")
+        layers = self.num_hidden_layers
+        self._check("num_hidden_layers", _is_count(layers, 0), "a whole number of 0 or more")
+        for name in PROBABILITIES:
+            probability = getattr(self, name)
+            is_probability = isinstance(probability, int | float) and 0 <= probability <= 1
+            self._check(name, is_probability, "a probability between 0 and 1")
+        for name in ("initializer_range", "layer_norm_eps"):
+            value = getattr(self, name)
+            is_nonnegative = isinstance(value, int | float) and value >= 0
+            self._check(name, is_nonnegative, "a number of 0 or more")
+        for name in SWITCHES:
+            self._check(name, isinstance(getattr(self, name), bool), "true or false")
+        for name, choices in CHOICES.items():
+            is_choice = getattr(self, name) in choices
+            self._check(name, is_choice, f"one of {', '.join(choices)}")
+        self._check_labels()
+        self._check_padding()
+        for name, supported in SUPPORTED.items():
+            value = getattr(self, name)
+            if value != supported:
+                raise ValueError(
+                    f"{name}={value!r:.80} is not supported: minibert is an encoder with absolute "
+                    f"positions, whose config has {name}={supported!r}."
+                )
+
+    def _check(self, name: str, is_valid: bool, expected: str) -> None:
+        value = getattr(self, name)
+        may_be_none = name in OPTIONAL and value is None
+        if not is_valid and not may_be_none:
+            raise ValueError(f"config field {name} should be {expected}, not {value!r:.80}.")
+
+    def _check_labels(self) -> None:
+        indices = list(self.id2label)
+        if not indices or sorted(indices) != list(range(len(indices))):
+            raise ValueError(
+                "config field id2label should number one or more labels from 0, "
+                f"not {sorted(indices)!s:.80}."
+            )
+
+    def _check_padding(self) -> None:
         pad = self.pad_token_id
-        if pad is not None and not (type(pad) is int and 0 <= pad < self.vocab_size):
+        if pad is not None and not (_is_count(pad, 0) and pad < self.vocab_size):
             raise ValueError(
-                f"config: pad_token_id should be below vocab_size ({self.vocab_size}), not {pad!r:.80}."
-            )
-        self._limit("num_hidden_layers", self.num_hidden_layers)
-        rows = (
-            self.vocab_size
-            + self.max_position_embeddings
-            + self.type_vocab_size
-            + len(self.id2label)
-        )
-        layers = self.num_hidden_layers * (4 * self.hidden_size + 2 * self.intermediate_size)
-        usual = {
-            "num_labels": 2,
-            **{name: getattr(type(self), name) for name in (*_SIZES, "num_hidden_layers")},
-        }
-        largest = max(usual, key=lambda name: getattr(self, name) / usual[name])
-        self._limit(
-            "parameters",
-            self.hidden_size * (rows + layers),
-            f" for {largest} {getattr(self, largest):,}",
-        )
-        self._is_complete = True
-
-    def _limit(self, name: str, value: Any, why: str = "") -> None:
-        if isinstance(value, int) and value > self._limits[name]:
-            raise ValueError(
-                f"config: {name} would be {value:,}{why}, more than {self._limits[name]:,}; "
-                f"pass limits={ {name: value} } if that is meant."
+                f"config: pad_token_id should be below vocab_size ({self.vocab_size}), "
+                f"not {pad!r:.80}."
             )
 
     @classmethod
-    def from_dict(
-        cls,
-        config_dict: Mapping[str, Any],
-        *,
-        limits: Mapping[str, int] | None = None,
-        **changes: Any,
-    ) -> BertConfig:
-        """The config of a file's content, whatever else the file says; `changes` are fields that replace its own."""
-        extra = changes.pop("extra", {})
-        cls.check_names(changes)
-        return cls(extra={**changed(config_dict, changes), **extra}, limits=limits)
+    def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> BertConfig:
+        """Make a config from the content of a config.json.
+
+        Fields that minibert does not have are kept in `extra`.
+
+        Args:
+            config_dict: fields by name. Older names of a field work, too.
+            changes: fields that replace those of `config_dict`.
+
+        Raises:
+            ValueError: a field that minibert does not support.
+            TypeError: a change of a field that no BERT config has.
+        """
+        from minibert.compat.config_fields import translate
+
+        return cls(**translate(config_dict, changes, [f.name for f in fields(cls)]))
 
     @classmethod
-    def from_preset(cls, name: str, **overrides: Any) -> BertConfig:
-        """The config of a published size: tiny, mini, small, medium, base or large (`configs/NAME.json`)."""
-        return cls(**{**read_json(preset_file(name)), **overrides})
+    def from_preset(cls, name: str, **changes: Any) -> BertConfig:
+        """Make the config of a published size: tiny, mini, small, medium, base or large.
+
+        Args:
+            name: name of a file in `configs/`.
+            changes: fields that replace those of the file.
+        """
+        from minibert.checkpoints.source import preset_file
+        from minibert.files import read_json
+
+        return cls.from_dict(read_json(preset_file(name)), **changes)
 
     @classmethod
     def from_pretrained(
-        cls, pretrained_model_name_or_path: str | os.PathLike[str] | Source, **options: Any
+        cls,
+        pretrained_model_name_or_path: str | os.PathLike[str] | Source,
+        *,
+        limits: Mapping[str, int] | None = None,
+        **options: Any,
     ) -> BertConfig:
-        """The config of a checkpoint.
+        """Read the config of a checkpoint.
 
         Args:
             pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`.
-            options: `revision`, `cache_dir`, `local_files_only`, `token`, `subfolder` as for `Source.of`; anything else
-                overrides a field of the file.
+            limits: larger limits for a checkpoint whose size is refused, see `minibert.checkpoints.limits`.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`. Everything
+                else replaces a field of the file.
 
         Raises:
-            FileNotFoundError: no such checkpoint, or it holds no config.json.
-            ValueError: config.json is not that of a BERT minibert covers.
+            FileNotFoundError: there is no such checkpoint, or it has no config.json.
+            ValueError: config.json is damaged, or not that of a BERT that minibert supports.
         """
-        source, overrides = split_source(
-            pretrained_model_name_or_path, drop_ignored_keywords(options)
-        )
-        content = read_json(path := source.require("config.json"))
-        with prefix_errors(str(path)):
-            config = cls.from_dict(content, **overrides)
-        config._name_or_path = str(source)
+        from minibert.checkpoints.configs import read_config
+
+        content, changes, path, name = read_config(pretrained_model_name_or_path, options, limits)
+        try:
+            config = cls.from_dict(content, **changes)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        config.name_or_path = name
         return config
 
     def replace(self, **changes: Any) -> BertConfig:
-        """A copy with some fields changed; `num_labels=3` gives three default label names."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
-        copy = type(self).from_dict({**self.extra, **own}, limits=self._limits, **changes)
-        for name, value in self.marks().items():
+        """Return a copy with some fields changed. `num_labels=3` gives three default label names."""
+        copy = type(self).from_dict({**self.extra, **self._field_values()}, **changes)
+        for name, value in self._notes().items():
             setattr(copy, name, value)
         return copy
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as config.json holds them, `extra` included."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
-        del own["attn_implementation"]  # how to run a model is not part of what it is
-        own["id2label"] = {str(index): label for index, label in self.id2label.items()}
-        marks = {name: value for name, value in self.marks().items() if not name.startswith("_")}
+        """Return all fields as config.json holds them, with those of `extra`."""
+        values = self._field_values()
+        del values["attn_implementation"]  # how to run a model is not part of the model
+        values["id2label"] = {str(index): label for index, label in self.id2label.items()}
+        notes = {name: x for name, x in self._notes().items() if not name.startswith("_")}
         return {
             **self.extra,
-            **marks,
+            **notes,
             "model_type": self.model_type,
-            **own,
+            **values,
             "label2id": self.label2id,
         }
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Writes config.json into `folder`, which is made when it does not exist."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        write_json(Path(folder) / "config.json", self.to_dict())
+        """Write config.json into `folder`, which is created if it does not exist."""
+        from minibert.checkpoints.configs import write_config
+
+        write_config(folder, self.to_dict())
+
+    def _field_values(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
+
+    def _notes(self) -> dict[str, Any]:
+        """Attributes that are not fields, which tools have set."""
+        names = {f.name for f in fields(self)}
+        return {name: value for name, value in vars(self).items() if name not in names}
+
+
+# The defaults of constructor-only arguments stay on a dataclass, where they would hide these properties.
+BertConfig.num_labels = ConfigCompatibility.num_labels  # type: ignore[assignment]
+BertConfig.label2id = ConfigCompatibility.label2id  # type: ignore[assignment]
+
+
+def _is_count(value: Any, minimum: int) -> bool:
+    """Whether a value is a whole number of at least `minimum`. Booleans are not."""
+    return type(value) is int and value >= minimum
+
+
+def name_labels(num_labels: int | None, id2label: Any, label2id: Any) -> dict[int, str]:
+    """Return the name of each label, from whichever of the three official fields is there.
+
+    Args:
+        num_labels: number of labels. None: 2, or as many as are named.
+        id2label: names by index. JSON makes the indices strings.
+        label2id: indices by name.
+
+    Raises:
+        ValueError: the fields are not of these kinds, or contradict each other.
+    """
+    try:
+        if id2label:
+            labels = {int(index): str(label) for index, label in id2label.items()}
+        elif label2id:
+            labels = {int(index): str(label) for label, index in label2id.items()}
+        else:
+            count = 2 if num_labels is None else num_labels
+            labels = {index: f"LABEL_{index}" for index in range(count)}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(
+            "config fields id2label, label2id, num_labels should name and number labels."
+        ) from None
+    if num_labels is not None and num_labels != len(labels):
+        raise ValueError(
+            f"num_labels is {num_labels!r:.80}, but id2label names {len(labels)} labels."
+        )
+    return dict(sorted(labels.items()))

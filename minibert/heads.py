@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 import torch
 from torch import Tensor, nn
 
+from minibert.base import WORD_EMBEDDINGS, PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
 from minibert.losses import (
@@ -32,7 +33,6 @@ from minibert.outputs import (
     QuestionAnsweringOutput,
     to_output,
 )
-from minibert.pretrained import WORD_EMBEDDINGS, PreTrainedModel
 
 
 class _Head(PreTrainedModel):
@@ -41,11 +41,6 @@ class _Head(PreTrainedModel):
     def __init__(self, config: BertConfig, add_pooling_layer: bool) -> None:
         super().__init__(config)
         self.bert = BertModel(config, add_pooling_layer)
-
-    def init_head(self) -> None:
-        """Draws the weights on top; `BertModel` has drawn its own."""
-        own = {name for name, _ in self.named_parameters() if not name.startswith("bert.")}
-        self.init_weights(own - self.tied_weights().keys())
 
     def _encode(
         self,
@@ -182,8 +177,8 @@ class _MaskedLMHead(_Head):
 
     def __init__(self, config: BertConfig, nsp: bool) -> None:
         super().__init__(config, add_pooling_layer=nsp)
-        self.cls = BertPreTrainingHeads(config, nsp=nsp)
-        self.init_head()
+        with self.initial_weights():
+            self.cls = BertPreTrainingHeads(config, nsp=nsp)
 
     def tied_weights(self) -> dict[str, str]:
         """Return aliases of parameters: the decoder's bias, and its weight if that is tied."""
@@ -367,8 +362,8 @@ class BertForNextSentencePrediction(_LogitsHead):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, add_pooling_layer=True)
-        self.cls = BertPreTrainingHeads(config, mlm=False)
-        self.init_head()
+        with self.initial_weights():
+            self.cls = BertPreTrainingHeads(config, mlm=False)
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
         logits: Tensor = self.cls.seq_relationship(outputs.pooler_output)  # (batch, 2)
@@ -391,8 +386,8 @@ class _Classifier(_LogitsHead):
         if num_outputs is None:
             num_outputs = config.num_labels
         self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(config.hidden_size, num_outputs)
-        self.init_head()
+        with self.initial_weights():
+            self.classifier = nn.Linear(config.hidden_size, num_outputs)
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
         if self.has_pooler:
@@ -513,8 +508,8 @@ class BertForQuestionAnswering(_Head):
                 f"{config.num_labels}."
             )
         super().__init__(config, add_pooling_layer=False)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-        self.init_head()
+        with self.initial_weights():
+            self.qa_outputs = nn.Linear(config.hidden_size, 2)
 
     def forward(
         self,

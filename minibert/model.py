@@ -28,12 +28,12 @@ import torch
 from torch import Tensor, nn
 
 from minibert.attention import ATTENTION_FUNCTIONS
+from minibert.base import PreTrainedModel, use_one_thread_after_fork
 from minibert.config import BertConfig
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 from minibert.outputs import BertModelOutput, to_output
-from minibert.pretrained import PreTrainedModel
 
 
 class BertPooler(nn.Module):
@@ -86,10 +86,10 @@ class BertModel(PreTrainedModel):
 
     def __init__(self, config: BertConfig, add_pooling_layer: bool = True) -> None:
         super().__init__(config)
-        self.embeddings = BertEmbeddings(config)
-        self.encoder = BertEncoder(config)
-        self.pooler = BertPooler(config) if add_pooling_layer else None
-        self.init_weights()
+        with self.initial_weights():
+            self.embeddings = BertEmbeddings(config)
+            self.encoder = BertEncoder(config)
+            self.pooler = BertPooler(config) if add_pooling_layer else None
 
     def forward(
         self,
@@ -137,6 +137,8 @@ class BertModel(PreTrainedModel):
         """
         if unused:
             self.check_unused(unused)
+        if not torch.compiler.is_compiling():
+            use_one_thread_after_fork()
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         if output_attentions is None:

@@ -154,7 +154,7 @@ class Bert(nn.Module):
         )
 
 
-def load(folder):  # in full: minibert/checkpoints/, minibert/pretrained.py
+def load(folder):  # in full: minibert/checkpoints/, minibert/loading.py
     """The model, and the vocabulary as a list of pieces, from config.json, model.safetensors and vocab.txt."""
     model = Bert(json.loads((folder / "config.json").read_text(encoding="utf-8"))).eval()
     old = {"gamma": "weight", "beta": "bias"}  # TensorFlow's names for the parts of a LayerNorm

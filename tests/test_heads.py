@@ -211,14 +211,14 @@ class TestHeadlessCheckpoint:
         missing = model.load_report.missing
         assert len(missing) == self.new[name]
         assert f"{name}: {', '.join(missing[:6])}" in str(warning.message)
-        assert "newly initialised: train before you use" in str(warning.message)
+        assert "newly initialized: train before you use" in str(warning.message)
         assert warning.filename == __file__
         # the pooler of a head that has none is left out, as is right
         assert bool(model.load_report.left_out) == (model.bert.pooler is None)
 
     @each_head
     def test_new_weights_are_drawn_as_bert_draws_them(self, headless: Path, name: str) -> None:
-        with pytest.warns(UserWarning, match="newly initialised"):
+        with pytest.warns(UserWarning, match="newly initialized"):
             model = getattr(minibert, name).from_pretrained(headless, vocab_size=99)
         for path in model.load_report.missing:
             parameter = model.get_parameter(path)
@@ -275,7 +275,7 @@ class TestHeadlessCheckpoint:
 
     @each_head
     def test_encoder_is_the_checkpoint_s(self, headless: Path, name: str) -> None:
-        with pytest.warns(UserWarning, match="newly initialised"):
+        with pytest.warns(UserWarning, match="newly initialized"):
             model = getattr(minibert, name).from_pretrained(headless)
         batch = ragged_batch(model.config)
         expected = minibert.BertModel.from_pretrained(headless)(**batch).last_hidden_state

@@ -24,7 +24,6 @@ from minibert.files import read_json, replacing
 # TensorFlow's LayerNorm names its weight gamma and its bias beta; only LayerNorm's are renamed, because other
 # tensors may rightly be called so
 RENAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-BACKBONE = ("embeddings.", "encoder.", "pooler.")
 
 # smaller files are read at once: it takes half a millisecond, and whatever happens to the file, the model stays
 MIN_MAPPED_BYTES = 1 << 20
@@ -37,19 +36,11 @@ SAFETENSORS_DTYPES = {
 }
 
 
-def model_name(name: str, is_head: bool, prefixed: bool) -> str:
-    """The model's name for a tensor of the file.
-
-    Args:
-        name: its name in the file.
-        is_head: the model has a BertModel inside, called `bert`.
-        prefixed: the file's names start with `bert.`.
-    """
+def renamed(name: str) -> str:
+    """Return the current name of a tensor that may have a legacy name."""
     for old, new in RENAMES.items():
         name = name.replace(old, new)
-    if is_head and not prefixed and name.startswith(BACKBONE):
-        return f"bert.{name}"
-    return name if is_head else name.removeprefix("bert.")
+    return name
 
 
 def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:

@@ -239,7 +239,9 @@ def start(
         return model, tokenizer
     try:
         is_file = os.path.exists(options.config) or "." in options.config
-        config = BertConfig(**read_json(options.config if is_file else preset_file(options.config)))
+        config = BertConfig.from_dict(
+            read_json(options.config if is_file else preset_file(options.config))
+        )
     except TypeError as error:  # a name that no config has
         raise ValueError(f"{options.config}: {error}") from None
     if options.vocab is None:

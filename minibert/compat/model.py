@@ -1,67 +1,81 @@
-"""The interface that the tools around a model expect of it beyond loading, computing and saving.
+"""What tools around a model expect of it, beyond loading, computing and saving: the API of transformers' base class.
 
-A keyword of the reference either does here what it says, is without effect for the reason given beside it, or is
-refused in a sentence when its value asks for what is not there.
+A keyword of transformers either does here what its name says, has no effect for the reason beside it, or raises an error
+if its value asks for something that minibert does not have.
 """
 
-import copy
-from collections.abc import Callable, Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.checks import check_count
-from minibert.compat.keywords import Refused, drop_ignored_keywords
-
-_WITHOUT_EFFECT = {
-    "use_cache": "an encoder computes a text once and has nothing to keep, there and here",
-    "num_items_in_batch": "the Trainer's count of labels: BERT's losses are means over the batch, there and here",
+ARGUMENTS_WITHOUT_EFFECT = {
+    "use_cache": "an encoder computes a text once and has nothing to keep",
+    "num_items_in_batch": "the Trainer's count of labels; losses of BERT are means over the batch",
 }
-_REFUSED: Refused = {
-    "past_key_values": (
-        None,
-        "it is for decoders, which add words to a text; an encoder computes every text at once.",
-    ),
-    "encoder_hidden_states": (
-        None,
-        "it is for decoders with cross-attention; minibert is an encoder.",
-    ),
-    "encoder_attention_mask": (
-        None,
-        "it is for decoders with cross-attention; minibert is an encoder.",
-    ),
+REFUSED_ARGUMENTS: dict[str, tuple[Any, str]] = {
+    "past_key_values": (None, "it is for decoders; an encoder computes every text at once."),
+    "encoder_hidden_states": (None, "it is for decoders; minibert is an encoder."),
+    "encoder_attention_mask": (None, "it is for decoders; minibert is an encoder."),
     "head_mask": (
         None,
-        "nor is it by the reference since version 5; Trace.switch_off_head switches a head off.",
+        "nor is it by transformers since version 5; Trace.switch_off_head switches a head off.",
     ),
 }
 
 
-class ModelProtocol:
-    """The reference's `PreTrainedModel` in all that is not loading, computing or saving."""
+class ModelCompatibility(nn.Module):
+    """The API of transformers' base class, in all that is not loading, computing or saving.
+
+    Tools expect that every tensor of a state dict has memory of its own, while tied parameters share theirs. So aliases
+    are copies when weights are saved. When weights are loaded, the original counts, and the tie stays.
+    """
 
     config: Any
     base_model: Any
-    parameters: Callable[..., Iterator[nn.Parameter]]
-    tie_weights: Callable[..., None]
 
     base_model_prefix: ClassVar[str] = "bert"
-    transformer_backbone_name: ClassVar[str] = (
-        "bert"  # by which peft's PrefixTuning finds a forward that it refuses
-    )
+    # peft's PrefixTuning finds by it a forward that it refuses
+    transformer_backbone_name: ClassVar[str] = "bert"
     main_input_name: ClassVar[str] = "input_ids"
     input_modalities: ClassVar[tuple[str, ...]] = ("text",)
     supports_gradient_checkpointing: ClassVar[bool] = True
     _no_split_modules: ClassVar[list[str]] = ["BertEmbeddings", "BertLayer"]
+    _tied_weights_keys: Any = None
     # looked up by tools that choose attention, types of numbers or files for a model
     _supports_sdpa: ClassVar[bool] = True
-    _supports_flash_attn = _supports_flex_attn = _is_stateful = False
-    _keep_in_fp32_modules = _keep_in_fp32_modules_strict = frozenset[str]()
-    _keys_to_ignore_on_save = _keys_to_ignore_on_load_missing = (
-        _keys_to_ignore_on_load_unexpected
-    ) = None
+    _supports_flash_attn: ClassVar[bool] = False
+    _supports_flex_attn: ClassVar[bool] = False
+    _is_stateful: ClassVar[bool] = False
+    _keep_in_fp32_modules: ClassVar[frozenset[str]] = frozenset()
+    _keep_in_fp32_modules_strict: ClassVar[frozenset[str]] = frozenset()
+    _keys_to_ignore_on_save: ClassVar[None] = None
+    _keys_to_ignore_on_load_missing: ClassVar[None] = None
+    _keys_to_ignore_on_load_unexpected: ClassVar[None] = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_state_dict_post_hook(_copy_aliases)  # type: ignore[no-untyped-call]
+        # load_state_dict(assign=True) unties
+        self.register_load_state_dict_post_hook(_tie)  # type: ignore[no-untyped-call]
+
+    def tied_weights(self) -> dict[str, str]:
+        """Return aliases of parameters."""
+        raise NotImplementedError
+
+    def tie_weights(self, **unused: Any) -> None:
+        """Make aliases the tensors that they stand for."""
+        raise NotImplementedError
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *arguments: Any
+    ) -> None:
+        for alias, name in self.tied_weights().items():
+            if prefix + name in state_dict:
+                state_dict[prefix + alias] = state_dict[prefix + name]
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     @property
     def name_or_path(self) -> str:
@@ -70,28 +84,40 @@ class ModelProtocol:
         return name
 
     @property
-    def _tied_weights_keys(self) -> dict[str, str]:
-        """As tools ask for it, see `tied_weights`."""
-        return self.tied_weights()
-
-    def tied_weights(self) -> dict[str, str]:
-        """Names of parameters that are the same tensor as another: alias to the name it is saved under."""
-        return {}
+    def num_labels(self) -> int:
+        """Number of labels of the config."""
+        count: int = self.config.num_labels
+        return count
 
     @property
     def vocab_size(self) -> int:
-        """Words of the vocabulary."""
+        """Number of rows of the word embeddings."""
         return self.get_input_embeddings().num_embeddings
+
+    def check_unused(self, arguments: Mapping[str, Any]) -> None:
+        """Check arguments of a forward that have no effect here.
+
+        Raises:
+            ValueError: the value of an argument asks for something that minibert does not have.
+            TypeError: no `forward` has this argument.
+        """
+        from minibert.compat.keywords import drop_ignored_keywords
+
+        unknown = drop_ignored_keywords(arguments, ARGUMENTS_WITHOUT_EFFECT, REFUSED_ARGUMENTS)
+        for name in unknown:
+            raise TypeError(
+                f"{type(self).__name__}.forward() got an unexpected keyword argument {name!r}"
+            )
+
+    def _encoders(self) -> list[Any]:
+        return [module for module in self.modules() if hasattr(module, "gradient_checkpointing")]
 
     @property
     def is_gradient_checkpointing(self) -> bool:
         """Whether each layer is computed again for its gradient."""
-        enabled: bool = self.base_model.encoder.gradient_checkpointing
-        return enabled
+        return any(encoder.gradient_checkpointing for encoder in self._encoders())
 
-    is_activation_checkpointing = (
-        is_gradient_checkpointing  # the name that replaces it in transformers
-    )
+    is_activation_checkpointing = is_gradient_checkpointing  # the newer name
 
     def gradient_checkpointing_enable(
         self,
@@ -99,106 +125,107 @@ class ModelProtocol:
         every_n_layers: int = 1,
         offload: bool = False,
     ) -> None:
-        """Trades time for memory in training: each layer is computed again for its gradient.
+        """Trade time for memory in training: each layer is computed again for its gradient.
 
-        The arguments of `torch.utils.checkpoint` are without effect, as the one way that is used here,
-        `use_reentrant=False`, gives the same gradients as the other.
+        Args:
+            gradient_checkpointing_kwargs: without effect. `use_reentrant=False`, the only way here, gives the same
+                gradients as the other.
+            every_n_layers: 1.
+            offload: False.
 
         Raises:
-            ValueError: `every_n_layers` other than 1, or `offload=True`.
+            ValueError: another value of the last two.
         """
         if every_n_layers != 1 or offload:
             raise ValueError("Checkpointing takes every_n_layers=1 and offload=False only.")
-        self.base_model.encoder.gradient_checkpointing = True
+        for encoder in self._encoders():
+            encoder.gradient_checkpointing = True
 
     def activation_checkpointing_enable(
         self, activation_checkpointing_kwargs: dict[str, Any] | None = None, **options: Any
     ) -> None:
-        """`gradient_checkpointing_enable` under the name that replaces it in transformers."""
+        """`gradient_checkpointing_enable` under its newer name."""
         self.gradient_checkpointing_enable(activation_checkpointing_kwargs, **options)
 
     def gradient_checkpointing_disable(self) -> None:
-        """Keeps what every layer computed, as is usual."""
-        self.base_model.encoder.gradient_checkpointing = False
+        """Keep what every layer computes, as usual."""
+        for encoder in self._encoders():
+            encoder.gradient_checkpointing = False
 
     activation_checkpointing_disable = gradient_checkpointing_disable
 
     @classmethod
     def can_generate(cls) -> bool:
-        """Whether it generates text; an encoder does not."""
+        """Whether the model generates text; an encoder does not."""
         return False
 
     @classmethod
     def _can_set_attn_implementation(cls) -> bool:
         return True
 
-    def check_unused(self, arguments: Mapping[str, Any]) -> None:
-        """Check the arguments of a forward that have no effect here.
-
-        Raises:
-            ValueError: the value of an argument asks for something that minibert does not have.
-            TypeError: no `forward` has this argument.
-        """
-        for name in drop_ignored_keywords(arguments, _WITHOUT_EFFECT, _REFUSED):
-            raise TypeError(
-                f"{type(self).__name__}.forward() got an unexpected keyword argument {name!r}"
-            )
-
-    def fit_decoder(self, predictions: Any) -> None:
-        """Resize the decoder of a `BertLMPredictionHead` to a vocabulary that has been resized."""
-        words = self.get_input_embeddings().num_embeddings
-        decoder = predictions.decoder
-        if decoder.out_features == words:
-            return
-        predictions.bias = resized(predictions.bias, words)
-        decoder.weight = resized(decoder.weight, words)
-        decoder.bias = predictions.bias
-        decoder.out_features = words
-
-    def post_init(self) -> None:
-        """Does nothing: each part has drawn its weights already; `init_weights(names)` draws those of other layers."""
-
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
-        """Number of parameters (single numbers), shared tensors counted once.
+        """Return the number of parameters; shared tensors count once.
 
-        Embeddings, which can be excluded, are those of words, positions and token types.
+        Args:
+            only_trainable: leave out frozen ones.
+            exclude_embeddings: leave out the embeddings of words, positions and token types.
         """
-        tables = [m for m in self.base_model.embeddings.modules() if isinstance(m, nn.Embedding)]
-        left_out = {id(table.weight) for table in tables if exclude_embeddings}
-        return sum(
-            p.numel()
-            for p in self.parameters()
-            if id(p) not in left_out and (p.requires_grad or not only_trainable)
-        )
+        excluded = set()
+        if exclude_embeddings:
+            tables = [
+                m for m in self.base_model.embeddings.modules() if isinstance(m, nn.Embedding)
+            ]
+            excluded = {id(table.weight) for table in tables}
+        total = 0
+        for parameter in self.parameters():
+            is_counted = parameter.requires_grad or not only_trainable
+            if is_counted and id(parameter) not in excluded:
+                total += parameter.numel()
+        return total
 
     def get_memory_footprint(self, return_buffers: bool = True) -> int:
-        """Bytes of all parameters; there are no buffers."""
-        return sum(p.numel() * p.element_size() for p in self.parameters())
+        """Return the bytes of all parameters, and of all buffers if `return_buffers` is True."""
+        tensors = [*self.parameters()]
+        size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if return_buffers:
+            size += sum(buffer.numel() * buffer.element_size() for buffer in self.buffers())
+        return size
 
     def floating_point_ops(
         self, input_dict: Mapping[str, Any], exclude_embeddings: bool = True
     ) -> int:
-        """A rough number of operations of a training step: 6 for each token and parameter (Kaplan et al. 2020)."""
-        tokens = (
-            input_dict[self.main_input_name].numel() if self.main_input_name in input_dict else 0
-        )
+        """Estimate the operations of a training step: 6 per token and parameter (Kaplan et al. 2020)."""
+        tokens = 0
+        if self.main_input_name in input_dict:
+            tokens = input_dict[self.main_input_name].numel()
         return 6 * tokens * self.num_parameters(exclude_embeddings=exclude_embeddings)
 
     def set_attn_implementation(self, attn_implementation: str) -> None:
-        """Chooses the attention function, `"sdpa"` or `"eager"`."""
+        """Choose the attention function, `"sdpa"` or `"eager"`."""
         self.config.attn_implementation = attn_implementation
+        self.config.validate()
 
     def get_output_embeddings(self) -> nn.Linear | None:
-        """The decoder of words, (vocab, hidden); None in models without one."""
+        """Return the decoder of words, (vocab, hidden); None in models without one."""
         return None
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """The word embeddings, (vocab, hidden)."""
-        embeddings: nn.Embedding = self.base_model.embeddings.word_embeddings
-        return embeddings
+        """Return the word embeddings, (vocab, hidden).
+
+        Raises:
+            NotImplementedError: the model does not have exactly one table of them.
+        """
+        embeddings = getattr(self.base_model, "embeddings", None)
+        if embeddings is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} has no attribute {self.base_model_prefix!r} with word "
+                "embeddings: define get_input_embeddings() and set_input_embeddings(value) in it."
+            )
+        words: nn.Embedding = embeddings.word_embeddings
+        return words
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replaces the word embeddings; a tied decoder follows."""
+        """Replace the word embeddings; a tied decoder follows."""
         self.base_model.embeddings.word_embeddings = value
         self.config.vocab_size = value.num_embeddings
         self.tie_weights()
@@ -209,78 +236,70 @@ class ModelProtocol:
         pad_to_multiple_of: int | None = None,
         mean_resizing: bool = True,
     ) -> nn.Embedding:
-        """Cuts words off the end or adds some, for a tokenizer with added tokens.
+        """Remove words at the end, or add some for a tokenizer with added tokens.
 
         Args:
-            new_num_tokens: how many words to have, `len(tokenizer)`. None: as many as now.
-            pad_to_multiple_of: round this up to a multiple, which some processors like.
-            mean_resizing: draw new words around the mean of the old ones. False: as at the start of pre-training.
+            new_num_tokens: number of rows, `len(tokenizer)`. None: as many as now.
+            pad_to_multiple_of: round it up to a multiple, for processors that are faster then.
+            mean_resizing: draw new words around the mean of the old ones. False: as for pre-training.
+
+        Returns:
+            The word embeddings.
 
         Raises:
-            ValueError: too few words, as the padding word would be cut off.
+            ValueError: the row of the padding token would be removed.
         """
+        from minibert.compat.resizing import resized_embeddings
+
         old = self.get_input_embeddings()
-        words = old.num_embeddings if new_num_tokens is None else new_num_tokens
-        if pad_to_multiple_of is not None:
-            check_count("pad_to_multiple_of", pad_to_multiple_of)
-            words = -(-words // pad_to_multiple_of) * pad_to_multiple_of
-        if words <= (last := old.padding_idx or 0):
-            raise ValueError(
-                f"vocab_size should be {last + 1} or more, not {words}: number {last} is padding."
-            )
-        if words != old.num_embeddings:
-            new = copy.copy(old)  # the same class and padding
-            std = None if mean_resizing else self.config.initializer_range
-            vars(new)["_parameters"] = {"weight": resized(old.weight, words, std)}
-            new.num_embeddings = words
+        rows = old.num_embeddings if new_num_tokens is None else new_num_tokens
+        std = None if mean_resizing else self.config.initializer_range
+        new = resized_embeddings(old, rows, pad_to_multiple_of, std)
+        if new is not old:
             self.set_input_embeddings(new)
         return self.get_input_embeddings()
 
+    def fit_decoder(self, predictions: Any) -> None:
+        """Resize the decoder of a `BertLMPredictionHead` to the number of word embeddings."""
+        rows = self.get_input_embeddings().num_embeddings
+        if predictions.decoder.out_features != rows:
+            from minibert.compat.resizing import fit_decoder
+
+            fit_decoder(predictions, rows)
+
     def enable_input_require_grads(self) -> None:
-        """Gives word embeddings gradients although they are frozen, for adapters under gradient checkpointing."""
+        """Give frozen word embeddings gradients, for adapters under gradient checkpointing."""
         self.disable_input_require_grads()
         hook = self.get_input_embeddings().register_forward_hook(_require_grad)
         vars(self)["_input_require_grads"] = hook
 
     def disable_input_require_grads(self) -> None:
-        """Takes back `enable_input_require_grads`."""
-        if hook := vars(self).pop("_input_require_grads", None):
+        """Undo `enable_input_require_grads`."""
+        hook = vars(self).pop("_input_require_grads", None)
+        if hook is not None:
             hook.remove()
 
     def push_to_hub(self, *_: Any, **__: Any) -> None:
-        """Refuses: what is saved is uploaded by the Hub's own tool."""
+        """Refuse: checkpoints are uploaded by the Hub's own tool."""
         raise ValueError(
             "minibert uploads nothing: save_pretrained(folder), then `hf upload NAME folder`."
         )
+
+
+# Functions instead of methods, so that models can be pickled.
 
 
 def _require_grad(_: nn.Module, __: Any, output: Tensor) -> None:
     output.requires_grad_(True)
 
 
-# as in the reference: the covariance of the old rows, scaled by 1e-9
-SPREAD = 1e-9**0.5
+def _copy_aliases(model: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
+    for alias in model.tied_weights():
+        tensor = state.get(prefix + alias)
+        # keep_vars=True asks for the very tensor, and other hooks may have taken the alias out
+        if tensor is not None and not isinstance(tensor, nn.Parameter):
+            state[prefix + alias] = tensor.clone()
 
 
-def resized(rows: Tensor, size: int, std: float | None = None) -> nn.Parameter:
-    """A parameter of the first `size` rows, (size, ...); further ones are drawn around the mean.
-
-    So none of the new words stands out before it is trained (Hewitt 2021, "Initializing New Word Embeddings for
-    Pretrained Language Models").
-
-    Args:
-        rows: (words, ...).
-        size: how many rows to have.
-        std: draw them with this standard deviation around 0 instead.
-    """
-    old = rows.detach()
-    new = F.pad(old, (0, 0) * (old.dim() - 1) + (0, size - len(old)))  # a negative number cuts
-    if (added := new[len(old) :]).numel():
-        if std is None and len(old) > 1:
-            exact = old.float()
-            added.copy_(
-                exact.mean(0) + SPREAD * exact.std(0) * torch.randn(added.shape, device=old.device)
-            )
-        else:
-            added.normal_(0.0, std or 0.0)
-    return nn.Parameter(new, requires_grad=rows.requires_grad)
+def _tie(model: Any, _keys: Any) -> None:
+    model.tie_weights()

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minibert.base import PreTrainedModel
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.packing import IdRows, run_packed
 from minibert.layouts import PackedLayout
-from minibert.pretrained import PreTrainedModel
 
 
 def run_rows(

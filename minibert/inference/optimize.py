@@ -16,9 +16,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from minibert.base import Model, PreTrainedModel
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import PRECISIONS
-from minibert.pretrained import Model, PreTrainedModel
 
 Precision = Literal["exact", "fp32", "bf16", "int8"]
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from minibert.base import PreTrainedModel
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
 from minibert.inference.fused import FusedEncoder, without_autocast
 from minibert.inference.threads import (
@@ -19,7 +20,6 @@ from minibert.inference.threads import (
     workers,
 )
 from minibert.layouts import PackedLayout
-from minibert.pretrained import PreTrainedModel
 
 IdRows = Sequence[Sequence[int]]  # token ids or token types, a list or an array for each row
 

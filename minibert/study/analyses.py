@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minibert.pretrained import PreTrainedModel
+from minibert.base import PreTrainedModel
 from minibert.study.trace import Trace, trace
 
 Batch = Mapping[str, Tensor]

@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from minibert.attention import AttentionFunction, AttentionOutput, BertSelfAttention
+from minibert.base import PreTrainedModel
 from minibert.layouts import Layout, PaddedLayout
 from minibert.model import BertPooler
-from minibert.pretrained import PreTrainedModel
 
 Patch = Callable[[Tensor], Tensor]
 

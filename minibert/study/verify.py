@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from minibert.auto import class_for_tensors, has_pooler
+from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
 from minibert.extras import need
 from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
-from minibert.pretrained import PreTrainedModel
 from minibert.progress import SILENT, Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from reprlib import Repr
 from typing import Any
 
-from minibert.pretrained import PreTrainedModel
+from minibert.base import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Texts = str | Sequence[str]

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor, nn
 
+from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
-from minibert.pretrained import PreTrainedModel
 from minibert.tasks import metrics
 from minibert.tasks.readers import read_conll
 from minibert.tasks.tagging import are_characters, encode_sentences, tags_of_sentences

@@ -31,7 +31,7 @@ from minibert.heads import BertForQuestionAnswering, BertForSequenceClassificati
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
 from minibert.losses import cross_entropy, regression_loss, span_loss
-from minibert.pretrained import PreTrainedModel
+from minibert.base import PreTrainedModel
 from minibert.progress import Progress, is_watched
 from minibert.tasks import metrics
 from minibert.tasks.readers import read_squad
@@ -154,7 +154,7 @@ def finetune(
     train_rows, dev_rows, test_rows = _read_rows(task, train, dev, test, held_out, options.seed)
     torch.manual_seed(options.seed)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*newly initialised: train before")  # a new head
+        warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
         model, tokenizer = task.load(checkpoint, train_rows)
     _warn_of_unknown_language(tokenizer, train_rows)
     examples = task.examples(train_rows, tokenizer, model.config, max_length)

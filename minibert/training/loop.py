@@ -23,10 +23,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from minibert.base import PreTrainedModel
 from minibert.extras import need
 from minibert.files import only_run_in
 from minibert.losses import IGNORED
-from minibert.pretrained import PreTrainedModel
 from minibert.progress import interruptible
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import (

@@ -20,12 +20,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.corpus.inputs import read_table
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
-from minibert.pretrained import PreTrainedModel
 from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.pooling import Pooling
 from minibert.sentences.search import pairwise_similarity

@@ -21,10 +21,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from minibert.base import PreTrainedModel
 from minibert.files import only_run_in
 from minibert.inference.batching import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
-from minibert.pretrained import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.corpora import Corpus, Document, Ids, mix
 from minibert.training.data import Batch, Example, pack, split_by_tokens

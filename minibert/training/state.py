@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from minibert.base import PreTrainedModel
 from minibert.files import remove_abandoned, replacing
-from minibert.pretrained import PreTrainedModel
 
 LOG_FILE = "log.jsonl"
 # the place in the data at which a state was saved, and how good the model was until then

@@ -126,7 +126,7 @@ def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
             options = TrainingOptions(
                 steps=batches * (rounds + 2), batch_size=size, bf16=name == "bf16"
             )
-            ours = BertForMaskedLM(BertConfig(**config))
+            ours = BertForMaskedLM(BertConfig.from_dict(config))
             trainer = Trainer(
                 ours, lambda _: hidden, pretraining_losses, Path(folder, name), options
             )

@@ -69,7 +69,7 @@ def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
     from official import SMALL, pretraining_tensors
 
     old = tmp_path / "old"
-    minibert.BertConfig(**SMALL).save_pretrained(old)
+    minibert.BertConfig.from_dict(SMALL).save_pretrained(old)
     torch.save(pretraining_tensors(SMALL, legacy=True), old / "pytorch_model.bin")
     words = Path(minilm, "vocab.txt").read_text(encoding="utf-8").splitlines()
     (old / "vocab.txt").write_text(

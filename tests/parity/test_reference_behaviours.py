@@ -156,7 +156,7 @@ def test_a_subclass_loads_saves_and_answers_as_its_parent(tmp_path: Path) -> Non
         def __init__(self, config: minibert.BertConfig) -> None:
             super().__init__(config)
             self.score = nn.Linear(config.hidden_size, 1)
-            self.init_weights(["score.weight", "score.bias"])
+            self.post_init()
 
     minibert.BertModel(tiny_config()).save_pretrained(tmp_path / "parent")
     with pytest.warns(UserWarning, match=r"score\.weight"):

@@ -1,0 +1,311 @@
+"""PreTrainedModel: what all models share, a config, a device, a dtype, and initial weights.
+
+Loading and saving have files of their own, loading.py and saving.py. Compatibility with the tools around a model is in
+compat/model.py. None of them computes anything of BERT.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from minibert.compat.model import ModelCompatibility
+from minibert.config import BertConfig
+from minibert.initialization import NoDraws, current_loading
+
+if TYPE_CHECKING:
+    from minibert.checkpoints.source import Source
+
+Model = TypeVar("Model", bound="PreTrainedModel")
+
+WORD_EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
+
+_process: int | None = None
+"""The process in which the first model was built."""
+
+
+class PreTrainedModel(ModelCompatibility, nn.Module):
+    """The base class of every model: a config, initial weights, loading and saving.
+
+    Args:
+        config: the sizes. A config of transformers is converted.
+
+    Attributes:
+        config: the sizes and switches.
+        load_report: what loading did with each tensor, a `minibert.loading.LoadReport`. None: built from a config.
+
+    Raises:
+        ValueError: a field of the config that no BERT can have.
+    """
+
+    config_class = BertConfig
+    base_model_prefix = "bert"
+    config: BertConfig
+    load_report: Any
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        use_one_thread_after_fork()
+        self.config = as_bert_config(config)
+        self.config.validate()
+        self.load_report = None
+
+    @classmethod
+    def from_pretrained(
+        cls: type[Model],
+        pretrained_model_name_or_path: str | os.PathLike[str] | Source | None,
+        *,
+        config: BertConfig | str | os.PathLike[str] | None = None,
+        state_dict: dict[str, Tensor] | None = None,
+        dtype: torch.dtype | str | None = "auto",
+        device: torch.device | str | None = None,
+        device_map: Any = None,
+        ignore_mismatched_sizes: bool = False,
+        mmap: bool = True,
+        output_loading_info: bool = False,
+        **options: Any,
+    ) -> Model:
+        """Load a checkpoint. The model is in eval mode, and its `load_report` tells what was done.
+
+        Args:
+            pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`. None: `config` and `state_dict`
+                are the whole checkpoint.
+            config: config to use instead of the checkpoint's own, or where to load it from. Checkpoints that
+                `transformers.Trainer` writes of subclasses have none.
+            state_dict: tensors to use instead of the checkpoint's own.
+            dtype: type of the parameters, such as `torch.float32`. "auto": the type that config.json names, or else
+                that of the file.
+            device: where to put the parameters. None: on the CPU, memory-mapped.
+            device_map: the same for code written for transformers. It names one device.
+            ignore_mismatched_sizes: initialize tensors whose shape differs from the model's, instead of raising.
+            mmap: False reads the file into memory, so that the model does not depend on what happens to the file later.
+                This is for servers that run for long.
+            output_loading_info: return the model and a dict of missing, unexpected and mismatched names.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`. Keywords
+                of the class's `__init__`, such as `add_pooling_layer`, are passed to it. Everything else is a field of
+                the config, such as `num_labels=3` or `attn_implementation="eager"`.
+
+        Raises:
+            FileNotFoundError: there is no such checkpoint, or it lacks a file.
+            ValueError: a file is damaged, would run code, is quantized, or does not fit the config.
+            TypeError: an option is neither known nor a field of the config.
+        """
+        from minibert.loading import load_model
+
+        model, report = load_model(
+            cls,
+            pretrained_model_name_or_path,
+            config=config,
+            state_dict=state_dict,
+            dtype=options.pop("torch_dtype", dtype),
+            device=device,
+            device_map=device_map,
+            ignore_mismatched_sizes=ignore_mismatched_sizes,
+            mmap=mmap,
+            options=options,
+        )
+        if output_loading_info:
+            return model, report.as_loading_info()  # type: ignore[return-value]
+        loaded: Model = model
+        return loaded
+
+    @classmethod
+    def from_config(cls: type[Model], config: BertConfig, **changes: Any) -> Model:
+        """Build a model with new weights.
+
+        Args:
+            config: the sizes.
+            changes: fields that replace those of the config, such as `attn_implementation="eager"`.
+        """
+        config = as_bert_config(config)
+        return cls(config.replace(**changes) if changes else config)
+
+    _from_config = from_config
+
+    def save_pretrained(
+        self,
+        save_directory: str | os.PathLike[str],
+        is_main_process: bool = True,
+        state_dict: dict[str, Tensor] | None = None,
+        **options: Any,
+    ) -> None:
+        """Write config.json and model.safetensors, each atomically, as transformers reads them.
+
+        A tensor that has several names, such as the tied MLM decoder, is written once.
+
+        Args:
+            save_directory: the folder. It is created if it does not exist.
+            is_main_process: False writes nothing, because another process does.
+            state_dict: tensors to write instead of the model's own, as gathered from many processes.
+            options: keywords of transformers that have no effect here.
+
+        Raises:
+            ValueError: a keyword asks for something that minibert does not have.
+            OSError: the files cannot be written.
+        """
+        from minibert.saving import save_model
+
+        save_model(self, save_directory, is_main_process, state_dict, options)
+
+    @contextmanager
+    def initial_weights(self) -> Iterator[None]:
+        """Draw the initial weights of the parts that are built inside, by `_init_weights`.
+
+        While a checkpoint is loaded, parts that it has tensors for are built without drawing.
+        """
+        before = {id(parameter) for parameter in self.parameters()}
+        checkpoint = current_loading()
+        if checkpoint is None:
+            yield
+        else:
+            with NoDraws():
+                yield
+        aliases = self.tied_weights()
+        drawn = set()
+        for name, parameter in self.named_parameters(remove_duplicate=False):
+            if id(parameter) in before:
+                continue
+            if checkpoint is not None and (checkpoint.has(name) or name in aliases):
+                checkpoint.leave_open(parameter)
+            elif name not in aliases:
+                drawn.add(id(parameter))
+        for module in self.modules():
+            new = [p for p in module._parameters.values() if p is not None and id(p) not in before]
+            if any(id(parameter) in drawn for parameter in new):
+                self._init_weights(module)
+            if new:
+                _mark_initialized(module)
+        self.tie_weights()
+
+    def init_weights(self) -> None:
+        """Draw the weights of modules that have not been initialized, by `_init_weights`.
+
+        The `__init__` of a subclass may end with it, to initialize its new layers as BERT's. The parts of minibert, and
+        models inside, have been initialized already.
+        """
+        for module in self.own_modules():
+            if not _is_initialized(module):
+                self._init_weights(module)
+                _mark_initialized(module)
+        self.tie_weights()
+
+    post_init = init_weights
+
+    def own_modules(self) -> Iterator[nn.Module]:
+        """Yield all modules but those of models inside, which initialize their own."""
+        modules: list[nn.Module] = [self]
+        for module in modules:
+            children = [m for m in module.children() if not isinstance(m, PreTrainedModel)]
+            modules.extend(children)
+        yield from modules
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Draw the initial weights of one module, without its children; subclasses may replace this.
+
+        Linear layers and embeddings are normal with `initializer_range`, biases 0, LayerNorms 1 and 0
+        (`create_initializer` in google-research/bert). Other modules keep what their constructor gave.
+        """
+        with torch.no_grad():
+            if isinstance(module, nn.LayerNorm):
+                if module.weight is not None:
+                    module.weight.fill_(1.0)
+                if module.bias is not None:
+                    module.bias.zero_()
+            elif isinstance(module, nn.Linear | nn.Embedding):
+                module.weight.normal_(0.0, self.config.initializer_range)
+                padding = getattr(module, "padding_idx", None)
+                if padding is not None:
+                    module.weight[padding].zero_()
+                bias = getattr(module, "bias", None)
+                if bias is not None:
+                    bias.zero_()
+
+    def tied_weights(self) -> dict[str, str]:
+        """Return the names of parameters that are the same tensor as another: alias to the name it is saved under.
+
+        A subclass can also name them in a class attribute `_tied_weights_keys`.
+        """
+        names = self._tied_weights_keys
+        return dict(names) if isinstance(names, Mapping) else {}
+
+    def tie_weights(self, **unused: Any) -> None:
+        """Make every alias of `tied_weights` the very tensor it stands for."""
+        for alias, name in self.tied_weights().items():
+            owner, _, attribute = alias.rpartition(".")
+            try:
+                module = self.get_submodule(owner)
+            except AttributeError:
+                continue  # the `__init__` of a subclass has yet to build it
+            setattr(module, attribute, self.get_parameter(name))
+
+    def train(self: Model, mode: bool = True) -> Model:
+        """As `nn.Module.train`. A model that cannot be trained, such as an optimized one, stays as it was."""
+        before = self.training
+        try:
+            return super().train(mode)
+        except ValueError:
+            super().train(before)
+            raise
+
+    @property
+    def base_model(self) -> Any:
+        """The model called `base_model_prefix` inside, or this model if there is none."""
+        return getattr(self, self.base_model_prefix, self)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the parameters."""
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the parameters."""
+        return next(self.parameters()).dtype
+
+
+def as_bert_config(config: Any) -> BertConfig:
+    """Return a config as a `BertConfig`; that of transformers is converted.
+
+    Raises:
+        TypeError: not a config.
+        ValueError: the config of another kind of model.
+    """
+    if isinstance(config, BertConfig):
+        return config
+    if hasattr(config, "to_dict") and hasattr(config, "model_type"):
+        values = {**config.to_dict(), "model_type": config.model_type}
+        attention = getattr(config, "_attn_implementation", None)
+        if attention is not None:
+            values["attn_implementation"] = attention
+        return BertConfig.from_dict(values)
+    raise TypeError(
+        f"config should be a minibert.BertConfig, not {type(config).__name__}. "
+        "Pass BertConfig.from_pretrained(name), or use from_pretrained(name) of the model."
+    )
+
+
+def _mark_initialized(module: nn.Module) -> None:
+    vars(module)["_is_initialized"] = True
+
+
+def _is_initialized(module: nn.Module) -> bool:
+    return "_is_initialized" in vars(module)
+
+
+def use_one_thread_after_fork() -> None:
+    """Let a forked process compute in one thread, if its parent had built a model before.
+
+    The threads of torch do not exist in a forked process, and an operator that waits for them there waits for ever. The
+    first model that is built, or the first forward, in such a process sets its number of threads to 1. It may be set to
+    another number afterwards at the caller's risk.
+    """
+    global _process
+    process = os.getpid()
+    if _process is not None and process != _process:
+        torch.set_num_threads(1)
+    _process = process

@@ -1,0 +1,104 @@
+"""config.json of a checkpoint: found, read, and refused where its sizes cannot be meant."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minibert.checkpoints.source import Source, split_source
+from minibert.compat.keywords import drop_ignored_keywords
+from minibert.files import read_json, write_json
+
+LIMITS = {
+    "num_hidden_layers": 1000,
+    "num_labels": 1_000_000,
+    "parameters": 4_000_000_000,
+}
+"""Larger sizes are a mistake or an attack, unless the caller says otherwise."""
+
+USUAL_SIZES = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "num_labels": 2,
+}
+"""Sizes of bert-base-uncased, which a config has unless it says otherwise."""
+
+
+def read_config(
+    name: str | os.PathLike[str] | Source,
+    options: Mapping[str, Any],
+    limits: Mapping[str, int] | None = None,
+) -> tuple[dict[str, Any], dict[str, Any], Path, str]:
+    """Read the config.json of a checkpoint.
+
+    Args:
+        name: folder, bundled model, Hub id, or a `Source`.
+        options: keywords of `from_pretrained`: those of a `Source`, ignored ones, and changes of fields.
+        limits: limits to use instead of those of `LIMITS`.
+
+    Returns:
+        The content of the file, the changes of fields, the path of the file and the name of the checkpoint.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint, or it has no config.json.
+        ValueError: the file is damaged, or a size is above its limit.
+    """
+    source, changes = split_source(name, drop_ignored_keywords(options))
+    path = source.require("config.json")
+    content = read_json(path)
+    try:
+        check_sizes({**content, **changes}, limits)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return content, changes, path, str(source)
+
+
+def write_config(folder: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
+    """Write config.json into `folder`, which is created if it does not exist."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    write_json(Path(folder) / "config.json", content)
+
+
+def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = None) -> None:
+    """Refuse sizes that no BERT has, before anything is built with them.
+
+    Args:
+        content: fields of a config by name. Values that are not whole numbers are left to `BertConfig.validate`.
+        limits: limits to use instead of those of `LIMITS`.
+
+    Raises:
+        ValueError: a size is above its limit.
+    """
+    largest_allowed = {**LIMITS, **(limits or {})}
+    sizes = {}
+    for name, usual in USUAL_SIZES.items():
+        value = content.get(name)
+        sizes[name] = value if type(value) is int else usual
+    for name in ("num_hidden_layers", "num_labels"):
+        if sizes[name] > largest_allowed[name]:
+            raise ValueError(_too_large(name, sizes[name], largest_allowed[name]))
+    rows = (
+        sizes["vocab_size"]
+        + sizes["max_position_embeddings"]
+        + sizes["type_vocab_size"]
+        + sizes["num_labels"]
+    )
+    rows_per_layer = 4 * sizes["hidden_size"] + 2 * sizes["intermediate_size"]
+    parameters = sizes["hidden_size"] * (rows + sizes["num_hidden_layers"] * rows_per_layer)
+    if parameters > largest_allowed["parameters"]:
+        unusual = max(USUAL_SIZES, key=lambda name: sizes[name] / USUAL_SIZES[name])
+        reason = f" for {unusual} {sizes[unusual]:,}"
+        raise ValueError(
+            _too_large("parameters", parameters, largest_allowed["parameters"], reason)
+        )
+
+
+def _too_large(name: str, size: int, limit: int, reason: str = "") -> str:
+    return (
+        f"config: {name} would be {size:,}{reason}, more than {limit:,}; "
+        f"pass limits={ {name: size} } if that is meant."
+    )

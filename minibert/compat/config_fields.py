@@ -1,0 +1,135 @@
+"""Fields of transformers' config, older names of fields, and what becomes of them when a config.json is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from minibert.checks import refuse_unknown
+from minibert.compat.config import UNUSED
+from minibert.compat.keywords import Refused, drop_ignored_keywords
+
+RENAMED = {
+    "torch_dtype": "dtype",
+    "_attn_implementation": "attn_implementation",
+    "name_or_path": "_name_or_path",
+}
+"""Other names of a field, in older files and in tools."""
+
+REFUSED: Refused = {
+    "model_type": ("bert", "minibert loads BERT checkpoints only."),
+    "is_encoder_decoder": (False, "minibert is an encoder."),
+    "use_bfloat16": (False, "pass dtype='bfloat16' to from_pretrained."),
+    "pruned_heads": (
+        {},
+        "nor is it by transformers since version 5; see Trace.switch_off_head.",
+    ),
+    "per_layer_config": (None, "all layers have one size."),
+    "quantization_config": (
+        None,
+        "the weights of this checkpoint are quantized. Get the checkpoint it was made from, and call "
+        "minibert.optimize(model, precision='int8').",
+    ),
+}
+"""Fields of which only one value is supported, with that value and what to say of others."""
+
+GENERATION = (
+    "max_length",
+    "min_length",
+    "do_sample",
+    "early_stopping",
+    "num_beams",
+    "num_beam_groups",
+    "diversity_penalty",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
+    "repetition_penalty",
+    "length_penalty",
+    "no_repeat_ngram_size",
+    "encoder_no_repeat_ngram_size",
+    "bad_words_ids",
+    "num_return_sequences",
+    "output_scores",
+    "return_dict_in_generate",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "remove_invalid_values",
+    "exponential_decay_length_penalty",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+)
+"""Options of text generation, which every config had until transformers 5."""
+
+LABELS = ("num_labels", "id2label", "label2id")
+
+
+def translate(
+    content: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    field_names: Iterable[str],
+) -> dict[str, Any]:
+    """Return the constructor's arguments for the content of a config.json.
+
+    Null means that a file does not say, except for `pad_token_id`: there it means that no token is padding.
+
+    Args:
+        content: fields by name, older names among them.
+        changes: fields that replace those of the content.
+        field_names: names of the config's own fields.
+
+    Raises:
+        ValueError: a field asks for what minibert does not support.
+        TypeError: a change has an unknown name.
+    """
+    names = {*field_names, "num_labels", "label2id"}
+    check_names(changes, {*names, *RENAMED, *REFUSED, *UNUSED})
+    extra = dict(changes.get("extra") or {})
+    changes = {name: value for name, value in changes.items() if name != "extra"}
+    values = replace_labels({**content, **extra}, changes)
+    for old, new in RENAMED.items():  # where a file has both, the new name counts
+        old_value = values.pop(old, None)
+        if old_value is not None and values.get(new) is None:
+            values[new] = old_value
+    extra = values.pop("extra", None) or {}
+    if not isinstance(extra, Mapping):
+        raise ValueError(f"config field extra should be an object, not {extra!r:.80}.")
+    extra = dict(extra)
+    arguments = {}
+    for name, value in values.items():
+        if name not in names:
+            extra[name] = value
+        elif value is not None or name == "pad_token_id":
+            arguments[name] = value
+    drop_ignored_keywords(extra, refused=REFUSED)
+    extra.pop("model_type", None)
+    return {**arguments, "extra": extra}
+
+
+def check_names(names: Iterable[str], valid_names: Iterable[str]) -> None:
+    """Check that changes of a config have names that some BERT config has.
+
+    Raises:
+        TypeError: a name is unknown. The error suggests the most similar one.
+    """
+    fields = [name for name in names if name not in GENERATION and not name.startswith("_")]
+    advice = "keep fields of your own in extra={...}."
+    refuse_unknown("BertConfig", fields, valid_names, advice, kind="field")
+
+
+def replace_labels(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with the changes.
+
+    Other labels, or another number of them, replace all fields that name labels.
+    """
+    named = values.get("id2label") or values.get("label2id")
+    if isinstance(named, Mapping):
+        count = len(named)
+    else:
+        count = values.get("num_labels", 2)
+    names_labels = bool(changes.keys() & {"id2label", "label2id"})
+    changes_count = changes.get("num_labels") not in (None, count)
+    if names_labels or changes_count:
+        values = {name: value for name, value in values.items() if name not in LABELS}
+    return {**values, **changes}

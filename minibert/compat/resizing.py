@@ -1,0 +1,85 @@
+"""Vocabularies of another size: rows of the word embeddings and of the decoder are added or removed."""
+
+import copy
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minibert.checks import check_count
+
+SPREAD = 1e-9**0.5
+"""Standard deviation of new rows, in those of the old ones. As in transformers, whose covariance is scaled by 1e-9."""
+
+
+def resized_embeddings(
+    embeddings: nn.Embedding, rows: int, pad_to_multiple_of: int | None, std: float | None
+) -> nn.Embedding:
+    """Return embeddings with another number of rows.
+
+    Args:
+        embeddings: the table, (vocab, hidden).
+        rows: the new number of rows.
+        pad_to_multiple_of: round it up to a multiple of this.
+        std: as in `resized`.
+
+    Returns:
+        The table itself if it has that many rows, else a new one of the same class.
+
+    Raises:
+        ValueError: the row of the padding token would be removed.
+    """
+    if pad_to_multiple_of is not None:
+        check_count("pad_to_multiple_of", pad_to_multiple_of)
+        rows = -(-rows // pad_to_multiple_of) * pad_to_multiple_of
+    padding = embeddings.padding_idx or 0
+    if rows <= padding:
+        raise ValueError(
+            f"vocab_size should be {padding + 1} or more, not {rows}: number {padding} is padding."
+        )
+    if rows == embeddings.num_embeddings:
+        return embeddings
+    new = copy.copy(embeddings)  # the same class and padding
+    vars(new)["_parameters"] = {"weight": resized(embeddings.weight, rows, std)}
+    new.num_embeddings = rows
+    return new
+
+
+def resized(rows: Tensor, size: int, std: float | None = None) -> nn.Parameter:
+    """Return a parameter with the first `size` rows. Further ones are drawn around the mean of the old ones.
+
+    So no new word stands out before it is trained (Hewitt 2021, "Initializing New Word Embeddings for Pretrained
+    Language Models").
+
+    Args:
+        rows: (words, ...).
+        size: the number of rows to have.
+        std: draw new rows around 0 with this standard deviation instead.
+
+    Returns:
+        (size, ...).
+    """
+    old = rows.detach()
+    padding = (0, 0) * (old.dim() - 1) + (0, size - len(old))
+    new = F.pad(old, padding)  # a negative number removes rows
+    added = new[len(old) :]
+    if added.numel():
+        if std is None and len(old) > 1:
+            exact = old.float()
+            noise = torch.randn(added.shape, device=old.device)
+            added.copy_(exact.mean(0) + SPREAD * exact.std(0) * noise)
+        else:
+            added.normal_(0.0, std or 0.0)
+    return nn.Parameter(new, requires_grad=rows.requires_grad)
+
+
+def fit_decoder(predictions: Any, rows: int) -> None:
+    """Give the decoder of a `BertLMPredictionHead` as many rows as the word embeddings have."""
+    decoder = predictions.decoder
+    if decoder.out_features == rows:
+        return
+    predictions.bias = resized(predictions.bias, rows)
+    decoder.weight = resized(decoder.weight, rows)
+    decoder.bias = predictions.bias
+    decoder.out_features = rows

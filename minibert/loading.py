@@ -1,0 +1,557 @@
+"""`from_pretrained` in named steps: from the name of a checkpoint to a model with its weights.
+
+    resolve   the name becomes a `Source`, which finds files
+    read      config.json and the tensors, memory-mapped
+    build     the model, whose parts are not drawn if the checkpoint has them
+    match     names of tensors to names in the model
+    tie       aliases of one tensor
+    assign    the tensors become the model's
+    draw      what the checkpoint lacks
+    report    what was done with each tensor
+
+Names in the model equal the names in the official files, so no mapping table is needed. Two legacy names change
+(`checkpoints.tensors.RENAMES`), and the prefix of the base model is added or removed.
+"""
+
+import inspect
+import os
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from minibert.checkpoints.source import Source, split_source
+from minibert.checkpoints.tensors import read_tensors, renamed
+from minibert.compat.keywords import drop_ignored_keywords, one_device
+from minibert.config import BertConfig
+from minibert.files import prefix_errors
+from minibert.initialization import Loading, loading
+
+HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
+"""Tensors that one class of BERT has and another rightly leaves out."""
+
+BACKBONE = ("embeddings.", "encoder.", "pooler.")
+
+OWN_MODULES = ("minibert.model", "minibert.heads")
+
+MAX_NEW = 50_000_000
+"""Checkpoints that lack more parameters than this, and ten times what they have, are broken or hostile."""
+
+WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
+
+Mismatch = tuple[str, tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass
+class LoadReport:
+    """What loading did with each tensor, by its full name.
+
+    Attributes:
+        source: the name that was loaded.
+        missing: parameters and buffers of the model that the checkpoint lacks. They have initial values.
+        mismatched: tensors whose shape differs, as (name, shape in the file, shape in the model). They have initial
+            values, too, because of `ignore_mismatched_sizes`.
+        unexpected: tensors of the checkpoint that the model has no place for.
+        left_out: tensors of a head that this class rightly does not have.
+        renamed: (name in the file, name in the model) of each tensor whose name differs.
+        untied: (name, other name) of tensors that the config ties but that differ in the file. Both are kept, and the
+            config of the model has `tie_word_embeddings=False`.
+    """
+
+    source: str
+    missing: list[str] = field(default_factory=list)
+    mismatched: list[Mismatch] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    untied: list[tuple[str, str]] = field(default_factory=list)
+
+    def as_loading_info(self) -> dict[str, Any]:
+        """Return the report as `output_loading_info` of transformers has it."""
+        return {
+            "missing_keys": set(self.missing),
+            "unexpected_keys": {*self.unexpected, *self.left_out},
+            "mismatched_keys": set(self.mismatched),
+            "error_msgs": [],
+        }
+
+    def problems(self, model_name: str) -> list[str]:
+        """Return a sentence for everything that changes results.
+
+        Args:
+            model_name: name of the class, for the sentences.
+        """
+        sentences = []
+        heads = [name for name in self.missing if not _is_backbone(name)]
+        if heads:
+            sentences.append(
+                f"{_listed(heads)} not in {self.source}, newly initialized: train before you use "
+                "what depends on it."
+            )
+        backbone = [name for name in self.missing if _is_backbone(name)]
+        if backbone:
+            sentences.append(
+                f"{_listed(backbone)} not in {self.source} although every BERT has it; newly "
+                "initialized, so the results are not those of the trained model. Is the "
+                "checkpoint complete?"
+            )
+        if self.mismatched:
+            shapes = [f"{name} (file {ours}, model {its})" for name, ours, its in self.mismatched]
+            sentences.append(
+                f"{_listed(shapes)} of another shape in {self.source}, newly initialized."
+            )
+        if self.unexpected:
+            sentences.append(
+                f"{_listed(self.unexpected)} in {self.source}, but {model_name} has no place for "
+                "it; not loaded."
+            )
+        for name, original in self.untied:
+            sentences.append(
+                f"{name} differs from {original} in {self.source}, although its config ties them; "
+                "each is kept. Pass tie_word_embeddings=False if that is right, or correct the file."
+            )
+        return [f"{model_name}: {sentence}" for sentence in sentences]
+
+
+def _is_backbone(name: str) -> bool:
+    """Whether every BERT has a tensor of this name, with or without a pooler or head."""
+    plain = name.removeprefix("bert.")
+    return plain.startswith(("embeddings.", "encoder.layer.")) and not HEADS.match(name)
+
+
+def _join(texts: list[str], separator: str = ", ", max_texts: int = 6) -> str:
+    joined = separator.join(texts[:max_texts])
+    if len(texts) > max_texts:
+        joined += f" and {len(texts) - max_texts} more"
+    return joined
+
+
+def _listed(names: list[str]) -> str:
+    verb = "is" if len(names) == 1 else "are"
+    return f"{_join(names)} {verb}"
+
+
+def load_model(
+    model_class: Any,
+    name: str | os.PathLike[str] | Source | None,
+    *,
+    config: BertConfig | str | os.PathLike[str] | None,
+    state_dict: Mapping[str, Tensor] | None,
+    dtype: torch.dtype | str | None,
+    device: torch.device | str | None,
+    device_map: Any,
+    ignore_mismatched_sizes: bool,
+    mmap: bool,
+    options: Mapping[str, Any],
+) -> tuple[Any, LoadReport]:
+    """Load a checkpoint into a new model.
+
+    Args:
+        model_class: a subclass of `PreTrainedModel`.
+        name: name of the checkpoint; the further arguments are those of `PreTrainedModel.from_pretrained`.
+        config: config to use, or where to load it from.
+        state_dict: tensors to use.
+        dtype: type of the parameters.
+        device: device of the parameters.
+        device_map: the same as transformers has it.
+        ignore_mismatched_sizes: initialize tensors of another shape.
+        mmap: whether the file stays mapped.
+        options: options of the source, of the class and of the config.
+
+    Returns:
+        The model in eval mode, and the report.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint, or it lacks a file.
+        ValueError: a file is damaged, or does not fit the config.
+        TypeError: an option is unknown.
+    """
+    source, options = resolve_source(name, drop_ignored_keywords(options))
+    if source is None and (config is None or state_dict is None):
+        raise ValueError(
+            f"{model_class.__name__}.from_pretrained without a name takes both config and state_dict."
+        )
+    model_options, options = split_model_options(model_class, options)
+    if dtype not in ("auto", None):
+        options["dtype"] = dtype
+    config = resolve_config(model_class.config_class, source, config, options)
+    tensors = state_dict
+    if tensors is None:
+        assert source is not None
+        tensors = read_tensors(source, mmap)
+    config = with_dtype(config, tensors)
+    label = "state_dict" if source is None else str(source)
+    check_not_quantized(tensors, label)
+    check_completeness(config, tensors, label)
+
+    names = [renamed(name) for name in tensors]
+    with prefix_errors(label), loading(names) as checkpoint, on_cpu():
+        model = build(model_class, config, model_options, checkpoint)
+    report = LoadReport(label)
+    fill(model, checkpoint, tensors, report, ignore_mismatched_sizes)
+    for sentence in report.problems(model_class.__name__):
+        warnings.warn(sentence, stacklevel=3)
+    model.eval()
+    model.load_report = report
+    device = one_device(device_map) if device is None else torch.device(device)
+    return (model if device is None else model.to(device)), report
+
+
+def build(
+    model_class: Any, config: BertConfig, model_options: Mapping[str, Any], checkpoint: Loading
+) -> Any:
+    """Build a model whose values come from a checkpoint.
+
+    A subclass is constructed as it is written. For a class of minibert, whose layers are all alike, one layer is
+    constructed and cloned, because constructing modules is most of what loading costs.
+    """
+    is_own = model_class.__module__ in OWN_MODULES
+    if not is_own or config.num_hidden_layers < 2:
+        return model_class(config, **model_options)
+    model = model_class(config.replace(num_hidden_layers=1), **model_options)
+    layers = model.base_model.encoder.layer
+    for _ in range(1, config.num_hidden_layers):
+        layers.append(clone(layers[0], checkpoint))
+    for module in (model, model.base_model):
+        module.config = config
+    return model
+
+
+def clone(module: nn.Module, checkpoint: Loading) -> nn.Module:
+    """Return a module like this one, with parameters of its own that have no values yet."""
+    twin = module.__new__(type(module))
+    for name, value in vars(module).items():
+        vars(twin)[name] = value.copy() if isinstance(value, dict | set) else value
+    for name, parameter in module._parameters.items():
+        if parameter is not None:
+            own = nn.Parameter(torch.empty_like(parameter))
+            checkpoint.leave_open(own)
+            twin._parameters[name] = own
+    for name, child in module._modules.items():
+        if child is not None:
+            twin._modules[name] = clone(child, checkpoint)
+    return twin
+
+
+def on_cpu() -> AbstractContextManager[Any]:
+    """Build on the CPU, where the mapped tensors are, whatever torch's default device is."""
+    if torch.get_default_device().type == "cpu":
+        return nullcontext()  # entering the device would make every operation of torch slower
+    return torch.device("cpu")
+
+
+def resolve_source(
+    name: str | os.PathLike[str] | Source | None, options: Mapping[str, Any]
+) -> tuple[Source | None, dict[str, Any]]:
+    """Return the source that a name and options describe, and the options that are not the source's."""
+    if name is None:
+        return None, dict(options)
+    return split_source(name, options)
+
+
+def split_model_options(
+    model_class: Any, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide options into keywords of the class's `__init__` and the rest."""
+    parameters = inspect.signature(model_class).parameters
+    model_options = {name: value for name, value in options.items() if name in parameters}
+    rest = {name: value for name, value in options.items() if name not in parameters}
+    return model_options, rest
+
+
+def resolve_config(
+    config_class: type[BertConfig],
+    source: Source | None,
+    config: BertConfig | str | os.PathLike[str] | None,
+    changes: dict[str, Any],
+) -> BertConfig:
+    """Return the config of a model: the one that was passed, or the checkpoint's, with changes."""
+    if config is None:
+        assert source is not None
+        return config_class.from_pretrained(source, **changes)
+    if isinstance(config, str | os.PathLike):
+        return config_class.from_pretrained(config, **changes)
+    if not isinstance(config, BertConfig):
+        config = config_class.from_dict(config.to_dict())
+    return config.replace(**changes)
+
+
+def with_dtype(config: BertConfig, tensors: Mapping[str, Tensor]) -> BertConfig:
+    """Let a config that names no type have that of the first tensor."""
+    if config.dtype is None:
+        config.dtype = "float32"
+        for tensor in tensors.values():
+            if tensor.is_floating_point():
+                config.dtype = str(tensor.dtype).removeprefix("torch.")
+                break
+    return config
+
+
+def check_not_quantized(tensors: Mapping[str, Tensor], source: str) -> None:
+    """Refuse weights of 8 bits or fewer, whose scales minibert does not know.
+
+    Raises:
+        ValueError: a tensor is quantized.
+    """
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.element_size() < 2:
+            raise ValueError(
+                f"{source}: tensor {name} is {tensor.dtype}, so the checkpoint is quantized, which "
+                "minibert does not read. Get the checkpoint that it was made from, and call "
+                "minibert.optimize(model, precision='int8')."
+            )
+
+
+def check_completeness(config: BertConfig, tensors: Mapping[str, Tensor], source: str) -> None:
+    """Refuse a config that asks for far more parameters than there are, before a model is built.
+
+    Raises:
+        ValueError: the config does not belong to these tensors.
+    """
+    rows = (
+        config.vocab_size
+        + config.max_position_embeddings
+        + config.type_vocab_size
+        + config.num_labels
+    )
+    rows_per_layer = 4 * config.hidden_size + 2 * config.intermediate_size
+    parameters = config.hidden_size * (rows + config.num_hidden_layers * rows_per_layer)
+    present = sum(tensor.numel() for tensor in tensors.values())
+    absent = parameters - present
+    if absent > max(MAX_NEW, 10 * present):
+        raise ValueError(
+            f"{source} is missing {absent:,} parameters that its config requires with "
+            f"num_hidden_layers {config.num_hidden_layers:,} and num_labels "
+            f"{config.num_labels:,}: correct it."
+        )
+
+
+def candidates(name: str, prefix: str) -> list[str]:
+    """Return the names that a tensor may have in a model, the most likely first."""
+    current = renamed(name)
+    names = [current]
+    if current.startswith(prefix):
+        names.append(current.removeprefix(prefix))
+    elif current.startswith(BACKBONE):
+        names.append(prefix + current)
+    return names
+
+
+def fill(
+    model: Any,
+    checkpoint: Loading,
+    tensors: Mapping[str, Tensor],
+    report: LoadReport,
+    ignore_mismatched_sizes: bool,
+) -> None:
+    """Give a model the tensors of a checkpoint, and initial values to everything else."""
+    slots = tensor_slots(model)
+    values = match(model, slots, tensors, report)
+    check_shapes(report, ignore_mismatched_sizes)
+    check_any_match(values, tensors, report)
+    move_aliases(model, slots, values, report)
+    dtype = getattr(torch, str(model.config.dtype))
+    filled = assign(slots, values, dtype)
+    draw_missing(model, checkpoint, filled)
+    cast_rest(model, filled, dtype)
+    model.tie_weights()
+    report_missing(model, slots, filled, report)
+
+
+def tensor_slots(model: nn.Module) -> dict[str, Tensor]:
+    """Return all parameters and persistent buffers by name; a shared one stands under each of its names."""
+    slots: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
+    for prefix, module in model.named_modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None and name not in module._non_persistent_buffers_set:
+                slots[f"{prefix}.{name}" if prefix else name] = buffer
+    return slots
+
+
+def match(
+    model: Any, slots: Mapping[str, Tensor], tensors: Mapping[str, Tensor], report: LoadReport
+) -> dict[str, Tensor]:
+    """Return the tensors of a checkpoint by the model's names for them.
+
+    Raises:
+        ValueError: a weight is not a floating-point tensor.
+    """
+    prefix = f"{model.base_model_prefix}."
+    values: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        own_name = _first_in(candidates(name, prefix), slots)
+        if own_name is None:
+            if HEADS.match(name):
+                report.left_out.append(name)
+            else:
+                report.unexpected.append(name)
+            continue
+        if own_name != name:
+            report.renamed.append((name, own_name))
+        slot = slots[own_name]
+        if tensor.shape != slot.shape:
+            report.mismatched.append((own_name, tuple(tensor.shape), tuple(slot.shape)))
+        elif slot.is_floating_point() and not tensor.is_floating_point():
+            raise ValueError(
+                f"{report.source}: tensor {name} is {tensor.dtype}, but weights are "
+                "floating-point numbers."
+            )
+        else:
+            values[own_name] = tensor
+    return values
+
+
+def _first_in(names: Iterable[str], slots: Mapping[str, Tensor]) -> str | None:
+    for name in names:
+        if name in slots:
+            return name
+    return None
+
+
+def check_shapes(report: LoadReport, ignore_mismatched_sizes: bool) -> None:
+    """Refuse tensors of another shape, unless they are to be ignored.
+
+    Raises:
+        ValueError: a shape differs.
+    """
+    if not report.mismatched or ignore_mismatched_sizes:
+        return
+    details = [
+        f"{name} is {in_file} in the file but {in_model} in the model"
+        for name, in_file, in_model in report.mismatched
+    ]
+    raise ValueError(
+        f"{report.source} does not fit its config: {_join(details, '; ')}. Correct the config "
+        "(num_labels?), or pass ignore_mismatched_sizes=True to start these from random."
+    )
+
+
+def check_any_match(
+    values: Mapping[str, Tensor], tensors: Mapping[str, Tensor], report: LoadReport
+) -> None:
+    """Refuse a checkpoint of which nothing fits.
+
+    Raises:
+        ValueError: the model has no place for any of the tensors, except perhaps for those of a head.
+    """
+    fitting = [*values, *(name for name, _, _ in report.mismatched)]
+    if not any(not HEADS.match(name) or "pooler." in name for name in fitting):
+        raise ValueError(
+            f"{report.source} holds no tensor of a BERT ({len(tensors)} tensors, such as "
+            f"{min(tensors, default='')!r})."
+        )
+
+
+def move_aliases(
+    model: Any, slots: dict[str, Tensor], values: dict[str, Tensor], report: LoadReport
+) -> None:
+    """Move each alias to its original. A decoder that differs from the word embeddings is untied instead.
+
+    Where a file has a bias under both names, the alias counts, as in transformers.
+    """
+    for alias, name in model.tied_weights().items():
+        if alias not in values:
+            continue
+        is_decoder = name.endswith(WORD_EMBEDDINGS)
+        if is_decoder and name in values and not torch.equal(values[alias], values[name]):
+            report.untied.append((alias, name))
+            model.config.tie_word_embeddings = False
+            slots[alias] = _with_own_parameter(model, alias)
+        else:
+            values[name] = values.pop(alias)
+
+
+def _with_own_parameter(model: nn.Module, name: str) -> nn.Parameter:
+    """Replace a shared parameter by one of its own, and return that."""
+    owner, _, attribute = name.rpartition(".")
+    shared = model.get_parameter(name)
+    parameter = nn.Parameter(torch.empty_like(shared), requires_grad=shared.requires_grad)
+    setattr(model.get_submodule(owner), attribute, parameter)
+    return parameter
+
+
+def assign(
+    slots: Mapping[str, Tensor], values: Mapping[str, Tensor], dtype: torch.dtype
+) -> set[int]:
+    """Give parameters and buffers their values without copying them.
+
+    The objects stay the same, so that what shares or watches a parameter still does.
+
+    Returns:
+        The `id` of each parameter and buffer that has its value now.
+    """
+    filled = set()
+    default = torch.get_default_dtype()
+    for name, value in values.items():
+        slot = slots[name]
+        slot.data = value.to(dtype if slot.dtype == default else slot.dtype)
+        filled.add(id(slot))
+    return filled
+
+
+def draw_missing(model: Any, checkpoint: Loading, filled: set[int]) -> None:
+    """Draw the initial weights of parameters that were left open and are not in the checkpoint after all.
+
+    A subclass that defines `_init_weights` also initializes its own modules that the checkpoint lacks.
+    """
+    open_ids = checkpoint.open_parameters.keys() - filled
+    for owner in _models_inside(model):
+        is_custom = not type(owner)._init_weights.__module__.startswith("minibert.")
+        if not is_custom and not open_ids:
+            continue
+        for module in owner.own_modules():
+            missing = []
+            for parameter in module.parameters(recurse=False):
+                is_drawn = is_custom or checkpoint.is_open(parameter)
+                if is_drawn and id(parameter) not in filled:
+                    missing.append(parameter)
+            if missing:
+                _draw(owner, checkpoint, module, missing)
+
+
+def _models_inside(model: nn.Module) -> list[Any]:
+    """Return the model itself and all models inside, each of which draws its own weights."""
+    return [module for module in model.modules() if hasattr(type(module), "_init_weights")]
+
+
+def _draw(
+    owner: Any, checkpoint: Loading, module: nn.Module, missing: Iterable[nn.Parameter]
+) -> None:
+    """Initialize some parameters of a module. The others keep their values."""
+    missing_ids = {id(parameter) for parameter in missing}
+    loaded = []
+    for parameter in module.parameters(recurse=False):
+        if id(parameter) not in missing_ids:
+            loaded.append((parameter, parameter.data))
+            parameter.data = torch.empty_like(parameter.data)
+        elif checkpoint.is_open(parameter):
+            parameter.data.zero_()  # for a parameter that `_init_weights` leaves as it is
+    owner._init_weights(module)
+    for parameter, value in loaded:
+        parameter.data = value
+
+
+def cast_rest(model: nn.Module, filled: set[int], dtype: torch.dtype) -> None:
+    """Give floating-point tensors that are not from the checkpoint the type of the others."""
+    default = torch.get_default_dtype()
+    if dtype == default:
+        return
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if id(tensor) not in filled and tensor.dtype == default:
+            tensor.data = tensor.data.to(dtype)
+
+
+def report_missing(
+    model: Any, slots: Mapping[str, Tensor], filled: set[int], report: LoadReport
+) -> None:
+    """Report what the checkpoint lacks. An alias has the value of its original."""
+    mismatched = {name for name, _, _ in report.mismatched}
+    aliases = model.tied_weights()
+    for name, slot in slots.items():
+        if id(slot) not in filled and name not in mismatched and name not in aliases:
+            report.missing.append(name)
