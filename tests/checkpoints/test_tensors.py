@@ -313,7 +313,7 @@ def test_saved_models_load_in_transformers(tmp_path: Path, name: str) -> None:
             ours(**batch), theirs.eval()(**batch).to_tuple(), again(**batch), strict=True
         ):
             assert torch.equal(a, b) and torch.equal(a, c)
-    assert again.config.extra["architectures"] == [name]
+    assert again.config.architectures == [name]
 
 
 def test_saving_over_the_folder_it_came_from(folder: Path) -> None:
