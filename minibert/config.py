@@ -302,8 +302,8 @@ class BertConfig(ConfigCompatibility):
 
 
 # The defaults of constructor-only arguments stay on a dataclass, where they would hide these properties.
-BertConfig.num_labels = ConfigCompatibility.num_labels  # type: ignore[assignment]
-BertConfig.label2id = ConfigCompatibility.label2id  # type: ignore[assignment]
+BertConfig.num_labels = ConfigCompatibility.num_labels  # type: ignore[method-assign]
+BertConfig.label2id = ConfigCompatibility.label2id  # type: ignore[method-assign]
 
 
 def _is_count(value: Any, minimum: int) -> bool:

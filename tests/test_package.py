@@ -18,19 +18,22 @@ import minibert.study
 
 PACKAGE = CHECKOUT / "minibert"
 # The rooms from the ground up: a module imports only from rooms above it in this list, and from its own room. The
-# reading path (config to heads) reads downwards without a jump back; `pretrained` stands before the model because
+# reading path (config to heads) reads downwards without a jump back; `base` stands before the model because
 # `from_pretrained` is a method of every model.
 ROOMS = [
     "extras",
     "__init__",
     "files",
     "progress",
-    "checkpoints",
     "checks",
     "compat",
+    "checkpoints",
     "config",
+    "initialization",
+    "loading",
+    "saving",
+    "base",
     "outputs",
-    "pretrained",
     "layouts",
     "custom",
     "embeddings",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class ConfigCompatibility:
         from minibert.files import write_json
 
         values = self.to_diff_dict() if use_diff else self.to_dict()
-        write_json(json_file_path, values)
+        write_json(Path(json_file_path), values)
 
     @classmethod
     def from_json_file(cls: type[Config], json_file: str | os.PathLike[str]) -> Config:
