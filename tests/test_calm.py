@@ -237,7 +237,6 @@ def test_the_model_is_read_in_an_evening() -> None:
     assert sum(lines.values()) <= LINES_OF_THE_MODEL, lines
 
 
-@pytest.mark.xfail(reason="fork hook and import finders are being removed", strict=True)
 def test_importing_changes_nothing_in_its_process() -> None:
     """No fork hook, import finder, thread, number of threads, warnings filter, signal handler or variable.
 

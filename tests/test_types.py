@@ -29,7 +29,7 @@ reveal_type(BertForQuestionAnswering.from_pretrained("a")(ids).start_logits)
 BertModel.from_pretrained("a")(input_idz=ids)
 BertForSequenceClassification.from_pretrained("a")(ids, output_hidden_state=True)
 from minibert import BertConfig
-reveal_type(BertConfig(hidden_size=64, num_labels=3, limits={"num_labels": 9}).num_labels)
+reveal_type(BertConfig(hidden_size=64, num_labels=3).num_labels)
 BertConfig(hiden_size=64)
 BertConfig(hidden_size="wide")
 """
