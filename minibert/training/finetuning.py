@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.corpus.inputs import read_table
@@ -31,7 +32,6 @@ from minibert.heads import BertForQuestionAnswering, BertForSequenceClassificati
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
 from minibert.losses import cross_entropy, regression_loss, span_loss
-from minibert.base import PreTrainedModel
 from minibert.progress import Progress, is_watched
 from minibert.tasks import metrics
 from minibert.tasks.readers import read_squad
