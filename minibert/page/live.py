@@ -37,6 +37,11 @@ def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
         floats.append(values.numpy().tobytes())
     tokens = {number: token for token, number in tokenizer.get_vocab().items()}
     vocabulary = [tokens.get(number, "") for number in range(max(tokens) + 1)]
+    if tokenizer.components:
+        raise ValueError(
+            "The page splits texts as BERT does, but the tokenizer has another "
+            f"{', '.join(tokenizer.components)} in its tokenizer.json."
+        )
     flags = {name: getattr(tokenizer, name) for name in SPLITTING}
     if flags["strip_accents"] is None:
         flags["strip_accents"] = flags["do_lower_case"]

@@ -407,24 +407,22 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
                 types = _type_ids(rows, ids, form.template)
                 data["token_type_ids"] = pad_rows(types, self.pad_token_type_id, width, side)
             if self._returns("attention_mask", return_attention_mask):
-                masks = [[1] * len(row) for row in rows]
-                data["attention_mask"] = pad_rows(masks, 0, width, side)
+                data["attention_mask"] = pad_rows(_ones(rows), 0, width, side)
 
         # 4. Build: the batch, which computes the origins of its tokens on first use
         batch = BatchEncoding(
             data, partial(self._encodings, pipeline, columns, contents, form, width)
         )
         if return_special_tokens_mask:
-            batch["special_tokens_mask"] = [row.special_tokens_mask for row in batch.encodings]
+            batch["special_tokens_mask"] = _column(batch, "special_tokens_mask")
         if return_offsets_mapping:
-            batch["offset_mapping"] = [row.offsets for row in batch.encodings]
+            batch["offset_mapping"] = _column(batch, "offsets")
         if return_length:
-            batch["length"] = [len(row) for row in batch["input_ids"]]
+            batch["length"] = list(map(len, batch["input_ids"]))
         if return_overflowing_tokens:
             batch["overflow_to_sample_mapping"] = [sample for sample, _ in contents]
         elif not is_batch and return_tensors is None:
-            for name in batch.keys() - {"length"}:
-                batch[name] = batch[name][0]
+            _take_first_row(batch)
         return batch.convert_to_tensors(return_tensors)
 
     encode_plus = batch_encode_plus = __call__  # the names before transformers 5
@@ -745,6 +743,21 @@ def _collect(encoded_inputs: Any) -> dict[str, Any]:
     if "input_ids" not in batch:
         raise ValueError(f"pad() needs input_ids, but got {', '.join(batch) or 'nothing'}.")
     return batch
+
+
+def _ones(rows: list[list[int]]) -> list[list[int]]:
+    return [[1] * len(row) for row in rows]
+
+
+def _column(batch: BatchEncoding, name: str) -> list[Any]:
+    """Return an attribute of every row of a batch."""
+    return [getattr(row, name) for row in batch.encodings]
+
+
+def _take_first_row(batch: BatchEncoding) -> None:
+    """Turn the lists of a batch of one text into those of the text, in place."""
+    for name in batch.keys() - {"length"}:
+        batch[name] = batch[name][0]
 
 
 def _assemble(ids: list[list[list[int]]], template: RowTemplate) -> list[list[int]]:

@@ -131,13 +131,7 @@ class Vocabulary:
 
     def _add_special(self, special_tokens: Mapping[str, Any], extra: list[Any], name: str) -> None:
         """Set the special tokens, and add those that the vocabulary lacks."""
-        named = {}
-        for key in ALL_NAMED:
-            if special_tokens.get(key) is not None:
-                named[key] = AddedToken.of(special_tokens[key], special=True)
-        for key, token in named.items():
-            if not token.content:
-                raise ValueError(f"{key} is empty; it should be a token of the vocabulary.")
+        named = _named_special_tokens(special_tokens)
         extra_tokens = [AddedToken.of(value, special=True) for value in extra]
 
         tokens_before = self.get_vocab()
@@ -517,6 +511,19 @@ class Vocabulary:
             return [decoded]
         texts: list[str] = decoded
         return texts
+
+
+def _named_special_tokens(special_tokens: Mapping[str, Any]) -> dict[str, AddedToken]:
+    """Return the special tokens that have a role, by its name."""
+    named = {}
+    for name in ALL_NAMED:
+        if special_tokens.get(name) is None:
+            continue
+        token = AddedToken.of(special_tokens[name], special=True)
+        if not token.content:
+            raise ValueError(f"{name} is empty; it should be a token of the vocabulary.")
+        named[name] = token
+    return named
 
 
 def _close_gaps(text: str) -> str:
