@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
 from minibert.extras import need
+from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
 from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.folder import is_embedder
@@ -82,6 +83,7 @@ def export(
         graph, path = _prepare(source, made, heads), made / "model.onnx"
         _write(graph, graph.batch((12, 5)), path)
         if precision == "int8":
+            _remove_inner_shapes(path)
             # 7 bits of the weights: with 8, processors without VNNI would overflow in the middle of a sum
             runtime.quantize_dynamic(
                 path, path, weight_type=runtime.QuantType.QInt8, per_channel=True, reduce_range=True
@@ -122,11 +124,11 @@ class _Graph(nn.Module):
             "attention_mask": mask,
             "token_type_ids": torch.zeros_like(ids),
         }
-        return (
-            {**inputs, "pooling_mask": mask * (torch.arange(max(lengths)) > 0)}
-            if self.pooling_mask
-            else inputs
-        )
+        if isinstance(self.model, BertForMultipleChoice):
+            return {name: torch.stack([x, x.flip(0)], dim=1) for name, x in inputs.items()}
+        if self.pooling_mask:
+            inputs["pooling_mask"] = mask * (torch.arange(max(lengths)) > 0)
+        return inputs
 
 
 class _EmbedderGraph(_Graph):
@@ -184,11 +186,23 @@ def _prepare(source: Source, folder: Path, heads: bool) -> _Graph:
 
 
 def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
-    """The graph of a module on a batch of any size, with token ids of any length."""
+    """The graph of a module on a batch of any size, with token ids of any length.
+
+    Inputs are (batch, seq), of a multiple-choice model (batch, choices, seq), and "pooled" (batch, D).
+    """
     limit = (
         {"max": 2**40} if torch.__version__ < "2.7" else {}
     )  # torch 2.6 takes a column only where that has one
-    batch, seq = torch.export.Dim("batch", **limit), torch.export.Dim("seq", **limit)
+    batch = torch.export.Dim("batch", **limit)
+    choices = torch.export.Dim("choices", **limit)
+    seq = torch.export.Dim("seq", **limit)
+    shapes: dict[str, dict[int, Any]] = {}
+    for name, example in inputs.items():
+        shapes[name] = {0: batch}
+        if name != "pooled":
+            shapes[name][example.dim() - 1] = seq
+        if example.dim() == 3:
+            shapes[name][1] = choices
     with torch.no_grad():
         names = list(module.eval()(**inputs))
         torch.onnx.export(
@@ -198,13 +212,23 @@ def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
             kwargs=inputs,
             input_names=list(inputs),
             output_names=names,
-            dynamic_shapes={
-                name: {0: batch, **({} if name == "pooled" else {1: seq})} for name in inputs
-            },
+            dynamic_shapes=shapes,
             dynamo=True,
             external_data=False,
             verbose=False,
         )
+
+
+def _remove_inner_shapes(path: Path) -> None:
+    """Remove the shapes of inner values, which are inferred again.
+
+    The exporter transposes the weights of heads, and keeps the shapes from before; the quantizer
+    stops at the contradiction.
+    """
+    onnx = need("onnx", "onnx", "Exporting in int8")
+    graph = onnx.load(path)
+    del graph.graph.value_info[:]
+    onnx.save(graph, path)
 
 
 def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:
