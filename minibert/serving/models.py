@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from minibert.heads import BertForTokenClassification
     from minibert.inference.optimize import Precision
     from minibert.sentences.encode import TextEncoder
+    from minibert.sentences.onnx_heads import OnnxHead
     from minibert.sentences.rerank import CrossEncoder
     from minibert.tasks.entities import Entity
     from minibert.tokenization.tokenizer import BertTokenizer
@@ -52,7 +53,7 @@ class Served:
         self,
         name: str,
         kind: str,
-        encoder: TextEncoder | CrossEncoder | Tagger,
+        encoder: TextEncoder | CrossEncoder | OnnxHead | Tagger,
         settings_of: Callable[[str | None], Settings],
         about: dict[str, Any],
         activation: Callable[[Vectors], Vectors] = lambda logits: logits,
@@ -202,6 +203,8 @@ def load(
         and (served := _load_classifier(name, source, precision, queue))
     ):
         return served
+    if backend == "onnx" and not is_embedder(source):
+        return _load_exported_head(name, source, queue)
     embedder: TextEncoder
     if backend == "onnx":
         from minibert.sentences.onnx import OnnxEmbedder
@@ -286,6 +289,21 @@ def _load_classifier(
         predict_activation,
         **queue,
     )
+
+
+def _load_exported_head(name: str, source: Source, queue: dict[str, Any]) -> Served:
+    """An exported classifier or reranker, run without torch."""
+    from minibert.sentences.onnx_heads import OnnxHead
+
+    head = OnnxHead.from_pretrained(source)
+    if not head.classifies_texts:
+        outputs = ", ".join(head.outputs)
+        raise ValueError(f"{source} has the outputs {outputs}; served are classifiers of texts.")
+    config = head.config
+    labels = [config.id2label[index] for index in range(config.num_labels)]
+    about = {"labels": labels, "precision": None}
+    kind = "reranker" if config.num_labels == 1 else "classifier"
+    return Served(name, kind, head, head.settings, about, head.activation, **queue)
 
 
 def _load_tagger(

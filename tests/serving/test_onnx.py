@@ -16,10 +16,17 @@ from tiny_folder import VOCABULARY, WORDS, classifier_folder, sentence_folder
 
 from minibert import (
     BertForMaskedLM,
+    BertForMultipleChoice,
+    BertForNextSentencePrediction,
+    BertForPreTraining,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
     BertForTokenClassification,
     BertTokenizer,
+    CrossEncoder,
     OnnxEmbedder,
     SentenceEmbedder,
+    classify,
 )
 from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
@@ -30,6 +37,7 @@ pytest.importorskip("onnxruntime")
 from minibert.cli import main  # noqa: E402
 from minibert.sentences import export as exporting  # noqa: E402
 from minibert.sentences.onnx import open_session  # noqa: E402
+from minibert.sentences.onnx_heads import OnnxHead  # noqa: E402
 
 pytestmark = pytest.mark.ecosystem
 TEXTS = ["tall trees grow in korea", "hello", "", "how do tall trees grow in korea? " * 5]
@@ -128,7 +136,8 @@ def test_int8(embedder: tuple[Path, Path], tmp_path: Path) -> None:
 
 
 def save_head(folder: Path, head: type[Any]) -> Path:
-    model = head(tiny_config(vocab_size=len(VOCABULARY), num_labels=5))
+    num_labels = 2 if head is BertForQuestionAnswering else 5
+    model = head(tiny_config(vocab_size=len(VOCABULARY), num_labels=num_labels))
     model.save_pretrained(folder)
     BertTokenizer(VOCABULARY, model_max_length=64).save_pretrained(folder)
     return folder
@@ -156,6 +165,79 @@ def test_heads(head: Any, tmp_path: Path) -> None:
     with torch.inference_mode():
         expected = model(**{name: torch.from_numpy(x) for name, x in batch.items()}).logits.numpy()
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
+
+
+HEADS = [
+    BertForPreTraining,
+    BertForMaskedLM,
+    BertForNextSentencePrediction,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+]
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.__name__)
+def test_every_head_in_int8(head: Any, tmp_path: Path) -> None:
+    folder = save_head(tmp_path / "head", head)
+    done = exporting.export(Source(folder), tmp_path / "out", precision="int8")
+    assert done.kind == head.__name__ and done.cosine > 0.9
+    if head is BertForMultipleChoice:
+        return
+    exported = OnnxHead.from_pretrained(tmp_path / "out")
+    lengths = [min(64, len(ids)) for ids in exported.tokenizer(TEXTS)["input_ids"]]
+    for arrays in exported.run(TEXTS).values():
+        assert len(arrays) == len(TEXTS)
+        for array, length in zip(arrays, lengths, strict=True):
+            assert array.shape[0] == length or array.shape in ((2,), (5,))
+
+
+class TestExportedHeads:
+    @pytest.fixture(scope="class", params=[3, 1])
+    def folders(self, request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+        """A classifier or a reranker, and its export."""
+        root = tmp_path_factory.mktemp("heads")
+        folder = classifier_folder(root / "head", request.param)
+        exporting.export(Source(folder), root / "out")
+        return folder, root / "out"
+
+    def test_scores(self, folders: tuple[Path, Path]) -> None:
+        folder, out = folders
+        encoder = CrossEncoder.from_pretrained(folder, precision=None)
+        exported = OnnxHead.from_pretrained(out)
+        pairs = [(text, "tall trees") for text in TEXTS]
+        if encoder.model.config.num_labels == 1:
+            expected = encoder.predict(pairs)[:, None]
+        else:
+            labels = classify(encoder.model, encoder.tokenizer, TEXTS)
+            received = exported.classify(TEXTS)
+            for one, other in zip(received, labels, strict=True):
+                assert [label["label"] for label in one] == [label["label"] for label in other]
+            expected = exported.activation(encoder.predict(pairs))
+        np.testing.assert_allclose(exported.scores(pairs), expected, rtol=0, atol=1e-5)
+
+    def test_served(self, folders: tuple[Path, Path]) -> None:
+        _, out = folders
+        testclient = pytest.importorskip("fastapi.testclient")
+        app = pytest.importorskip("minibert.serving.app")
+        models = pytest.importorskip("minibert.serving.models")
+        queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
+        model = models.load("head", Source(out), backend="onnx", **queue)
+        exported = OnnxHead.from_pretrained(out)
+        try:
+            client = testclient.TestClient(app.create_app([model]))
+            labels = client.post("/predict", json={"inputs": TEXTS[0]}).json()
+            expected = exported.classify(TEXTS[:1])[0]
+            assert [label["label"] for label in labels] == [label["label"] for label in expected]
+            for one, other in zip(labels, expected, strict=True):
+                assert one["score"] == pytest.approx(other["score"], abs=1e-5)
+        finally:
+            model.batched.close()
+
+    def test_an_embedder_is_no_head(self, embedder: tuple[Path, Path]) -> None:
+        with pytest.raises(ValueError, match="was exported from an embedder"):
+            OnnxHead.from_pretrained(embedder[1])
 
 
 def test_damaged_graphs(tmp_path: Path) -> None:

@@ -1,0 +1,176 @@
+"""Exported models with a head, run by ONNX Runtime without torch: classifiers, rerankers, and others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibert.checkpoints.source import Source
+from minibert.config import BertConfig
+from minibert.inference.batching import BATCH_TOKENS, batches
+from minibert.sentences.onnx import open_session
+from minibert.sentences.rows import Pair, Rows, Settings, Vectors, rows_of
+from minibert.tokenization.tokenizer import BertTokenizer
+
+Array = NDArray[np.float32]
+
+
+class OnnxHead:
+    """A model with a head as `minibert export` has written it.
+
+    ```python
+    classifier = OnnxHead.from_pretrained("OUT")
+    classifier.classify(["good", "bad"])
+    reranker.scores([("How tall do trees grow?", document) for document in documents])
+    ```
+
+    Attributes:
+        config: The model's configuration.
+        tokenizer: Its tokenizer.
+        max_length: Tokens of the longest text or pair.
+        outputs: Names of the graph's outputs: "logits" in most heads.
+    """
+
+    def __init__(self, source: Source, tokenizer: BertTokenizer) -> None:
+        """Open the graph of a folder.
+
+        Args:
+            source: Where it lies.
+            tokenizer: The tokenizer of the same folder.
+
+        Raises:
+            FileNotFoundError: A file is missing.
+            ValueError: A damaged file, or the export of an embedder.
+            ImportError: onnxruntime is not installed.
+        """
+        self.source = source
+        self.config = BertConfig.from_pretrained(source)
+        self.tokenizer = tokenizer
+        self.max_length = min(tokenizer.model_max_length, self.config.max_position_embeddings)
+        self._session = open_session(source.require("model.onnx"))
+        self.outputs = [output.name for output in self._session.get_outputs()]
+        self._ranks = [len(output.shape) for output in self._session.get_outputs()]
+        if "sentence_embedding" in self.outputs:
+            advice = 'SentenceEmbedder.from_pretrained(..., backend="onnx") runs it'
+            raise ValueError(f"{source} was exported from an embedder: {advice}.")
+
+    @classmethod
+    def from_pretrained(cls, name: str | os.PathLike[str] | Source, **options: Any) -> OnnxHead:
+        """Load an exported model.
+
+        Args:
+            name: Folder or Hub id.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder`, as for `Source.of`.
+
+        Raises:
+            FileNotFoundError: A file is missing.
+            ValueError: A damaged file, or the export of an embedder.
+            ImportError: onnxruntime is not installed.
+        """
+        source = Source.of(name, **options)
+        return cls(source, BertTokenizer.from_pretrained(source))
+
+    @property
+    def classifies_texts(self) -> bool:
+        """Whether the head has one row of logits for a text, as sequence classifiers and rerankers do."""
+        return self.outputs == ["logits"] and self._ranks == [2]
+
+    def run(self, texts: Sequence[str | Pair]) -> dict[str, list[Array]]:
+        """Compute all outputs of the head.
+
+        Args:
+            texts: Texts, or pairs of texts; what exceeds `max_length` tokens is truncated.
+
+        Returns:
+            For each output of the graph an array for each text: (labels,), or (tokens, labels) where
+            every token has logits, [CLS] and [SEP] included.
+        """
+        rows = rows_of(self.tokenizer, list(texts), self.max_length, self.settings())
+        results = self._run(rows)
+        return {name: [arrays[place] for place in rows.places] for name, arrays in results.items()}
+
+    def logits(self, texts: Sequence[str | Pair]) -> Vectors:
+        """Compute the logits of a sequence classifier or reranker.
+
+        Args:
+            texts: Texts, or pairs of texts.
+
+        Returns:
+            (texts, labels).
+
+        Raises:
+            ValueError: The model has another head.
+        """
+        rows = rows_of(self.tokenizer, list(texts), self.max_length, self.settings())
+        return self.encode_rows(rows, self.settings())
+
+    def scores(self, texts: Sequence[str | Pair]) -> Vectors:
+        """Compute the scores of a sequence classifier or reranker.
+
+        Returns:
+            (texts, labels): probabilities, or the values of a regression.
+        """
+        return self.activation(self.logits(texts))
+
+    def classify(self, texts: Sequence[str | Pair]) -> list[list[dict[str, Any]]]:
+        """Compute the labels of texts with their scores, as `minibert.classify` does.
+
+        Returns:
+            For each text a list of `{"label", "score"}`, highest score first.
+        """
+        results = []
+        for row in self.scores(texts):
+            ranked = np.argsort(-row, kind="stable").tolist()
+            labels = self.config.id2label
+            results.append([{"label": labels[i], "score": float(row[i])} for i in ranked])
+        return results
+
+    def settings(self, prompt_name: str | None = None) -> Settings:
+        """Return how texts are encoded; ValueError for a prompt, because heads have none."""
+        if prompt_name is not None:
+            raise ValueError(f"an exported head has no prompts, so {prompt_name!r} does not exist.")
+        return Settings("", "truncate", BATCH_TOKENS)
+
+    def encode_rows(self, rows: Rows, settings: Settings) -> Vectors:
+        """Compute the logits (texts, labels) of rows, in the order of the texts."""
+        if not self.classifies_texts:
+            raise ValueError(
+                f"{self.source} has the outputs {', '.join(self.outputs)}, not one row of logits "
+                "for each text: use run()."
+            )
+        return rows.as_given(np.stack(self._run(rows)["logits"]))
+
+    def activation(self, logits: Vectors) -> Vectors:
+        """Turn logits (N, labels) into scores, as the problem type says; a single label gets a sigmoid."""
+        problem = self.config.problem_type
+        if problem == "regression":
+            return logits
+        if problem == "multi_label_classification" or logits.shape[-1] == 1:
+            return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)
+        powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float32)
+
+    def _run(self, rows: Rows) -> dict[str, list[Array]]:
+        """All outputs for each row; rows of about the same length are padded and run together."""
+        lengths = [len(row) for row in rows.ids]
+        results: dict[str, list[Any]] = {name: [None] * len(lengths) for name in self.outputs}
+        for batch in batches(lengths, BATCH_TOKENS):
+            shape = (len(batch), lengths[batch[0]])
+            names = ("input_ids", "attention_mask", "token_type_ids")
+            inputs = {name: np.zeros(shape, np.int64) for name in names}
+            for place, index in enumerate(batch):
+                inputs["input_ids"][place, : lengths[index]] = rows.ids[index]
+                inputs["attention_mask"][place, : lengths[index]] = 1
+                if rows.types is not None:
+                    inputs["token_type_ids"][place, : lengths[index]] = rows.types[index]
+            outputs = self._session.run(self.outputs, inputs)
+            for name, rank, output in zip(self.outputs, self._ranks, outputs, strict=True):
+                has_tokens = rank == 3 or name in ("start_logits", "end_logits")
+                for place, index in enumerate(batch):
+                    row = output[place]
+                    results[name][index] = row[: lengths[index]] if has_tokens else row
+        return results
