@@ -13,7 +13,7 @@ from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.inference.batching import BATCH_TOKENS, batches
 from minibert.sentences.onnx import open_session
-from minibert.sentences.rows import Pair, Rows, Settings, Vectors, rows_of
+from minibert.sentences.rows import Pair, Rows, Settings, Vectors, tokenize_rows
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Array = NDArray[np.float32]
@@ -89,9 +89,9 @@ class OnnxHead:
             For each output of the graph an array for each text: (labels,), or (tokens, labels) where
             every token has logits, [CLS] and [SEP] included.
         """
-        rows = rows_of(self.tokenizer, list(texts), self.max_length, self.settings())
+        rows = tokenize_rows(self.tokenizer, list(texts), self.max_length, self.settings())
         results = self._run(rows)
-        return {name: [arrays[place] for place in rows.places] for name, arrays in results.items()}
+        return {name: [arrays[place] for place in rows.indices] for name, arrays in results.items()}
 
     def logits(self, texts: Sequence[str | Pair]) -> Vectors:
         """Compute the logits of a sequence classifier or reranker.
@@ -105,7 +105,7 @@ class OnnxHead:
         Raises:
             ValueError: The model has another head.
         """
-        rows = rows_of(self.tokenizer, list(texts), self.max_length, self.settings())
+        rows = tokenize_rows(self.tokenizer, list(texts), self.max_length, self.settings())
         return self.encode_rows(rows, self.settings())
 
     def scores(self, texts: Sequence[str | Pair]) -> Vectors:
@@ -142,7 +142,7 @@ class OnnxHead:
                 f"{self.source} has the outputs {', '.join(self.outputs)}, not one row of logits "
                 "for each text: use run()."
             )
-        return rows.as_given(np.stack(self._run(rows)["logits"]))
+        return rows.in_input_order(np.stack(self._run(rows)["logits"]))
 
     def activation(self, logits: Vectors) -> Vectors:
         """Turn logits (N, labels) into scores, as the problem type says; a single label gets a sigmoid."""
@@ -156,17 +156,19 @@ class OnnxHead:
 
     def _run(self, rows: Rows) -> dict[str, list[Array]]:
         """All outputs for each row; rows of about the same length are padded and run together."""
-        lengths = [len(row) for row in rows.ids]
+        ids = rows.ids
+        token_types = rows.token_types
+        lengths = [len(row) for row in ids]
         results: dict[str, list[Any]] = {name: [None] * len(lengths) for name in self.outputs}
         for batch in batches(lengths, BATCH_TOKENS):
             shape = (len(batch), lengths[batch[0]])
             names = ("input_ids", "attention_mask", "token_type_ids")
             inputs = {name: np.zeros(shape, np.int64) for name in names}
             for place, index in enumerate(batch):
-                inputs["input_ids"][place, : lengths[index]] = rows.ids[index]
+                inputs["input_ids"][place, : lengths[index]] = ids[index]
                 inputs["attention_mask"][place, : lengths[index]] = 1
-                if rows.types is not None:
-                    inputs["token_type_ids"][place, : lengths[index]] = rows.types[index]
+                if token_types is not None:
+                    inputs["token_type_ids"][place, : lengths[index]] = token_types[index]
             outputs = self._session.run(self.outputs, inputs)
             for name, rank, output in zip(self.outputs, self._ranks, outputs, strict=True):
                 has_tokens = rank == 3 or name in ("start_logits", "end_logits")
