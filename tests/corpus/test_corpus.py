@@ -13,8 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
@@ -543,7 +544,7 @@ class TestCommand:
             capsys, "embed", *own, "--output", str(tmp_path / "two"), "--json", "--processes=2"
         )
         assert (code, err) == (0, "")
-        assert json.loads(out) == json.loads(alone) | {"path": str(tmp_path / "two")}
+        assert json.loads(out) == json.loads(alone) | {"output": str(tmp_path / "two")}
         assert contents(tmp_path / "two").keys() == contents(tmp_path / "one").keys()
         for path in (tmp_path / "one").glob("*.npy"):
             np.testing.assert_allclose(
@@ -623,13 +624,17 @@ class TestCommand:
         """One for eight threads; no more than there are shards, where that is quick to know."""
         read: list[bytes] = []
 
-        def lines(path: Path, mode: str) -> Iterator[bytes]:
-            with open(path, mode) as file:
-                for line in file:
-                    read.append(line)
-                    yield line
+        def lines(file: BinaryIO) -> Iterator[bytes]:
+            for line in file:
+                read.append(line)
+                yield line
 
-        monkeypatch.setattr(Path, "open", lines)
+        @contextmanager
+        def opened(path: Path, mode: str) -> Iterator[Iterator[bytes]]:
+            with open(path, mode) as file:
+                yield lines(file)
+
+        monkeypatch.setattr(Path, "open", opened)
         monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
         options = argparse.Namespace(
             backend="torch", texts=[], file=[str(corpus.with_name(name))], shard_size=shard_size

@@ -62,7 +62,7 @@ def test_help_states_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         build_parser().parse_args(["embed", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert f"through the model together (default: {BATCH_TOKENS})" in text
+    assert f"tokens per batch. (default: {BATCH_TOKENS})" in text
     options = build_parser().parse_args(["embed", "text"])
     assert options.shard_size == CHUNK_TEXTS and "{" + ",".join(WRITERS) + "}" in text
 

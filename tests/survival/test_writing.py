@@ -114,7 +114,7 @@ class TestReplacing:
             folder = tiny_folder(tmp_path / "model")
             BertTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "tokenizer")
             embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
-            embedder.save(tmp_path / "embedder")
+            embedder.save_pretrained(tmp_path / "embedder")
             encode_to_shards(embedder, ["hello", "world"], tmp_path / "corpus")
             rows = [{"input_ids": np.arange(5, 12), "labels": 0}]
             model = BertForSequenceClassification(tiny_config())
