@@ -66,5 +66,32 @@ _HOMES = {
     "inference.optimize": "optimize unoptimize",
     "study.trace": "trace",
 }
-__getattr__, __dir__, _names = lazy(__name__, _HOMES)
+# what notebooks import beside a model; their versions of transformers take minibert's classes as they are
+_IN_TRANSFORMERS = frozenset(
+    {
+        "DataCollatorForLanguageModeling",
+        "DataCollatorForTokenClassification",
+        "DataCollatorWithPadding",
+        "EarlyStoppingCallback",
+        "Trainer",
+        "TrainingArguments",
+        "get_linear_schedule_with_warmup",
+        "pipeline",
+        "set_seed",
+    }
+)
+_public, __dir__, _names = lazy(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first used."""
+    if name in _IN_TRANSFORMERS:
+        # an ImportError, because `from minibert import ...` would replace the words of an AttributeError
+        raise ImportError(
+            f"minibert has no {name}; the one of transformers works with minibert's classes: "
+            f"from transformers import {name}"
+        )
+    return _public(name)
+
+
 __all__ = ["__version__", *_names]

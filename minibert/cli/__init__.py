@@ -2,7 +2,7 @@
 
 Each command is a file with a `SUMMARY`, an `EXAMPLE`, `add` (its options) and `run`. What they share is in `options`
 (each shared option, once), `texts` (where texts come from), `loading` (models), `results` (what is printed and
-written) and `parser`. Exit codes: 0 success, 1 the work or the check failed, 2 bad usage, 130 Ctrl-C, 143 SIGTERM. An
+written), `parser` and `running`. Exit codes: 0 success, 1 the work or the check failed, 2 bad usage, 130 Ctrl-C, 143 SIGTERM. An
 error is one sentence on stderr, and `--debug` adds the traceback. A command imports heavy modules only when its
 options are valid, so that `--help` and typing errors are answered at once.
 """
@@ -10,168 +10,118 @@ options are valid, so that `--help` and typing errors are answered at once.
 from __future__ import annotations
 
 import argparse
-import errno
-import io
-import logging
-import os
-import signal
 import sys
-import threading
-import traceback
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from types import FrameType
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import ModuleType
 
-from minibert.cli.commands import build_parser, parse
-from minibert.cli.results import EXPECTED_ERRORS, UsageError
+import minibert
+from minibert.cli import (
+    answer,
+    classify,
+    completion,
+    convert,
+    embed,
+    entities,
+    evaluate,
+    export,
+    fill_mask,
+    finetune,
+    info,
+    learn,
+    models,
+    pretrain,
+    rerank,
+    search,
+    serve,
+    tokenize,
+    verify,
+    view,
+    vocab,
+)
+from minibert.cli.options import add_common
+from minibert.cli.parser import Parser, nearest_name
+from minibert.cli.running import prepared, run
 
-__all__ = ["build_parser", "main", "parse", "run"]
-
-logger = logging.getLogger("minibert")
-_NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
-_TERMINATED = 128 + signal.SIGTERM
-_INTERRUPTED = 128 + signal.SIGINT
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM has come."""
-
-    signal = signal.SIGTERM
+GROUPS: Mapping[str, tuple[ModuleType, ...]] = {
+    "use": (embed, search, rerank, classify, entities, answer, fill_mask, serve),
+    "learn": (learn, view, tokenize),
+    "train": (vocab, pretrain, finetune, evaluate),
+    "check and convert": (verify, info, convert, export, models, completion),
+}
+DESCRIPTION = "BERT in plain PyTorch, bit-identical to transformers."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    if sys.stdout is None:
-        sys.stdout = _ClosedOutput()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # as stdin and files are read, whatever the system's encoding; the name of a file need not be UTF-8
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     command_line = sys.argv[1:] if arguments is None else list(arguments)
-    with ExitStack() as stack:
-        stack.callback(_end_output)
-        stack.enter_context(_messages(command_line))
-        stack.enter_context(_terminable())
+    with prepared(command_line):
         return run(parse(command_line))
 
 
-def run(options: argparse.Namespace) -> int:
-    """Runs one command and reports its errors in a sentence; returns the exit code."""
-    name = f"minibert {options.command}".rstrip()
-    try:
-        code: int = options.run(options) or 0
-        sys.stdout.flush()  # here and not when Python ends: a full disk is an error like any other
-        return code
-    except KeyboardInterrupt as stop:
-        print(f"minibert: {stop if str(stop) else _what_was_kept(options)}", file=sys.stderr)
-        is_terminated = getattr(stop, "signal", None) == signal.SIGTERM
-        return _TERMINATED if is_terminated else _INTERRUPTED
-    except BrokenPipeError:  # the reader of the output has gone, as `head` does
-        return 1
-    except EXPECTED_ERRORS as error:
-        if options.debug:
-            traceback.print_exc()
-        print(f"{name}: {_sentence(error)}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
-    except Exception:
-        traceback.print_exc()
-        print(
-            f"{name}: this is a bug in minibert; please report the traceback above.",
-            file=sys.stderr,
-        )
-        return 1
+class _Overview(Parser):
+    """The parser of `minibert` itself, whose help lists the commands in their groups."""
+
+    def format_help(self) -> str:
+        """Every command with its summary and an example."""
+        lines = [f"minibert {minibert.__version__}: {DESCRIPTION}"]
+        for group, modules in GROUPS.items():
+            lines += ["", group]
+            for module in modules:
+                name = name_of(module)
+                lines.append(f"  {name:<10} {module.SUMMARY}")
+                lines.append(f"  {'':<10} minibert {name} {module.EXAMPLE}")
+        lines += ["", "minibert help COMMAND lists the options of a command; minibert --version."]
+        return "\n".join(lines) + "\n"
 
 
-class _ClosedOutput(io.TextIOBase):
-    """Standard output that the shell has closed: printing is an error, and nothing is lost in silence."""
-
-    def write(self, text: str) -> int:
-        raise OSError(errno.EBADF, "it is closed")
+def name_of(module: ModuleType) -> str:
+    """What a command is called."""
+    return module.__name__.rpartition(".")[2].replace("_", "-")
 
 
-def _end_output() -> None:
-    """Prints what is left; what cannot be printed is dropped, or Python would try again at exit and complain."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def build_parser() -> Parser:
+    """The parser with every command."""
+    parser = _Overview(prog="minibert", description=DESCRIPTION)
+    about = f"minibert {minibert.__version__} (minibert-torch): {DESCRIPTION}"
+    parser.add_argument("--version", action="version", version=about, help="Print the version.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for modules in GROUPS.values():
+        for module in modules:
+            name = name_of(module)
+            command = commands.add_parser(
+                name,
+                help=module.SUMMARY,
+                description=module.SUMMARY,
+                epilog=f"example: minibert {name} {module.EXAMPLE}",
+            )
+            command.set_defaults(run=module.run, command_parser=command, root_parser=parser)
+            module.add(command)
+            add_common(command)
+    parser.commands = dict(commands.choices)
+    return parser
 
 
-class _Stderr(logging.Handler):
-    """Messages and warnings of the package, a line each, on the stderr of the moment."""
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options of a command line.
 
-    def emit(self, record: logging.LogRecord) -> None:
-        print(f"minibert: {record.getMessage()}", file=sys.stderr)
-
-
-@contextmanager
-def _messages(command_line: Sequence[str]) -> Iterator[None]:
-    """Sends warnings to the logger `minibert`, and its messages to stderr; `--quiet` leaves errors alone."""
-    handler = _Stderr()
-    level, propagate = logger.level, logger.propagate
-    is_quiet = "--quiet" in command_line or "-q" in command_line
-    logger.addHandler(handler)
-    logger.setLevel(logging.ERROR if is_quiet else logging.INFO)
-    logger.propagate = False
-    show_warning = warnings.showwarning
-    warnings.showwarning = _log_warning
-    try:
-        yield
-    finally:
-        warnings.showwarning = show_warning
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate
-
-
-def _log_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    logger.warning("%s", message)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends the work as Ctrl-C does, in order and with a sentence, until the block ends."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    if before != signal.SIG_DFL:  # whoever runs the command in a process of theirs has plans
-        yield
-        return
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
-
-
-def _what_was_kept(options: argparse.Namespace) -> str:
-    output = getattr(options, "output", None)
-    if output is None:
-        return "stopped."
-    if "://" in output or not os.path.exists(output):
-        return f"stopped; nothing was written to {output}."
-    return f"stopped; {output} is as it was, or incomplete."
-
-
-def _sentence(error: BaseException) -> str:
-    """An error in one sentence, without numbers that only systems know."""
-    if isinstance(error, OSError) and error.errno is not None and error.strerror is not None:
-        if error.filename is None:
-            if error.errno in _NOT_WRITTEN:
-                return f"standard output could not be written ({error.strerror})."
-        elif isinstance(error, FileNotFoundError):
-            return f"there is no file {os.fsdecode(error.filename)}."
-        else:
-            path = os.fsdecode(error.filename)
-            return f"{path} could not be read or written ({error.strerror})."
-    sentence = " ".join(str(error).split()) or type(error).__name__
-    if len(sentence) > 1000:
-        sentence = f"{sentence[:700]} ... {sentence[-200:]}"  # with the advice at its end
-    return sentence
+    Raises:
+        SystemExit: with code 2 for arguments that do not fit; with code 0 after `--help` or `--version`.
+    """
+    parser = build_parser()
+    if not arguments:
+        parser.print_help()
+        parser.exit(0)
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
+    first = arguments[0]
+    if not first.startswith("-") and first not in parser.commands:
+        nearest = nearest_name(first, parser.commands)
+        parser.error(f"unknown command {first!r}{nearest}")
+    if first == "finetune":
+        arguments = [first, *finetune.with_task_of_run(arguments[1:])]
+    options = parser.parse_command_line(arguments)
+    if options.command is None:
+        parser.error(f"name a command: {', '.join(parser.commands)}")
+    options.command_parser.adopt_old_positionals(options)
+    options.arguments = arguments
+    return options

@@ -214,27 +214,37 @@ def _folder_of(options: argparse.Namespace) -> str | None:
 
 def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> None:
     """UsageError for options that do not go together, or an output that is something else's."""
-    keeps_ids = (".jsonl", ".parquet", "jsonl", "parquet")
-    target = options.format if folder is not None else options.output
-    if options.id_column and target is not None and not target.endswith(keeps_ids):
-        raise UsageError(
-            "--id-column needs .jsonl or .parquet, which have a place for ids; others hold the "
-            "vectors alone, in order."
-        )
+    if options.id_column is not None:
+        _check_room_for_ids(options, folder)
     has_files = options.file and "-" not in options.file
     if world_size > 1 and not (folder and has_files):
         raise UsageError(
             "under torchrun give --file and --output DIR/: each process writes shards of its own."
         )
-    if options.processes is not None and not (options.processes > 0 and folder and world_size == 1):
+    if options.processes is not None:
+        _check_processes(options.processes, folder, world_size)
+    if folder is None:
+        if options.output is not None:
+            claim_file(options.output, options.force)
+    # a folder that an earlier run has begun is resumed, which compares model and settings
+    elif not os.path.isfile(os.path.join(folder, "manifest.json")):
+        claim_folder(folder, options.force)
+
+
+def _check_room_for_ids(options: argparse.Namespace, folder: str | None) -> None:
+    target = options.format if folder is not None else options.output
+    if target is not None and not target.endswith(("jsonl", "parquet")):
+        raise UsageError(
+            "--id-column needs .jsonl or .parquet, which have a place for ids; others hold the "
+            "vectors alone, in order."
+        )
+
+
+def _check_processes(processes: int, folder: str | None, world_size: int) -> None:
+    if processes < 1 or folder is None or world_size > 1:
         raise UsageError(
             "--processes takes a number from 1 on, with --output DIR/ and without torchrun."
         )
-    if folder is None and options.output is not None:
-        claim_file(options.output, options.force)
-    # a folder that an earlier run has begun is resumed, which compares model and settings
-    elif folder is not None and not os.path.isfile(os.path.join(folder, "manifest.json")):
-        claim_folder(folder, options.force)
 
 
 def useful_processes(options: argparse.Namespace) -> int:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
 from minibert.checkpoints.source import Source
 from minibert.cli.results import UsageError
+from minibert.files import read_json
 
 if TYPE_CHECKING:
     from minibert.inference.optimize import Precision
     from minibert.sentences.encode import TextEncoder
+
+
+logger = logging.getLogger("minibert")
+_OTHER_HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
 
 
 def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
@@ -53,6 +59,13 @@ def check_device(name: str) -> str:
     )
 
 
+def default_training_device() -> str:
+    """Where training runs unless an option says otherwise."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def precision_of(options: argparse.Namespace) -> Precision | None:
     """The precision as Python's functions take it, where None is exact."""
     if options.precision == "exact":
@@ -82,6 +95,7 @@ def load_embedder(
             raise UsageError("--backend onnx runs on the CPU: leave --device out.")
         refuse_settled(**settings)
         return OnnxEmbedder.from_pretrained(source, max_length=options.max_length)
+    warn_of_head(source)
     from minibert.sentences.embedder import SentenceEmbedder
 
     embedder: TextEncoder = SentenceEmbedder.from_pretrained(
@@ -103,6 +117,20 @@ def check_kind(source: Source, backend: str) -> None:
     has_weights = any((folder / name).is_file() for name in names)
     if (folder / "model.onnx").is_file() and not has_weights:
         raise UsageError(f"{source} was written by minibert export: run it with --backend onnx.")
+
+
+def warn_of_head(source: Source) -> None:
+    """Warns of a checkpoint that was fine-tuned to classify, tag or answer, and not to make vectors."""
+    config = source.file("config.json")
+    if config is None or source.file("modules.json") is not None:
+        return
+    for name in read_json(config).get("architectures") or []:
+        if str(name).endswith(_OTHER_HEADS):
+            logger.warning(
+                "%s is a %s: its hidden states were not trained to be compared as vectors.",
+                source,
+                name,
+            )
 
 
 def model_folder(path: str) -> str:

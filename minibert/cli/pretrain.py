@@ -257,7 +257,7 @@ def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_
     from minibert.training.processes import Processes
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
-    processes, cased = Processes.join(), options.cased
+    processes, cased = Processes.join(options.device), options.cased
     if processes.rank == 0 and not (
         options.resume and os.path.exists(os.path.join(options.output, "vocab.txt"))
     ):

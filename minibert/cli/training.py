@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
+from minibert.cli.loading import check_device, default_training_device
 from minibert.cli.options import add_force, add_json
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, claim_folder
 from minibert.files import only_run_in, read_json, write_json
 from minibert.training.options import TrainingOptions
 
+logger = logging.getLogger("minibert")
 T = TypeVar("T")
 
 _TYPES: Mapping[str, tuple[Callable[[str], Any], str]] = {
@@ -179,6 +182,8 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     """
     from minibert.training.state import check_new
 
+    if options.device is not None:
+        check_device(options.device)
     folder = Path(options.output)
     is_first = int(os.environ.get("RANK") or 0) == 0
     if is_first and not options.resume:
@@ -188,6 +193,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     with only_run_in(folder, "command") if is_first else nullcontext():
         if is_first:
             write_json(folder / "run.json", {"starts": options.starts})
+            logger.info("training on %s.", options.device or default_training_device())
         yield
 
 

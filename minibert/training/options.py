@@ -62,6 +62,10 @@ class TrainingOptions:
     tokens_per_forward: int | None = _option(
         16384, "Maximum number of tokens per forward pass; larger batches are split.", 1
     )
+    device: str | None = _option(
+        None,
+        "Device to train on: cpu, cuda, cuda:1 or mps. Default: CUDA if there is a GPU, else the CPU.",
+    )
     bf16: bool = _option(
         False,
         "Compute in bfloat16 where that is safe (autocast).",

@@ -347,7 +347,7 @@ def pretrain(
     """
     if (length := how.get("max_length", 128)) > (positions := model.config.max_position_embeddings):
         raise ValueError(f"max_length is {length}, but the config has only {positions} positions.")
-    processes = Processes.join()
+    processes = Processes.join(options.device)
     sources: list[tuple[Iterable[str], float]] = [(corpus, 1.0)]
     if isinstance(corpus, Mapping):
         sources = [([source], weight) for source, weight in corpus.items()]

@@ -17,6 +17,15 @@ def is_first_process() -> bool:
     return int(os.environ.get("RANK") or 0) == 0
 
 
+def _device(name: str | None) -> torch.device:
+    """The device of this process."""
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+    return torch.device(name)
+
+
 @dataclass(frozen=True)
 class Processes:
     """The processes that train together, as `torchrun` started them; one when it did not."""
@@ -26,20 +35,20 @@ class Processes:
     device: torch.device = torch.device("cpu")
 
     @classmethod
-    def join(cls) -> Processes:
-        """Joins the process group: nccl with GPUs, else gloo."""
-        gpu = torch.cuda.is_available()
+    def join(cls, device_name: str | None = None) -> Processes:
+        """Joins the process group: nccl with GPUs, else gloo.
+
+        Args:
+            device_name: The device to train on. None, or "cuda": this process's GPU; without one, None is the CPU.
+        """
         try:
             rank, size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
         except ValueError:
             raise ValueError(
                 "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."
             ) from None
-        device = (
-            torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-            if gpu
-            else torch.device("cpu")
-        )
+        device = _device(device_name)
+        gpu = device.type == "cuda"
         if gpu:
             torch.cuda.set_device(device)
         if size > 1 and not dist.is_initialized():

@@ -68,6 +68,7 @@ def test_a_run_keeps_its_options(given: list[str], tmp_path: Path) -> None:
         for name in vars(first).keys() - {
             "arguments",
             "command_parser",
+            "root_parser",
             "json",
             "resume",
             "starts",

@@ -1,0 +1,167 @@
+"""Running a command: its messages, its errors in one sentence, its exit code, and how it is stopped."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import io
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from minibert.cli.results import EXPECTED_ERRORS, UsageError
+
+logger = logging.getLogger("minibert")
+_NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
+_TERMINATED = 128 + signal.SIGTERM
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come."""
+
+    signal = signal.SIGTERM
+
+
+@contextmanager
+def prepared(command_line: Sequence[str]) -> Iterator[None]:
+    """Output in UTF-8, messages on stderr and an orderly end by SIGTERM, while a command runs."""
+    if sys.stdout is None:
+        sys.stdout = _ClosedOutput()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # as stdin and files are read, whatever the system's encoding; the name of a file need not be UTF-8
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+    with _messages(command_line), _terminable():
+        try:
+            yield
+        finally:
+            _end_output()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs one command and reports its errors in a sentence; returns the exit code."""
+    name = f"minibert {options.command}".rstrip()
+    try:
+        code: int = options.run(options) or 0
+        sys.stdout.flush()  # here and not when Python ends: a full disk is an error like any other
+        return code
+    except KeyboardInterrupt as stop:
+        print(f"minibert: {stop if str(stop) else _what_was_kept(options)}", file=sys.stderr)
+        is_terminated = getattr(stop, "signal", None) == signal.SIGTERM
+        return _TERMINATED if is_terminated else _INTERRUPTED
+    except BrokenPipeError:  # the reader of the output has gone, as `head` does
+        return 1
+    except EXPECTED_ERRORS as error:
+        if options.debug:
+            traceback.print_exc()
+        print(f"{name}: {_sentence(error)}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    except Exception:
+        traceback.print_exc()
+        print(
+            f"{name}: this is a bug in minibert; please report the traceback above.",
+            file=sys.stderr,
+        )
+        return 1
+
+
+class _ClosedOutput(io.TextIOBase):
+    """Standard output that the shell has closed: printing is an error, and nothing is lost in silence."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "it is closed")
+
+
+def _end_output() -> None:
+    """Prints what is left; what cannot be printed is dropped, or Python would try again at exit and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Stderr(logging.Handler):
+    """Messages and warnings of the package, a line each, on the stderr of the moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"minibert: {record.getMessage()}", file=sys.stderr)
+
+
+@contextmanager
+def _messages(command_line: Sequence[str]) -> Iterator[None]:
+    """Sends warnings to the logger `minibert`, and its messages to stderr; `--quiet` leaves errors alone."""
+    handler = _Stderr()
+    level, propagate = logger.level, logger.propagate
+    is_quiet = "--quiet" in command_line or "-q" in command_line
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR if is_quiet else logging.INFO)
+    logger.propagate = False
+    show_warning = warnings.showwarning
+    warnings.showwarning = _log_warning
+    try:
+        yield
+    finally:
+        warnings.showwarning = show_warning
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+def _log_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    logger.warning("%s", message)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the work as Ctrl-C does, in order and with a sentence, until the block ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    if before != signal.SIG_DFL:  # whoever runs the command in a process of theirs has plans
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _what_was_kept(options: argparse.Namespace) -> str:
+    output = getattr(options, "output", None)
+    if output is None:
+        return "stopped."
+    if "://" in output or not os.path.exists(output):
+        return f"stopped; nothing was written to {output}."
+    return f"stopped; {output} is as it was, or incomplete."
+
+
+def _sentence(error: BaseException) -> str:
+    """An error in one sentence, without numbers that only systems know."""
+    if isinstance(error, OSError) and error.errno is not None and error.strerror is not None:
+        if error.filename is None:
+            if error.errno in _NOT_WRITTEN:
+                return f"standard output could not be written ({error.strerror})."
+        elif isinstance(error, FileNotFoundError):
+            return f"there is no file {os.fsdecode(error.filename)}."
+        else:
+            path = os.fsdecode(error.filename)
+            return f"{path} could not be read or written ({error.strerror})."
+    sentence = " ".join(str(error).split()) or type(error).__name__
+    if len(sentence) > 1000:
+        sentence = f"{sentence[:700]} ... {sentence[-200:]}"  # with the advice at its end
+    return sentence

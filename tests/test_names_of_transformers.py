@@ -1,0 +1,33 @@
+"""Names that notebooks import beside a model are pointed out in one sentence."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import minibert
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Trainer",
+        "pipeline",
+        "DataCollatorWithPadding",
+        "set_seed",
+        "get_linear_schedule_with_warmup",
+    ],
+)
+def test_a_name_of_transformers_is_pointed_out(name: str) -> None:
+    with pytest.raises(ImportError, match=f"from transformers import {name}$"):
+        exec(f"from minibert import {name}")
+    with pytest.raises(ImportError, match=name):
+        getattr(minibert, name)
+
+
+def test_other_names_are_missing_as_ever() -> None:
+    assert not hasattr(minibert, "GPT2Model")
+    with pytest.raises(ImportError, match="cannot import name"):
+        exec("from minibert import GPT2Model")
+    assert importlib.import_module("minibert").BertModel is minibert.BertModel
