@@ -120,7 +120,7 @@ def test_a_signal_before_the_first_save(
     commands: dict[str, list[str]], kind: str, number: int, tmp_path: Path
 ) -> None:
     """The step at hand is finished and saved, and going on ends with the weights of a run that was left alone."""
-    arguments = [*commands[kind], "--save-every", "1000", "--steps", "120"]
+    arguments = [*commands[kind], "--save-every", "1000", "--steps", "80"]
     whole = start([*arguments, "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
     whole.join()
     out, log = tmp_path / "out", tmp_path / "log.txt"
@@ -130,10 +130,10 @@ def test_a_signal_before_the_first_save(
     assert run.pid is not None
     os.kill(run.pid, number)
     run.join()
-    assert run.exitcode == 130
+    assert run.exitcode == 128 + number
     step = read_state(saved_states(out)[-1])["position"]["step"]
     assert (
-        0 < step < 120
+        0 < step < 80
         and f"stopped after step {step}, which is saved. Start again with --resume"
         in log.read_text(encoding="utf-8")
     )
