@@ -103,6 +103,11 @@ def _add_data_options(parser: Parser, task: str) -> None:
     )
     if task in ("tokens", "answers"):
         return
+    group.add_argument(
+        "--skip-bad-rows",
+        action="store_true",
+        help="Leave out rows that are certainly wrong, and count them. Default: they are errors.",
+    )
     _add_column(parser, group, "--text", "text", "Column of the text.")
     _add_column(parser, group, "--pair", None, "Column of the second text.")
     if task in ("classification", "regression", "scores"):
@@ -136,6 +141,11 @@ def _add_data_options(parser: Parser, task: str) -> None:
             "--class-weights",
             action="store_true",
             help="Weight classes so that a rare one counts as much as a frequent one.",
+        )
+        group.add_argument(
+            "--multi-label",
+            action="store_true",
+            help="The label is a list of labels, of which a text may have several or none.",
         )
     group.add_argument(
         "--columns",
@@ -212,6 +222,7 @@ def run(options: argparse.Namespace) -> None:
             settings,
             test=options.test,
             held_out=options.held_out,
+            skip_bad_rows=getattr(options, "skip_bad_rows", False),
             max_length=options.max_length,
             resume=options.resume,
         )
@@ -247,6 +258,7 @@ def task_of(options: argparse.Namespace) -> Task:
         pair=options.pair_column,
         regression=options.task == "regression",
         class_weights=getattr(options, "class_weights", False),
+        multi_label=getattr(options, "multi_label", False),
         columns=options.columns,
         delimiter=options.delimiter,
     )

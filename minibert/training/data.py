@@ -102,5 +102,11 @@ def _rows(examples: Sequence[Example]) -> list[str]:
 
 
 def _numbers(examples: Sequence[Example]) -> dict[str, Tensor]:
-    names = [name for name, value in examples[0].items() if np.ndim(value) == 0]
-    return {name: torch.tensor([e[name] for e in examples]) for name in names}
+    """Single numbers as (batch,), and labels for each class, (1, classes) in an example, as (batch, classes)."""
+    numbers = {}
+    for name, value in examples[0].items():
+        if np.ndim(value) == 0:
+            numbers[name] = torch.tensor([example[name] for example in examples])
+        elif name == "labels" and np.ndim(value) == 2:
+            numbers[name] = torch.from_numpy(np.concatenate([e[name] for e in examples]))
+    return numbers

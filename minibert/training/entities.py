@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
+from minibert.corpus.rows import BadRow
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
@@ -33,9 +34,22 @@ class TokenTask(Task):
     model_class: ClassVar[type[PreTrainedModel]] = BertForTokenClassification
     metric: ClassVar[str] = "f1"
 
-    def read(self, path: Path_, dev: bool = False) -> list[tuple[list[str], list[str]]]:
+    def read(
+        self, path: Path_, dev: bool = False, bad_rows: list[BadRow] | None = None
+    ) -> list[tuple[list[str], list[str]]]:
         """Words and tags of each sentence."""
         return read_conll(path)
+
+    def texts_of(self, row: Any) -> tuple[str, ...]:
+        """The sentence; characters are joined without blanks."""
+        words = row[0]
+        separator = "" if are_characters([row]) else " "
+        return (separator.join(words),)
+
+    def labels_of(self, row: Any) -> Sequence[Any]:
+        """The tags."""
+        tags: Sequence[Any] = row[1]
+        return tags
 
     def config(self, rows: Rows) -> dict[str, Any]:
         """The tags by name, in alphabetical order."""

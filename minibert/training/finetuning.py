@@ -14,7 +14,6 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -22,12 +21,12 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.corpus.inputs import read_table
-from minibert.coverage import warn_of_coverage
+from minibert.corpus.rows import BadRow
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
@@ -43,11 +42,13 @@ from minibert.tasks.windows import (
     span_logits,
 )
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.training.checks import check_data
 from minibert.training.data import Batch, Example, text_lengths
 from minibert.training.journal import Record
 from minibert.training.loop import Trainer, default_learning_rate
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import is_first_process
+from minibert.training.rows import PlacedRow, read_placed_rows
 from minibert.training.state import check_new, remove_states
 
 LONGEST_ANSWER = 30  # in tokens
@@ -70,8 +71,20 @@ class Task(Protocol):
         """The training options that the task decides."""
         return {}
 
-    def read(self, path: Path_, dev: bool = False) -> list[Any]:
-        """The rows of a file to learn from, or to measure with."""
+    def read(
+        self, path: Path_, dev: bool = False, bad_rows: list[BadRow] | None = None
+    ) -> list[Any]:
+        """The rows of a training file, or with `dev` of an evaluation file.
+
+        `bad_rows` receives rows that are certainly wrong, which are then left out. None: they are errors.
+        """
+
+    def texts_of(self, row: Any) -> tuple[str, ...]:
+        """The texts of a row, for the report of what was read."""
+
+    def labels_of(self, row: Any) -> Sequence[Any]:
+        """The labels of a row; none if it has no classes."""
+        return ()
 
     def config(self, rows: Rows) -> dict[str, Any]:
         """Config fields that follow from the training rows: labels and problem type."""
@@ -120,6 +133,7 @@ def finetune(
     *,
     test: Path_ | None = None,
     held_out: float = 0.1,
+    skip_bad_rows: bool = False,
     max_length: int = 128,
     resume: bool | Literal["with other data"] = False,
     callback: Callable[[Record], object] | None = None,
@@ -137,6 +151,7 @@ def finetune(
         options: How to train.
         test: File to score the best model on, once at the end.
         held_out: Share of the training rows that are held out without `dev`, of each label alike.
+        skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are errors.
         max_length: Tokens after which an example is truncated.
         resume: Continue the run in `folder`, as in `Trainer`.
         callback: See `Trainer`.
@@ -151,12 +166,28 @@ def finetune(
     options = replace(options or TrainingOptions(), **task.fixed)
     if not resume:
         check_new(folder)  # before all data are read
-    train_rows, dev_rows, test_rows = _read_rows(task, train, dev, test, held_out, options.seed)
+    bad_rows: list[BadRow] | None = [] if skip_bad_rows else None
+    train_rows = task.read(train, bad_rows=bad_rows)
+    if dev is None:
+        train_rows, dev_rows = hold_out(train_rows, task.strata(train_rows), held_out, options.seed)
+        _announce(f"without a dev file {len(dev_rows):,} rows of {train} are held out")
+    else:
+        dev_rows = task.read(dev, dev=True, bad_rows=bad_rows)
+    test_rows = [] if test is None else task.read(test, dev=True, bad_rows=bad_rows)
     torch.manual_seed(options.seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
         model, tokenizer = task.load(checkpoint, train_rows)
-    _warn_of_unknown_language(tokenizer, train_rows)
+    report = check_data(
+        task,
+        train_rows,
+        dev_rows,
+        names=(str(train), "the held-out rows" if dev is None else str(dev)),
+        tokenizer=tokenizer,
+        max_length=max_length,
+        skipped=bad_rows or (),
+    )
+    _announce(report)
     examples = task.examples(train_rows, tokenizer, model.config, max_length)
     dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
     _check_positions([*examples, *dev_examples], model.config, checkpoint)
@@ -165,8 +196,7 @@ def finetune(
     if options.learning_rate is None:
         rate = task.learning_rate or default_learning_rate(model.config.hidden_size)
         options = replace(options, learning_rate=rate)
-        if is_first_process():
-            print(f"learning rate {rate:g} (the default for this model)", file=sys.stderr)
+        _announce(f"learning rate {rate:g} (the default for this model)")
     trainer = Trainer(
         model,
         lambda _: examples,
@@ -192,28 +222,10 @@ def finetune(
     return scores
 
 
-def _read_rows(
-    task: Task,
-    train: Path_,
-    dev: Path_ | None,
-    test: Path_ | None,
-    held_out: float,
-    seed: int,
-) -> tuple[list[Any], list[Any], list[Any]]:
-    """The rows to train on, to evaluate on and to test with."""
-    train_rows = task.read(train)
-    if dev is None:
-        train_rows, dev_rows = hold_out(train_rows, task.strata(train_rows), held_out, seed)
-        if is_first_process():
-            print(
-                f"without a dev file {len(dev_rows):,} of {len(train_rows) + len(dev_rows):,} rows of {train} are "
-                "held out",
-                file=sys.stderr,
-            )
-    else:
-        dev_rows = task.read(dev, dev=True)
-    test_rows = [] if test is None else task.read(test, dev=True)
-    return train_rows, dev_rows, test_rows
+def _announce(sentence: object) -> None:
+    """Prints a sentence for people; of several processes the first one does."""
+    if is_first_process():
+        print(sentence, file=sys.stderr)
 
 
 def hold_out(
@@ -247,16 +259,6 @@ def hold_out(
     return kept, [row for index, row in enumerate(rows) if index in chosen]
 
 
-def _warn_of_unknown_language(tokenizer: BertTokenizer, rows: Sequence[Any]) -> None:
-    """Warns if the vocabulary cannot spell the language of the first rows."""
-    texts = []
-    for row in rows[:20]:
-        cells = row.values() if isinstance(row, dict) else ["".join(row[0])]
-        texts += [cell for cell in cells if isinstance(cell, str)]
-    # together, because a single sentence of rare names says nothing about a vocabulary
-    warn_of_coverage(tokenizer, [" ".join(texts)])
-
-
 def _check_positions(
     examples: Sequence[Example], config: BertConfig, checkpoint: Path_ | Source
 ) -> None:
@@ -269,6 +271,24 @@ def _check_positions(
         )
 
 
+def label_fault(label: Any) -> str | None:
+    """What is certainly wrong with a label, or None."""
+    if isinstance(label, float) and math.isnan(label):
+        return "NaN is not a label"
+    if not isinstance(label, str | int | float):
+        return f"a label should be a string or a number, not {label!r:.80}"
+    if not str(label).strip():
+        return "the label is empty"
+    return None
+
+
+def _is_finite(label: Any) -> bool:
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True)
 class SequenceTask(Task):
     """A label, or a number, for a text or a pair of texts in a table.
@@ -279,6 +299,7 @@ class SequenceTask(Task):
         pair: column of the second text, if there is one.
         regression: the label is a number.
         class_weights: a rare class counts as much as a frequent one.
+        multi_label: the label is a list of labels, of which a text may have several or none.
         columns: names of the columns, for files without a header line.
         delimiter: see `read_table`.
     """
@@ -288,6 +309,7 @@ class SequenceTask(Task):
     pair: str | None = None
     regression: bool = False
     class_weights: bool = False
+    multi_label: bool = False
     columns: Sequence[str] | None = None
     delimiter: str | None = None
 
@@ -295,37 +317,76 @@ class SequenceTask(Task):
 
     @property
     def metric(self) -> str:
-        """Spearman's correlation for numbers, accuracy for labels."""
-        return "spearman" if self.regression else "accuracy"
+        """Spearman's correlation for numbers, micro F1 for several labels, accuracy for one."""
+        if self.regression:
+            return "spearman"
+        if self.multi_label:
+            return "f1_micro"
+        return "accuracy"
 
-    def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
-        """Rows of a tsv, csv or jsonl file."""
+    def read(
+        self, path: Path_, dev: bool = False, bad_rows: list[BadRow] | None = None
+    ) -> list[PlacedRow]:
+        """Rows of a table."""
         needed = [name for name in (self.text, self.pair, self.label) if name]
-        rows = read_table(path, self.columns, self.delimiter, needed)
-        for number, row in enumerate(rows, 1):
-            for name in filter(None, (self.text, self.pair)):
-                if not isinstance(row[name], str):
-                    raise ValueError(
-                        f"{path}, row {number}: {name} should be a text, not {row[name]!r:.80}."
-                    )
-            label = row[self.label]
-            if not isinstance(label, (str, int, float)) or not str(label).strip():
-                raise ValueError(
-                    f"{path}, row {number}: {self.label} should be a label, not {label!r:.80}."
-                )
-        return rows
+        return read_placed_rows(
+            path,
+            needed,
+            self._fault,
+            columns=self.columns,
+            delimiter=self.delimiter,
+            bad_rows=bad_rows,
+        )
+
+    def _fault(self, row: dict[str, Any]) -> str | None:
+        """What is certainly wrong with a row."""
+        for name in (self.text, self.pair):
+            if name is not None and not isinstance(row[name], str):
+                return f"{name} should be a text, not {row[name]!r:.80}"
+        label = row[self.label]
+        if self.multi_label:
+            if not isinstance(label, list | tuple):
+                return f"{self.label} should be a list of labels, not {label!r:.80}"
+            faults = [label_fault(each) for each in label]
+            return next((f"{self.label}: {fault}" for fault in faults if fault), None)
+        fault = label_fault(label)
+        if fault:
+            return f"{self.label}: {fault}"
+        if self.regression and not _is_finite(label):
+            return f"{self.label} should be a finite number, not {label!r:.80}"
+        return None
+
+    def texts_of(self, row: Any) -> tuple[str, ...]:
+        """The text, or both texts."""
+        if self.pair is None:
+            return (row[self.text],)
+        return (row[self.text], row[self.pair])
+
+    def labels_of(self, row: Any) -> Sequence[Any]:
+        """The label or labels; none if it is a number."""
+        if self.regression:
+            return ()
+        if self.multi_label:
+            labels: Sequence[Any] = row[self.label]
+            return labels
+        return (row[self.label],)
 
     def strata(self, rows: Rows) -> list[Any]:
         """The labels of a classification."""
-        if self.regression:
-            return [None] * len(rows)
-        return [str(row[self.label]) for row in rows]
+        return [tuple(map(str, self.labels_of(row))) for row in rows]
 
     def config(self, rows: Rows) -> dict[str, Any]:
         """The labels by name, in alphabetical order."""
         if self.regression:
             return {"num_labels": 1, "problem_type": "regression"}
-        labels = sorted({str(row[self.label]) for row in rows})
+        labels = sorted({str(label) for row in rows for label in self.labels_of(row)})
+        if self.multi_label:
+            if not labels:
+                raise ValueError(f"No row has a label in the column {self.label!r}.")
+            return {
+                "id2label": dict(enumerate(labels)),
+                "problem_type": "multi_label_classification",
+            }
         if len(labels) == 1:
             raise ValueError(
                 f"All rows have the label {labels[0]!r}: there is nothing to learn from a single class."
@@ -344,12 +405,11 @@ class SequenceTask(Task):
         texts = [row[self.text] for row in rows]
         pairs = [row[self.pair] for row in rows] if self.pair else None
         encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length)
-        labels = [self._label(str(row[self.label]), config) for row in rows]
-        counts = Counter(labels)
-        weights = [
-            len(rows) / len(counts) / counts[label] if self.class_weights else 1.0
-            for label in labels
-        ]
+        labels = [self._target(row[self.label], config) for row in rows]
+        weights = [1.0] * len(rows)
+        if self.class_weights:
+            counts = Counter(labels)
+            weights = [len(rows) / len(counts) / counts[label] for label in labels]
         columns = zip(encoded["input_ids"], encoded["token_type_ids"], labels, weights, strict=True)
         return [
             {
@@ -361,13 +421,16 @@ class SequenceTask(Task):
             for ids, segments, label, weight in columns
         ]
 
-    def _label(self, label: str, config: BertConfig) -> int | float:
+    def _target(self, label: Any, config: BertConfig) -> Any:
+        """What a label is trained as: a number, a class, or 0 and 1 for each class, (1, classes)."""
         if self.regression:
-            with suppress(ValueError):
-                if math.isfinite(number := float(label)):
-                    return number
-            raise ValueError(f"Column {self.label!r} should hold numbers, not {label!r}.")
-        return number_of(label, config)
+            return float(label)
+        if not self.multi_label:
+            return number_of(str(label), config)
+        target = np.zeros((1, config.num_labels), dtype=np.float32)
+        for each in label:
+            target[0, number_of(str(each), config)] = 1
+        return target
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Squared error, or cross entropy."""
@@ -375,17 +438,23 @@ class SequenceTask(Task):
         logits = model(**inputs_of(batch)).logits
         if self.class_weights:
             return {"labels": (cross_entropy(logits, labels, "none") * batch["weight"]).sum()}
-        loss = regression_loss if self.regression else cross_entropy
-        return {"labels": loss(logits, labels, "sum")}
+        if self.multi_label:
+            loss = binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+            return {"labels": loss}
+        compute_loss = regression_loss if self.regression else cross_entropy
+        return {"labels": compute_loss(logits, labels, "sum")}
 
     def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """Correlations, or accuracy and F1."""
         logits = torch.cat(
             outputs_of(model, examples, lambda output: output.logits, [1] * len(examples))
         )
-        predictions = (logits.squeeze(-1) if self.regression else logits.argmax(-1)).tolist()
-        measure = metrics.regression_scores if self.regression else metrics.classification_scores
-        return measure([example["labels"] for example in examples], predictions)
+        labels = [example["labels"] for example in examples]
+        if self.regression:
+            return metrics.regression_scores(labels, logits.squeeze(-1).tolist())
+        if self.multi_label:
+            return metrics.multi_label_scores(np.concatenate(labels), (logits >= 0).numpy())
+        return metrics.classification_scores(labels, logits.argmax(-1).tolist())
 
 
 @dataclass(frozen=True)
@@ -404,9 +473,15 @@ class AnswerTask(Task):
     model_class: ClassVar[type[PreTrainedModel]] = BertForQuestionAnswering
     metric: ClassVar[str] = "f1"
 
-    def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
+    def read(
+        self, path: Path_, dev: bool = False, bad_rows: list[BadRow] | None = None
+    ) -> list[dict[str, Any]]:
         """Questions, contexts and answers."""
         return read_squad(path)
+
+    def texts_of(self, row: Any) -> tuple[str, ...]:
+        """Question and context."""
+        return (row["question"], row["context"])
 
     def examples(
         self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int

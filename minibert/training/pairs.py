@@ -11,7 +11,6 @@ sentence-transformers load. All texts of a batch go through the model together, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.corpus.inputs import read_table
+from minibert.corpus.rows import BadRow
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.sentences.embedder import SentenceEmbedder
@@ -34,6 +33,7 @@ from minibert.tasks.retrieval import retrieval_scores
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import Batch, Example
 from minibert.training.finetuning import Path_, Rows, Task, inputs_of
+from minibert.training.rows import PlacedRow, read_placed_rows
 
 # Cosines are multiplied by it before the softmax, as in sentence-transformers; a temperature of 0.05
 SCALE = 20.0
@@ -136,31 +136,55 @@ class SimilarityTask(Task):
             )
         return SimilarityModel(embedder), embedder.tokenizer
 
-    def read(self, path: Path_, dev: bool = False) -> list[dict[str, Any]]:
-        """Rows of a tsv, csv or jsonl file."""
-        score = self.dev_score if dev and self.dev_score else self.score
-        texts = [self.anchor, self.positive, *([] if dev and self.dev_score else self.negatives)]
-        rows = read_table(
-            path, self.columns, self.delimiter, needed=texts if score is None else [*texts, score]
-        )
-        for number, row in enumerate(rows, 1):
+    def read(
+        self, path: Path_, dev: bool = False, bad_rows: list[BadRow] | None = None
+    ) -> list[PlacedRow]:
+        """Rows of a table."""
+        texts = [self.anchor, self.positive]
+        score = self.score
+        if dev and self.dev_score:
+            score = self.dev_score
+        else:
+            texts += self.negatives
+
+        def find_fault(row: dict[str, Any]) -> str | None:
             for column in texts:
-                if not (isinstance(row[column], str) and row[column].strip()):
-                    raise ValueError(
-                        f"{path}, row {number}: {column} should be a text, not {row[column]!r:.80}."
-                    )
-            if score is not None:
-                row[score] = self._score(row[score], f"{path}, row {number}: {score}")
+                if not isinstance(row[column], str) or not row[column].strip():
+                    return f"{column} should be a text, not {row[column]!r:.80}"
+            if score is not None and self._scaled(row[score]) is None:
+                return f"{score} should be a number of {self._range()}, not {row[score]!r}"
+            return None
+
+        rows = read_placed_rows(
+            path,
+            texts if score is None else [*texts, score],
+            find_fault,
+            columns=self.columns,
+            delimiter=self.delimiter,
+            bad_rows=bad_rows,
+        )
+        if score is not None:
+            for row in rows:
+                row[score] = self._scaled(row[score])
         return rows
 
-    def _score(self, value: Any, place: str) -> float:
-        with suppress(ValueError, TypeError, ZeroDivisionError):
-            if -1 <= (number := float(value) / self.max_score) <= 1:
-                return number
-        limit = "" if self.max_score == 1 else f" of {-self.max_score:g} to {self.max_score:g}"
-        raise ValueError(
-            f"{place} should be a number{limit or ' of -1 to 1 (pass the highest score)'}, not {value!r}."
-        )
+    def texts_of(self, row: Any) -> tuple[str, ...]:
+        """Anchor, positive and negatives."""
+        names = [self.anchor, self.positive, *self.negatives]
+        return tuple(row[name] for name in names if name in row)
+
+    def _scaled(self, value: Any) -> float | None:
+        """The score divided by the largest one; None unless it is then between -1 and 1."""
+        try:
+            score = float(value) / self.max_score
+        except (ValueError, TypeError, ZeroDivisionError):
+            return None
+        return score if -1 <= score <= 1 else None
+
+    def _range(self) -> str:
+        if self.max_score == 1:
+            return "-1 to 1 (pass the highest score)"
+        return f"{-self.max_score:g} to {self.max_score:g}"
 
     def examples(
         self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int

@@ -28,7 +28,7 @@ from minibert.losses import IGNORED
 from minibert.training.data import length, pack, pad
 from minibert.training.entities import TokenTask
 from minibert.training.finetuning import AnswerTask, SequenceTask, Task, finetune, hold_out
-from minibert.training.loop import default_learning_rate
+from minibert.training.loop import count_labels, default_learning_rate
 from minibert.training.options import TrainingOptions
 
 WORDS = [
@@ -204,11 +204,11 @@ def test_answers_to_questions(checkpoint: str, tmp_path: Path) -> None:
     [
         (
             SequenceTask(text="text", label="verdict"),
-            r"has no column 'text' in row 1; its columns are review, verdict",
+            r"a\.tsv, line 2: there is no column 'text'; the columns are review, verdict",
         ),
         (
             SequenceTask(text="review", label="verdict", regression=True),
-            r"Column 'verdict' should hold numbers, not '\w+!'",
+            r"a\.tsv, line 2: verdict should be a finite number, not '\w+!'",
         ),
     ],
 )
@@ -223,7 +223,7 @@ def test_label_that_training_has_not_is_named(checkpoint: str, tmp_path: Path) -
     other = tmp_path / "b.tsv"
     other.write_text("review\tverdict\nw1\tgreat!\n", encoding="utf-8")
     with pytest.raises(
-        ValueError, match=r"Label 'great!' is not among those of the training data \(bad!, good!\)"
+        ValueError, match=r"b\.tsv, line 2: the label 'great!' is not among those of the training"
     ):
         run(
             SequenceTask(text="review", label="verdict"),
@@ -366,7 +366,9 @@ def test_every_word_of_a_long_sentence_has_its_tag(checkpoint: str) -> None:
 def test_scores_that_are_no_numbers(score: str, checkpoint: str, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(f"text\tlabel\nw1\t1\nw2\t{score}\n", encoding="utf-8")
     files = [tmp_path / "a.tsv"] * 2
-    with pytest.raises(ValueError, match=rf"should (hold numbers|be a label), not '{score}'"):
+    with pytest.raises(
+        ValueError, match=rf"line 3: label.*(should be a finite number, not '{score}'|is empty)"
+    ):
         run(SequenceTask(regression=True), checkpoint, files, tmp_path / "out")
 
 
@@ -403,20 +405,14 @@ def test_a_rare_class_counts_as_much_as_a_frequent_one(checkpoint: str) -> None:
     torch.testing.assert_close(task.losses(model, batch)["labels"], wanted)
 
 
-def test_texts_that_the_vocabulary_does_not_know_are_said(checkpoint: str, tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text(
-        "text\tlabel\n나는 한국을 사랑한다\t1\n나는 한국을 본다\t0\n", encoding="utf-8"
-    )
-    with pytest.warns(
-        UserWarning, match="나는 한국을.*this model's vocabulary does not know these characters"
-    ):
-        finetune(
-            SequenceTask(),
-            checkpoint,
-            *[tmp_path / "a.tsv"] * 2,
-            tmp_path / "out",
-            TrainingOptions(steps=1),
-        )
+def test_texts_that_the_vocabulary_cannot_spell_are_reported(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text("text\tlabel\n나는 한국을 사랑한다\t1\n나는 한국을 본다\t0\n", encoding="utf-8")
+    options = TrainingOptions(steps=1)
+    finetune(SequenceTask(), checkpoint, file, file, tmp_path / "out", options)
+    assert "this model's vocabulary does not" in capsys.readouterr().err
 
 
 def test_more_tokens_than_positions(checkpoint: str, tmp_path: Path) -> None:
@@ -452,7 +448,7 @@ def test_the_command(checkpoint: str, tmp_path: Path) -> None:
     ]
     command += ["--epochs", "1", "--output", str(tmp_path / "out"), "--json"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
-    assert json.loads(done.stdout).keys() == {"path", "accuracy", "f1"}
+    assert json.loads(done.stdout).keys() == {"output", "accuracy", "f1"}
     assert BertForSequenceClassification.from_pretrained(tmp_path / "out").config.num_labels == 2
     again = subprocess.run(command, capture_output=True, encoding="utf-8")
     assert again.returncode == 1 and again.stderr.count("\n") == 1
@@ -473,7 +469,7 @@ def test_without_a_dev_file_a_share_of_each_label_is_held_out(
     scores = finetune(task, checkpoint, train, None, tmp_path / "out", options, test=test)
 
     printed = capsys.readouterr().err
-    assert "without a dev file 10 of 100 rows of" in printed
+    assert "without a dev file 10 rows of" in printed
     assert "learning rate 0.001 (the default for this model)" in printed
     assert scores.keys() == {"accuracy", "f1", "test_accuracy", "test_f1"}
     model = BertForSequenceClassification.from_pretrained(tmp_path / "out")
@@ -525,3 +521,45 @@ def test_more_steps_extend_a_finished_run(checkpoint: str, tmp_path: Path) -> No
 )
 def test_smaller_models_learn_at_larger_rates(hidden_size: int, rate: float) -> None:
     assert default_learning_rate(hidden_size) == rate
+
+
+def test_several_labels_of_a_text(checkpoint: str, tmp_path: Path) -> None:
+    """Labels that a word in the text tells of; a text may have none."""
+    files = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        rows = []
+        for _ in range(200):
+            labels = [label for label in ("good", "bad", "sat") if rng.random() < 0.5]
+            rows.append({"text": " ".join([*some_words(rng, 3), *labels]), "label": labels})
+        files.append(tmp_path / f"{seed}.jsonl")
+        files[-1].write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    options = replace(OPTIONS, epochs=24)
+    scores = finetune(SequenceTask(multi_label=True), checkpoint, *files, tmp_path / "out", options)
+    assert scores.keys() == {"f1_micro", "f1_macro", "accuracy"} and scores["f1_micro"] > 0.9
+    model = BertForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert model.config.problem_type == "multi_label_classification"
+    tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
+    result = evaluate(model, tokenizer, files[1], bootstrap=0)
+    assert result.metrics == pytest.approx(scores)
+    found = classify(model, tokenizer, "w1 bad w2 good", threshold=0.5)
+    assert {label["label"] for label in found} == {"good", "bad"}
+
+
+def test_the_loss_of_several_labels_is_that_of_torch(checkpoint: str) -> None:
+    rows = [
+        {"text": "w1 w2", "label": ["a", "c"]},
+        {"text": "w3", "label": []},
+        {"text": "w4", "label": ["b"]},
+    ]
+    task = SequenceTask(multi_label=True)
+    config = tiny_config(**task.config(rows))
+    model = BertForSequenceClassification(config).eval()
+    examples = task.examples(rows, BertTokenizer.from_pretrained(checkpoint), config, 8)
+    for batch in (pack(examples), pad(examples, 0)):
+        targets = torch.tensor([[1.0, 0, 1], [0, 0, 0], [0, 1, 0]])
+        assert torch.equal(batch["labels"], targets)
+        loss = task.losses(model, batch)["labels"] / count_labels(examples, "labels")
+        names = ("input_ids", "token_type_ids", "attention_mask", "layout")
+        inputs = {name: batch[name] for name in names if name in batch}
+        torch.testing.assert_close(loss, model(**inputs, labels=targets).loss)

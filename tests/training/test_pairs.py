@@ -255,14 +255,14 @@ def test_resumed_to_the_same_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"anchor": "a"}], "has no column 'positive' in row 1; its columns are anchor"),
+        ([{"anchor": "a"}], "line 1: there is no column 'positive'; the columns are anchor"),
         (
             [{"anchor": "a", "positive": None, "score": 1}],
-            "row 1: positive should be a text, not None",
+            "line 1: positive should be a text, not None",
         ),
         (
             [{"anchor": "a", "positive": "b", "score": 4.5}],
-            r"row 1: score should be a number of -1 to 1 .*, not 4.5",
+            r"line 1: score should be a number of -1 to 1 .*, not 4.5",
         ),
         ([{"anchor": "a", "positive": "b", "score": "x"}], "score should be a number"),
     ],

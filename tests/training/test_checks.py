@@ -1,0 +1,110 @@
+"""What was read before training: errors with file and line, notices, and rows that are left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibert import BertTokenizer
+from minibert.corpus.rows import BadRow
+from minibert.training.checks import DataReport, check_data
+from minibert.training.finetuning import SequenceTask
+
+TASK = SequenceTask()
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
+
+
+def rows(*pairs: tuple[str, Any]) -> list[dict[str, Any]]:
+    return [{"text": text, "label": label} for text, label in pairs]
+
+
+def notices(train: list[dict[str, Any]], dev: list[dict[str, Any]] | None = None) -> str:
+    return "\n".join(check_data(TASK, train, dev or []).notices)
+
+
+def test_counts() -> None:
+    train = rows(("a", 1), ("a", 1), ("b b b b b b", 2), (" ", 2))
+    report = check_data(TASK, train, rows(("c", 1)), tokenizer=BertTokenizer(WORDS), max_length=5)
+    first = report.files[0]
+    assert (first.rows, first.labels, first.duplicates) == (4, {"1": 2, "2": 2}, 1)
+    assert (first.truncated, first.blank_texts) == (0.25, 1)
+    line = "train: 4 rows; 1 2, 2 2; 25.0% of the texts are truncated; 1 duplicates; 1 blank texts"
+    assert str(report).splitlines()[0] == line
+
+
+@pytest.mark.parametrize(
+    ("labels", "notice"),
+    [
+        (["positive", "Positive "], "the labels 'Positive ', 'positive' differ only in case"),
+        ([1, 1.0], "the labels '1', '1.0' differ only"),
+        ([True, "1"], "the labels '1', 'True' differ only"),
+        (["x", "y", "y"], "the label 'x' occurs only once in train"),
+        (["x", "NaN", "NaN"], "the label 'NaN' looks like a value that is missing"),
+    ],
+)
+def test_labels_that_may_be_mistakes(labels: list[Any], notice: str) -> None:
+    assert notice in notices(rows(*((f"a{index}", label) for index, label in enumerate(labels))))
+
+
+def test_what_train_and_dev_have_in_common() -> None:
+    train = rows(("a", "x"), ("b", "y"), ("b", "x"), ("c", "y"))
+    found = notices(train, rows(("a", "x"), ("z", "x")))
+    assert "1 of 2 rows of dev are in train, too" in found
+    assert "1 texts of train occur with different labels" in found
+    assert "the label 'y' is not in dev" in found
+    assert notices(rows(("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"))) == ""
+
+
+def write(path: Path, content: str) -> Path:
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("text,label\na,x\nb,\n", r"data\.csv, line 3: label: the label is empty"),
+        ("text,label\na,x\nb\n", r"data\.csv, line 3"),
+        (
+            "Text,label\na,x\n",
+            r"no column 'text'; the columns are Text, label\. Did you mean 'Text'",
+        ),
+        ("text;label\na;x\n", "read as a single column: pass --delimiter ';'"),
+    ],
+)
+def test_certain_mistakes_are_errors(content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        TASK.read(write(tmp_path / "data.csv", content))
+
+
+@pytest.mark.parametrize("label", [float("nan"), None, ["x"], ""])
+def test_what_is_not_a_label(label: Any, tmp_path: Path) -> None:
+    content = "\n".join(map(json.dumps, rows(("a", "x"), ("b", label))))
+    with pytest.raises(ValueError, match=r"data\.jsonl, line 2: "):
+        TASK.read(write(tmp_path / "data.jsonl", content))
+
+
+def test_a_regression_learns_finite_numbers(tmp_path: Path) -> None:
+    file = write(tmp_path / "data.csv", "text,label\na,1.5\nb,inf\n")
+    with pytest.raises(ValueError, match="line 3: label should be a finite number, not 'inf'"):
+        SequenceTask(regression=True).read(file)
+
+
+def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
+    file = write(tmp_path / "data.csv", "text,label\na,x\nb,\nc\nd,y\n")
+    bad_rows: list[BadRow] = []
+    read = TASK.read(file, bad_rows=bad_rows)
+    assert read == rows(("a", "x"), ("d", "y"))
+    assert [row.place for row in bad_rows] == [f"{file}, line 3", f"{file}, line 4"]
+    report: DataReport = check_data(TASK, read, skipped=bad_rows)
+    assert "2 bad rows were left out, the first at" in str(report)
+
+
+def test_a_label_that_only_dev_has_is_named_with_its_line(tmp_path: Path) -> None:
+    train = TASK.read(write(tmp_path / "train.csv", "text,label\na,x\nb,y\n"))
+    dev = TASK.read(write(tmp_path / "dev.csv", "text,label\na,x\n\nb,z\n"))
+    with pytest.raises(ValueError, match=r"dev\.csv, line 4: the label 'z' is not among those of"):
+        check_data(TASK, train, dev)
