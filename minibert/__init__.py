@@ -1,7 +1,7 @@
 """minibert: a from-scratch, pure-PyTorch BERT, equal to the reference bit for bit.
 
-A public name is imported when it is first used, so that `import minibert` costs next to nothing; `dir(minibert)` lists
-them all, and `__init__.pyi` says the same to type checkers.
+A public name is imported when it is first used, so that `import minibert` costs next to nothing;
+`dir(minibert)` lists them all, and `__init__.pyi` says the same to type checkers.
 """
 
 import importlib
@@ -66,7 +66,8 @@ _HOMES = {
     "inference.optimize": "optimize unoptimize",
     "study.trace": "trace",
 }
-# what notebooks import beside a model; their versions of transformers take minibert's classes as they are
+# what notebooks import beside a model; their versions of transformers take minibert's classes as
+# they are
 _IN_TRANSFORMERS = frozenset(
     {
         "DataCollatorForLanguageModeling",
@@ -86,7 +87,8 @@ _public, __dir__, _names = lazy(__name__, _HOMES)
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is first used."""
     if name in _IN_TRANSFORMERS:
-        # an ImportError, because `from minibert import ...` would replace the words of an AttributeError
+        # an ImportError, because `from minibert import ...` would replace the words of an
+        # AttributeError
         raise ImportError(
             f"minibert has no {name}; the one of transformers works with minibert's classes: "
             f"from transformers import {name}"

@@ -1,7 +1,7 @@
 """Names that leave the architecture open, and loading a checkpoint with all that it holds.
 
-Here there is one architecture, so an Auto class has nothing to choose; a config.json of another `model_type` is
-refused by name when it is loaded.
+Here there is one architecture, so an Auto class has nothing to choose; a config.json of another
+`model_type` is refused by name when it is loaded.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,8 @@ def load_with_heads(
 ) -> tuple[PreTrainedModel, BertTokenizer]:
     """A checkpoint with every head that its tensors belong to, and its tokenizer.
 
-    A pooler that the checkpoint does not bring is left out where the class allows it, rather than drawn at random.
+    A pooler that the checkpoint does not bring is left out where the class allows it, rather than
+    drawn at random.
 
     Args:
         name: folder, bundled model, Hub id, or a `Source`.
@@ -69,7 +70,8 @@ def load_with_heads(
 def class_for_tensors(source: Source, names: Iterable[str]) -> type[PreTrainedModel]:
     """The class that has a place for all tensors of a checkpoint, such as `BertForPreTraining`.
 
-    Classifiers, whose tensors have the same names, are told apart by the architectures that config.json names.
+    Classifiers, whose tensors have the same names, are told apart by the architectures that
+    config.json names.
     """
     parts = {part for name in names for part in (name.split(".")[0], ".".join(name.split(".")[:2]))}
     named = read_json(source.require("config.json")).get("architectures")

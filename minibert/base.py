@@ -1,7 +1,7 @@
 """PreTrainedModel: what all models share, a config, a device, a dtype, and initial weights.
 
-Loading and saving have files of their own, loading.py and saving.py. Compatibility with the tools around a model is in
-compat/model.py. None of them computes anything of BERT.
+Loading and saving have files of their own, loading.py and saving.py. Compatibility with the tools
+around a model is in compat/model.py. None of them computes anything of BERT.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
 
     Attributes:
         config: the sizes and switches.
-        load_report: what loading did with each tensor, a `minibert.loading.LoadReport`. None: built from a config.
+        load_report: what loading did with each tensor, a `minibert.loading.LoadReport`. None: built
+            from a config.
 
     Raises:
         ValueError: a field of the config that no BERT can have.
@@ -73,22 +74,25 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         """Load a checkpoint. The model is in eval mode, and its `load_report` tells what was done.
 
         Args:
-            pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`. None: `config` and `state_dict`
-                are the whole checkpoint.
-            config: config to use instead of the checkpoint's own, or where to load it from. Checkpoints that
-                `transformers.Trainer` writes of subclasses have none.
+            pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`. None:
+                `config` and `state_dict` are the whole checkpoint.
+            config: config to use instead of the checkpoint's own, or where to load it from.
+                Checkpoints that `transformers.Trainer` writes of subclasses have none.
             state_dict: tensors to use instead of the checkpoint's own.
-            dtype: type of the parameters, such as `torch.float32`. "auto": the type that config.json names, or else
-                that of the file.
+            dtype: type of the parameters, such as `torch.float32`. "auto": the type that
+                config.json names, or else that of the file.
             device: where to put the parameters. None: on the CPU, memory-mapped.
             device_map: the same for code written for transformers. It names one device.
-            ignore_mismatched_sizes: initialize tensors whose shape differs from the model's, instead of raising.
-            mmap: False reads the file into memory, so that the model does not depend on what happens to the file later.
-                This is for servers that run for long.
-            output_loading_info: return the model and a dict of missing, unexpected and mismatched names.
-            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`. Keywords
-                of the class's `__init__`, such as `add_pooling_layer`, are passed to it. Everything else is a field of
-                the config, such as `num_labels=3` or `attn_implementation="eager"`.
+            ignore_mismatched_sizes: initialize tensors whose shape differs from the model's,
+                instead of raising.
+            mmap: False reads the file into memory, so that the model does not depend on what
+                happens to the file later. This is for servers that run for long.
+            output_loading_info: return the model and a dict of missing, unexpected and mismatched
+                names.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
+                `Source.of`. Keywords of the class's `__init__`, such as `add_pooling_layer`, are
+                passed to it. Everything else is a field of the config, such as `num_labels=3` or
+                `attn_implementation="eager"`.
 
         Raises:
             FileNotFoundError: there is no such checkpoint, or it lacks a file.
@@ -141,7 +145,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         Args:
             save_directory: the folder. It is created if it does not exist.
             is_main_process: False writes nothing, because another process does.
-            state_dict: tensors to write instead of the model's own, as gathered from many processes.
+            state_dict: tensors to write instead of the model's own, as gathered from many
+                processes.
             options: keywords of transformers that have no effect here.
 
         Raises:
@@ -185,8 +190,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def init_weights(self) -> None:
         """Draw the weights of modules that have not been initialized, by `_init_weights`.
 
-        The `__init__` of a subclass may end with it, to initialize its new layers as BERT's. The parts of minibert, and
-        models inside, have been initialized already.
+        The `__init__` of a subclass may end with it, to initialize its new layers as BERT's. The
+        parts of minibert, and models inside, have been initialized already.
         """
         for module in self.own_modules():
             if not _is_initialized(module):
@@ -207,8 +212,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def _init_weights(self, module: nn.Module) -> None:
         """Draw the initial weights of one module, without its children; subclasses may replace this.
 
-        Linear layers and embeddings are normal with `initializer_range`, biases 0, LayerNorms 1 and 0
-        (`create_initializer` in google-research/bert). Other modules keep what their constructor gave.
+        Linear layers and embeddings are normal with `initializer_range`, biases 0, LayerNorms 1 and
+        0 (`create_initializer` in google-research/bert). Other modules keep what their constructor
+        gave.
         """
         with torch.no_grad():
             if isinstance(module, nn.LayerNorm):
@@ -244,7 +250,10 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             setattr(module, attribute, self.get_parameter(name))
 
     def train(self: Model, mode: bool = True) -> Model:
-        """As `nn.Module.train`. A model that cannot be trained, such as an optimized one, stays as it was."""
+        """As `nn.Module.train`.
+
+        A model that cannot be trained, such as an optimized one, stays as it was.
+        """
         before = self.training
         try:
             return super().train(mode)
@@ -300,9 +309,9 @@ def _is_initialized(module: nn.Module) -> bool:
 def use_one_thread_after_fork() -> None:
     """Let a forked process compute in one thread, if its parent had built a model before.
 
-    The threads of torch do not exist in a forked process, and an operator that waits for them there waits for ever. The
-    first model that is built, or the first forward, in such a process sets its number of threads to 1. It may be set to
-    another number afterwards at the caller's risk.
+    The threads of torch do not exist in a forked process, and an operator that waits for them there
+    waits for ever. The first model that is built, or the first forward, in such a process sets its
+    number of threads to 1. It may be set to another number afterwards at the caller's risk.
     """
     global _process
     process = os.getpid()

@@ -1,7 +1,8 @@
 """BertConfig: the sizes and switches of a model, under the names of the official config.json.
 
-The first file of the reading path. Sizes are those of Devlin et al. 2019, section 3: L = num_hidden_layers,
-H = hidden_size, A = num_attention_heads. The next file is embeddings.py (before it, tokenization/ turns text into ids).
+The first file of the reading path. Sizes are those of Devlin et al. 2019, section 3: L =
+num_hidden_layers, H = hidden_size, A = num_attention_heads. The next file is embeddings.py (before
+it, tokenization/ turns text into ids).
 """
 
 from __future__ import annotations
@@ -60,13 +61,14 @@ SUPPORTED = {
 class BertConfig(ConfigCompatibility):
     """Everything that decides the shape and the behavior of a model.
 
-    Names and defaults are those of the official config.json (`BertConfig` in google-research/bert). Fields can be
-    assigned. They are checked by `validate`, which runs when a config is made and when a model is built from it.
-    A size that changes after the model was built has no effect on that model.
+    Names and defaults are those of the official config.json (`BertConfig` in google-research/bert).
+    Fields can be assigned. They are checked by `validate`, which runs when a config is made and
+    when a model is built from it. A size that changes after the model was built has no effect on
+    that model.
 
     Args:
-        num_labels: number of labels with default names, `LABEL_0` and so on. Ignored if `id2label` or `label2id` names
-            them.
+        num_labels: number of labels with default names, `LABEL_0` and so on. Ignored if `id2label`
+            or `label2id` names them.
         label2id: names of the labels, as an alternative to `id2label`.
 
     Attributes:
@@ -82,14 +84,18 @@ class BertConfig(ConfigCompatibility):
         type_vocab_size: number of segments.
         initializer_range: standard deviation of new weights.
         layer_norm_eps: added to the variance in every LayerNorm.
-        pad_token_id: id whose embedding starts as zero and gets no gradient. None: there is no padding token.
+        pad_token_id: id whose embedding starts as zero and gets no gradient. None: there is no
+            padding token.
         classifier_dropout: dropout probability before a classifier. None: `hidden_dropout_prob`.
-        tie_word_embeddings: whether the decoder of masked-language modeling shares the word embeddings.
-        gradient_checkpointing: whether training recomputes each layer for its gradient, to save memory.
+        tie_word_embeddings: whether the decoder of masked-language modeling shares the word
+            embeddings.
+        gradient_checkpointing: whether training recomputes each layer for its gradient, to save
+            memory.
         problem_type: loss of a sequence classifier. None: chosen from `num_labels` and the labels.
         id2label: name of each label, by index. Its size is `num_labels`.
         output_hidden_states: whether models return all hidden states, unless a call says otherwise.
-        output_attentions: whether models return the attention weights, unless a call says otherwise.
+        output_attentions: whether models return the attention weights, unless a call says
+            otherwise.
         return_dict: whether models return an output object. False: plain tuples.
         dtype: type of the saved weights, such as `"float32"`. None: unknown.
         attn_implementation: `"sdpa"` or `"eager"`. It is not written to config.json.
@@ -153,7 +159,8 @@ class BertConfig(ConfigCompatibility):
         """Check every field.
 
         Raises:
-            ValueError: a field has a value that no BERT can have, or that minibert does not support.
+            ValueError: a field has a value that no BERT can have, or that minibert does not
+                support.
         """
         for name in SIZES:
             self._check(name, _is_count(getattr(self, name), 1), "a whole number of 1 or more")
@@ -247,9 +254,10 @@ class BertConfig(ConfigCompatibility):
 
         Args:
             pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`.
-            limits: larger limits for a checkpoint whose size is refused, see `minibert.checkpoints.limits`.
-            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`. Everything
-                else replaces a field of the file.
+            limits: larger limits for a checkpoint whose size is refused, see
+                `minibert.checkpoints.limits`.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
+                `Source.of`. Everything else replaces a field of the file.
 
         Raises:
             FileNotFoundError: there is no such checkpoint, or it has no config.json.
@@ -266,7 +274,10 @@ class BertConfig(ConfigCompatibility):
         return config
 
     def replace(self, **changes: Any) -> BertConfig:
-        """Return a copy with some fields changed. `num_labels=3` gives three default label names."""
+        """Return a copy with some fields changed.
+
+        `num_labels=3` gives three default label names.
+        """
         copy = type(self).from_dict({**self.extra, **self._field_values()}, **changes)
         for name, value in self._notes().items():
             setattr(copy, name, value)
@@ -301,7 +312,8 @@ class BertConfig(ConfigCompatibility):
         return {name: value for name, value in vars(self).items() if name not in names}
 
 
-# The defaults of constructor-only arguments stay on a dataclass, where they would hide these properties.
+# The defaults of constructor-only arguments stay on a dataclass, where they would hide these
+# properties.
 BertConfig.num_labels = ConfigCompatibility.num_labels  # type: ignore[method-assign]
 BertConfig.label2id = ConfigCompatibility.label2id  # type: ignore[method-assign]
 

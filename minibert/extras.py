@@ -1,7 +1,7 @@
 """Optional dependencies: importing one, and the line that installs its extra where it is missing.
 
-On the package index the name `minibert` belongs to another project, so the distribution is called `minibert-torch`;
-the import and the command are called `minibert`.
+On the package index the name `minibert` belongs to another project, so the distribution is called
+`minibert-torch`; the import and the command are called `minibert`.
 """
 
 import importlib
@@ -19,7 +19,8 @@ def need(module: str, extra: str, purpose: str) -> Any:
     """Imports a module, such as "pyarrow.parquet", that an extra brings.
 
     Raises:
-        ImportError: it is not installed; says for what `purpose` ("Writing .parquet") it is needed, and how to get it.
+        ImportError: it is not installed; says for what `purpose` ("Writing .parquet") it is needed,
+            and how to get it.
     """
     try:
         return importlib.import_module(module)

@@ -87,14 +87,17 @@ def write_json(path: Path, content: Any) -> None:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives a temporary path beside `path`: renamed to it when the block succeeds, removed when it fails.
 
-    A reader therefore sees the old file or the new one, never half of either, whatever kills the writer. What a killed
-    writer left behind is removed by the next one. A symbolic link stays, and the file that it points to is replaced.
+    A reader therefore sees the old file or the new one, never half of either, whatever kills the
+    writer. What a killed writer left behind is removed by the next one. A symbolic link stays, and
+    the file that it points to is replaced.
 
     Args:
-        path: the file. A new one has the permissions that the umask says; one that is written again keeps its own.
+        path: the file. A new one has the permissions that the umask says; one that is written again
+            keeps its own.
 
     Raises:
-        OSError: as `check_target`, or the file, which is named, cannot be written: the disk is full, for instance.
+        OSError: as `check_target`, or the file, which is named, cannot be written: the disk is
+            full, for instance.
     """
     named, path = Path(path), Path(os.path.realpath(check_target(path)))
     temporary = None
@@ -118,8 +121,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             if handle is not None:
                 os.close(handle)
     except OSError as error:
-        # writing to an open file fails without its name; an error that names another file, or has words of its own,
-        # comes from what the block reads
+        # writing to an open file fails without its name; an error that names another file, or has
+        # words of its own, comes from what the block reads
         if error.errno is None or (
             temporary is not None and error.filename not in (None, str(temporary))
         ):
@@ -130,7 +133,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
     """A new file beside `path` and its handle, locked: whoever finds it unlocked knows that its writer is dead.
 
-    Windows, which has no such locks, neither renames nor removes a file that is open: there is no handle then.
+    Windows, which has no such locks, neither renames nor removes a file that is open: there is no
+    handle then.
     """
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         remove_abandoned(leftover)
@@ -178,7 +182,8 @@ def lock(handle: int) -> bool | None:
     """Locks an open file until it is closed or the process ends, however it ends.
 
     Returns:
-        True; False when another process has locked it; None where there are no locks (some file systems).
+        True; False when another process has locked it; None where there are no locks (some file
+        systems).
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
 """Initial weights while a checkpoint is loaded: values that the file will bring are not drawn first.
 
-Drawing the weights of a base-size model takes longer than everything else that loading does. So the parts of minibert's
-own classes are built without drawing, if the checkpoint has a tensor for them. Everything that a subclass builds in its
-`__init__` is built as it is written.
+Drawing the weights of a base-size model takes longer than everything else that loading does. So the
+parts of minibert's own classes are built without drawing, if the checkpoint has a tensor for them.
+Everything that a subclass builds in its `__init__` is built as it is written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,8 @@ class Loading:
         names: names of its tensors, as a model calls them.
 
     Attributes:
-        open_parameters: parameters whose values are not drawn, by `id`. They are any values that were in memory.
+        open_parameters: parameters whose values are not drawn, by `id`. They are any values that
+            were in memory.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -9,8 +9,8 @@
     draw      what the checkpoint lacks
     report    what was done with each tensor
 
-Names in the model equal the names in the official files, so no mapping table is needed. Two legacy names change
-(`checkpoints.tensors.RENAMES`), and the prefix of the base model is added or removed.
+Names in the model equal the names in the official files, so no mapping table is needed. Two legacy
+names change (`checkpoints.tensors.RENAMES`), and the prefix of the base model is added or removed.
 """
 
 import inspect
@@ -53,14 +53,15 @@ class LoadReport:
 
     Attributes:
         source: the name that was loaded.
-        missing: parameters and buffers of the model that the checkpoint lacks. They have initial values.
-        mismatched: tensors whose shape differs, as (name, shape in the file, shape in the model). They have initial
-            values, too, because of `ignore_mismatched_sizes`.
+        missing: parameters and buffers of the model that the checkpoint lacks. They have initial
+            values.
+        mismatched: tensors whose shape differs, as (name, shape in the file, shape in the model).
+            They have initial values, too, because of `ignore_mismatched_sizes`.
         unexpected: tensors of the checkpoint that the model has no place for.
         left_out: tensors of a head that this class rightly does not have.
         renamed: (name in the file, name in the model) of each tensor whose name differs.
-        untied: (name, other name) of tensors that the config ties but that differ in the file. Both are kept, and the
-            config of the model has `tie_word_embeddings=False`.
+        untied: (name, other name) of tensors that the config ties but that differ in the file. Both
+            are kept, and the config of the model has `tie_word_embeddings=False`.
     """
 
     source: str
@@ -153,7 +154,8 @@ def load_model(
 
     Args:
         model_class: a subclass of `PreTrainedModel`.
-        name: name of the checkpoint; the further arguments are those of `PreTrainedModel.from_pretrained`.
+        name: name of the checkpoint; the further arguments are those of
+            `PreTrainedModel.from_pretrained`.
         config: config to use, or where to load it from.
         state_dict: tensors to use.
         dtype: type of the parameters.
@@ -207,8 +209,8 @@ def build(
 ) -> Any:
     """Build a model whose values come from a checkpoint.
 
-    A subclass is constructed as it is written. For a class of minibert, whose layers are all alike, one layer is
-    constructed and cloned, because constructing modules is most of what loading costs.
+    A subclass is constructed as it is written. For a class of minibert, whose layers are all alike,
+    one layer is constructed and cloned, because constructing modules is most of what loading costs.
     """
     is_own = model_class.__module__ in OWN_MODULES
     if not is_own or config.num_hidden_layers < 2:
@@ -437,7 +439,8 @@ def check_any_match(
     """Refuse a checkpoint of which nothing fits.
 
     Raises:
-        ValueError: the model has no place for any of the tensors, except perhaps for those of a head.
+        ValueError: the model has no place for any of the tensors, except perhaps for those of a
+            head.
     """
     fitting = [*values, *(name for name, _, _ in report.mismatched)]
     if not any(not HEADS.match(name) or "pooler." in name for name in fitting):
@@ -497,7 +500,8 @@ def assign(
 def draw_missing(model: Any, checkpoint: Loading, filled: set[int]) -> None:
     """Draw the initial weights of parameters that were left open and are not in the checkpoint after all.
 
-    A subclass that defines `_init_weights` also initializes its own modules that the checkpoint lacks.
+    A subclass that defines `_init_weights` also initializes its own modules that the checkpoint
+    lacks.
     """
     open_ids = checkpoint.open_parameters.keys() - filled
     for owner in _models_inside(model):

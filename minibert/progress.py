@@ -22,7 +22,8 @@ def is_watched(printing: bool = False) -> bool | None:
     """Whether a person looks at stderr: at a terminal or in a notebook. None: it is a pipe or a log.
 
     Args:
-        printing: the work prints its results as it goes, so that at a terminal they show how far it is.
+        printing: the work prints its results as it goes, so that at a terminal they show how far it
+            is.
     """
     if printing and sys.stdout is not None and sys.stdout.isatty():
         return False
@@ -103,12 +104,12 @@ SILENT = Progress(show=False)
 def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[Callable[[], bool]]:
     """Says whether SIGINT or SIGTERM has come, so that work can stop where it can be taken up again.
 
-    The first one is noted; a second does what it did before. In other threads than the main one, which signals never
-    reach, it is never true.
+    The first one is noted; a second does what it did before. In other threads than the main one,
+    which signals never reach, it is never true.
 
     Args:
-        last_words: an error after which SIGTERM is ignored, until the process has said it and ended: torchrun sends one
-            to the others as soon as a process has died.
+        last_words: an error after which SIGTERM is ignored, until the process has said it and
+            ended: torchrun sends one to the others as soon as a process has died.
     """
     told: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -144,7 +145,8 @@ def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[
 def collector_paused() -> Iterator[None]:
     """Keeps Python's cycle collector from walking all objects again and again while many are made that stay.
 
-    That would be 2/3 of the time of making rows of tokens, and after `import torch` a fifth of a second of loading.
+    That would be 2/3 of the time of making rows of tokens, and after `import torch` a fifth of a
+    second of loading.
     """
     paused = gc.isenabled()
     if paused:  # else another thread has paused it, and may let it go on at any moment

@@ -50,8 +50,8 @@ def save_model(
 def tensors_to_write(model: Any, state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors of a state dict without their second names.
 
-    An untied model writes every name, because transformers looks for aliases only where the config ties. Tensors that
-    share memory are copied then, because safetensors refuses them.
+    An untied model writes every name, because transformers looks for aliases only where the config
+    ties. Tensors that share memory are copied then, because safetensors refuses them.
     """
     aliases = model.tied_weights()
     tensors: dict[str, Tensor] = {}

@@ -37,11 +37,13 @@ def read_config(
 
     Args:
         name: folder, bundled model, Hub id, or a `Source`.
-        options: keywords of `from_pretrained`: those of a `Source`, ignored ones, and changes of fields.
+        options: keywords of `from_pretrained`: those of a `Source`, ignored ones, and changes of
+            fields.
         limits: limits to use instead of those of `LIMITS`.
 
     Returns:
-        The content of the file, the changes of fields, the path of the file and the name of the checkpoint.
+        The content of the file, the changes of fields, the path of the file and the name of the
+        checkpoint.
 
     Raises:
         FileNotFoundError: there is no such checkpoint, or it has no config.json.
@@ -67,7 +69,8 @@ def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = N
     """Refuse sizes that no BERT has, before anything is built with them.
 
     Args:
-        content: fields of a config by name. Values that are not whole numbers are left to `BertConfig.validate`.
+        content: fields of a config by name. Values that are not whole numbers are left to
+            `BertConfig.validate`.
         limits: limits to use instead of those of `LIMITS`.
 
     Raises:

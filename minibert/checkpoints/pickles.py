@@ -10,15 +10,16 @@ from typing import IO
 # what no honest pickle of a BERT comes near: a large one has 400 tensors of 60 opcodes
 MAX_OPCODES, MAX_PICKLED_NAME = 1_000_000, 1000
 TAR_MAGIC = 257, b"ustar"  # where it is, and what
-LEGACY_PICKLES = 5  # of torch.save before zip files: a magic number, the version, the system, the object, its storages
+# of torch.save before zip files: a magic number, the version, the system, the object, its storages
+LEGACY_PICKLES = 5
 
 
 def check_pickle(path: Path) -> None:
     """Refuses pickles on which `torch.load` would spend very long or very much memory, before it sees them.
 
     Raises:
-        pickle.UnpicklingError: a name in it is implausibly long, or its parts are larger than the file.
-        zipfile.BadZipFile: not a complete zip file.
+        pickle.UnpicklingError: a name in it is implausibly long, or its parts are larger than the
+        file. zipfile.BadZipFile: not a complete zip file.
     """
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):

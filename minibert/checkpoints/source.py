@@ -1,6 +1,7 @@
 """Where the files of a checkpoint are: a folder, a model bundled with this package, or a Hub repository.
 
-The Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDPOINT` and `HF_HUB_OFFLINE` all apply.
+The Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDPOINT` and
+`HF_HUB_OFFLINE` all apply.
 """
 
 from __future__ import annotations
@@ -61,14 +62,16 @@ class Source:
     """Where the files of one checkpoint are looked up: made once, handed on to all that read it.
 
     Args:
-        name: a folder, the name of a bundled model (`"minibert-tiny"`), or a Hub id (`"klue/bert-base"`).
+        name: a folder, the name of a bundled model (`"minibert-tiny"`), or a Hub id
+            (`"klue/bert-base"`).
         revision: branch, tag or commit of the Hub repository.
         cache_dir: the Hub cache to use instead of the default one.
         local_files_only: never ask the network; only what the cache already holds.
         token: Hub token for private repositories.
 
     Raises:
-        FileNotFoundError: `name` is neither an existing folder, a bundled model nor a possible Hub id.
+        FileNotFoundError: `name` is neither an existing folder, a bundled model nor a possible Hub
+            id.
     """
 
     def __init__(
@@ -154,8 +157,8 @@ class Source:
             The path, or None when the folder or repository is there but holds no such file.
 
         Raises:
-            FileNotFoundError: no such repository or revision, or the network cannot be reached (or may not be)
-                and the cache does not hold the file.
+            FileNotFoundError: no such repository or revision, or the network cannot be reached (or
+                may not be) and the cache does not hold the file.
             ValueError: something else is in place of the file: a Git LFS pointer, or a web page.
         """
         path = self._from_hub(filename) if self.folder is None else self.folder / filename
@@ -194,7 +197,8 @@ class Source:
         except errors.RevisionNotFoundError:
             why = f"The Hub repository {name!r} has no revision {self._hub['revision']!r}."
         except errors.LocalEntryNotFoundError as error:
-            # an offline cache that knows the repository but not this file: like a file that is not there
+            # an offline cache that knows the repository but not this file: like a file that is not
+            # there
             if isinstance(self._in_cache("config.json"), str):
                 self._assume_absent(filename)
                 return None

@@ -1,7 +1,7 @@
 """Checkpoint files: their tensors by name, memory-mapped, and the few names that differ between files and models.
 
-Two legacy names are changed, and the `bert.` prefix is dropped or added. A page of a mapped file is read from disk
-when a number on it is first used.
+Two legacy names are changed, and the `bert.` prefix is dropped or added. A page of a mapped file is
+read from disk when a number on it is first used.
 """
 
 import io
@@ -21,11 +21,12 @@ from minibert.checkpoints.pickles import TAR_MAGIC, check_pickle
 from minibert.checkpoints.source import Source
 from minibert.files import read_json, replacing
 
-# TensorFlow's LayerNorm names its weight gamma and its bias beta; only LayerNorm's are renamed, because other
-# tensors may rightly be called so
+# TensorFlow's LayerNorm names its weight gamma and its bias beta; only LayerNorm's are renamed,
+# because other tensors may rightly be called so
 RENAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
-# smaller files are read at once: it takes half a millisecond, and whatever happens to the file, the model stays
+# smaller files are read at once: it takes half a millisecond, and whatever happens to the file, the
+# model stays
 MIN_MAPPED_BYTES = 1 << 20
 
 SAFETENSORS_DTYPES = {
@@ -46,8 +47,9 @@ def renamed(name: str) -> str:
 def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
     """All tensors of a checkpoint by the names in its file, memory-mapped: nothing is read before it is used.
 
-    A mapped file must stay as it is: writing over it changes the tensors, and cutting it ends the process (SIGBUS). To
-    put a new file in its place, which is safe, rename it. Files below `MIN_MAPPED_BYTES` are read at once.
+    A mapped file must stay as it is: writing over it changes the tensors, and cutting it ends the
+    process (SIGBUS). To put a new file in its place, which is safe, rename it. Files below
+    `MIN_MAPPED_BYTES` are read at once.
 
     Args:
         source: where the checkpoint is.
@@ -92,8 +94,8 @@ def _read_file(path: Path, mmap: bool) -> dict[str, Tensor]:
 def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
     """Every tensor as a view of the mapped file, or of its bytes in memory.
 
-    The library checks the file; the views are made here, because its own take four times as long and a model has
-    hundreds (format: 8 bytes header size, JSON header, data).
+    The library checks the file; the views are made here, because its own take four times as long
+    and a model has hundreds (format: 8 bytes header size, JSON header, data).
     """
     try:
         with path.open("rb") as opened:
@@ -115,7 +117,8 @@ def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
                             tensor
                         )  # a rare type, or data that are not aligned
                     else:
-                        # a storage of its own, on the same memory: pickling a tensor writes all of its storage
+                        # a storage of its own, on the same memory: pickling a tensor writes all of
+                        # its storage
                         own = content[offset : start + entries[tensor]["data_offsets"][1]]
                         empty = torch.empty(0, dtype=dtype, device="cpu")
                         tensors[tensor] = empty.set_(own, 0, entries[tensor]["shape"])  # type: ignore[call-overload]
@@ -135,7 +138,10 @@ def _plain_name(path: Path, handle: int) -> str:
 
 
 def _in_memory(file: io.BufferedReader, size: int) -> torch.UntypedStorage:
-    """A file's bytes. Tensors lie as far from a multiple of 64 as in the file, for the last bits depend on that."""
+    """A file's bytes.
+
+    Tensors lie as far from a multiple of 64 as in the file, for the last bits depend on that.
+    """
     content = torch.empty(
         size, dtype=torch.uint8, device="cpu"
     )  # torch aligns its memory to 64 bytes
@@ -192,6 +198,6 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Writes a safetensors file atomically."""
     with replacing(path) as temporary:
-        # not the library's save_file, which puts a file of its own in the place of ours: with other permissions,
-        # unlocked, left over when it is killed, and of no name that is not UTF-8
+        # not the library's save_file, which puts a file of its own in the place of ours: with other
+        # permissions, unlocked, left over when it is killed, and of no name that is not UTF-8
         temporary.write_bytes(save(tensors, metadata={"format": "pt"}))

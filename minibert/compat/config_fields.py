@@ -72,7 +72,8 @@ def translate(
 ) -> dict[str, Any]:
     """Return the constructor's arguments for the content of a config.json.
 
-    Null means that a file does not say, except for `pad_token_id`: there it means that no token is padding.
+    Null means that a file does not say, except for `pad_token_id`: there it means that no token is
+    padding.
 
     Args:
         content: fields by name, older names among them.

@@ -1,7 +1,7 @@
 """Keywords that are not ours: without effect here, refused with what to do instead, or unknown.
 
-The tables are those of the reference's `from_pretrained` and `save_pretrained`; configs, `forward` and tokenizers have
-their own beside their classes.
+The tables are those of the reference's `from_pretrained` and `save_pretrained`; configs, `forward`
+and tokenizers have their own beside their classes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def drop_ignored_keywords(
         usual, instead = refused.get(name, (value, ""))
         if value is None or value is usual:
             continue
-        # a tensor says something, whatever it holds; an empty value beside an empty one says nothing
+        # a tensor says something, whatever it holds; an empty value beside an empty one says
+        # nothing
         if hasattr(value, "shape") or not (value == usual or (not value and not usual)):
             shown = f"{name}={value!r:.60}" if isinstance(value, str | int | float) else name
             raise ValueError(f"{shown} is not supported: {instead}")

@@ -1,7 +1,7 @@
 """What tools around a model expect of it, beyond loading, computing and saving: the API of transformers' base class.
 
-A keyword of transformers either does here what its name says, has no effect for the reason beside it, or raises an error
-if its value asks for something that minibert does not have.
+A keyword of transformers either does here what its name says, has no effect for the reason beside
+it, or raises an error if its value asks for something that minibert does not have.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ REFUSED_ARGUMENTS: dict[str, tuple[Any, str]] = {
 class ModelCompatibility(nn.Module):
     """The API of transformers' base class, in all that is not loading, computing or saving.
 
-    Tools expect that every tensor of a state dict has memory of its own, while tied parameters share theirs. So aliases
-    are copies when weights are saved. When weights are loaded, the original counts, and the tie stays.
+    Tools expect that every tensor of a state dict has memory of its own, while tied parameters
+    share theirs. So aliases are copies when weights are saved. When weights are loaded, the
+    original counts, and the tie stays.
     """
 
     config: Any
@@ -128,8 +129,8 @@ class ModelCompatibility(nn.Module):
         """Trade time for memory in training: each layer is computed again for its gradient.
 
         Args:
-            gradient_checkpointing_kwargs: without effect. `use_reentrant=False`, the only way here, gives the same
-                gradients as the other.
+            gradient_checkpointing_kwargs: without effect. `use_reentrant=False`, the only way here,
+                gives the same gradients as the other.
             every_n_layers: 1.
             offload: False.
 
@@ -241,7 +242,8 @@ class ModelCompatibility(nn.Module):
         Args:
             new_num_tokens: number of rows, `len(tokenizer)`. None: as many as now.
             pad_to_multiple_of: round it up to a multiple, for processors that are faster then.
-            mean_resizing: draw new words around the mean of the old ones. False: as for pre-training.
+            mean_resizing: draw new words around the mean of the old ones. False: as for
+                pre-training.
 
         Returns:
             The word embeddings.

@@ -10,7 +10,10 @@ from torch import Tensor, nn
 from minibert.checks import check_count
 
 SPREAD = 1e-9**0.5
-"""Standard deviation of new rows, in those of the old ones. As in transformers, whose covariance is scaled by 1e-9."""
+"""Standard deviation of new rows, in those of the old ones.
+
+As in transformers, whose covariance is scaled by 1e-9.
+"""
 
 
 def resized_embeddings(
@@ -49,8 +52,8 @@ def resized_embeddings(
 def resized(rows: Tensor, size: int, std: float | None = None) -> nn.Parameter:
     """Return a parameter with the first `size` rows. Further ones are drawn around the mean of the old ones.
 
-    So no new word stands out before it is trained (Hewitt 2021, "Initializing New Word Embeddings for Pretrained
-    Language Models").
+    So no new word stands out before it is trained (Hewitt 2021, "Initializing New Word Embeddings
+    for Pretrained Language Models").
 
     Args:
         rows: (words, ...).
