@@ -1,99 +1,101 @@
-"""minibert: a from-scratch, pure-PyTorch BERT, equal to the reference bit for bit.
+"""minibert: a from-scratch, pure-PyTorch BERT, equal to transformers bit for bit.
 
-A public name is imported when it is first used, so that `import minibert` costs next to nothing;
-`dir(minibert)` lists them all, and `__init__.pyi` says the same to type checkers.
+A public name is imported when it is first used, so that `import minibert` costs next to nothing.
+`dir(minibert)` lists all names, and `__init__.pyi` declares them for type checkers.
 """
 
 import importlib
-from collections.abc import Callable, Mapping
 from typing import Any
 
 __version__ = "0.1.0"
 
-
-def lazy(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """The `__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
-
-    `homes` has the names that each module below it defines, separated by blanks.
-    """
-    modules = {
-        name: f"{package}.{module}" for module, names in homes.items() for name in names.split()
-    }
-
-    def getattribute(name: str) -> Any:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(modules[name]), name)
-
-    return (
-        getattribute,
-        lambda: sorted({*vars(importlib.import_module(package)), *modules}),
-        [*modules],
-    )
-
-
-_HOMES = {
+_MODULES = {
     # The model, in reading order
-    "config": "BertConfig",
-    "layouts": "PackedLayout PaddedLayout",
-    "model": "BertModel",
-    "heads": "BertForPreTraining BertForMaskedLM BertForNextSentencePrediction BertForSequenceClassification "
-    "BertForTokenClassification BertForMultipleChoice BertForQuestionAnswering",
+    "BertConfig": "config",
+    "PackedLayout": "layouts",
+    "PaddedLayout": "layouts",
+    "PreTrainedModel": "base",
+    "BertPreTrainedModel": "base",
+    "BertModel": "model",
+    "BertForPreTraining": "heads",
+    "BertForMaskedLM": "heads",
+    "BertForNextSentencePrediction": "heads",
+    "BertForSequenceClassification": "heads",
+    "BertForTokenClassification": "heads",
+    "BertForMultipleChoice": "heads",
+    "BertForQuestionAnswering": "heads",
     # Text to ids and back
-    "tokenization.added": "AddedToken",
-    "tokenization.tokenizer": "BertTokenizer",
+    "AddedToken": "tokenization.added",
+    "BertTokenizer": "tokenization.tokenizer",
     # Names that leave the architecture open
-    "auto": "AutoConfig AutoTokenizer BertTokenizerFast AutoModel AutoModelForPreTraining AutoModelForMaskedLM "
-    "AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForTokenClassification "
-    "AutoModelForMultipleChoice AutoModelForQuestionAnswering",
+    "AutoConfig": "auto",
+    "AutoTokenizer": "auto",
+    "BertTokenizerFast": "auto",
+    "AutoModel": "auto",
+    "AutoModelForPreTraining": "auto",
+    "AutoModelForMaskedLM": "auto",
+    "AutoModelForNextSentencePrediction": "auto",
+    "AutoModelForSequenceClassification": "auto",
+    "AutoModelForTokenClassification": "auto",
+    "AutoModelForMultipleChoice": "auto",
+    "AutoModelForQuestionAnswering": "auto",
     # Texts to vectors
-    "sentences.embedder": "SentenceEmbedder",
-    "sentences.onnx": "OnnxEmbedder",
-    "corpus.shards": "encode_to_shards encode_corpus encode_to_file encode_file",
-    "sentences.search": "nearest semantic_search similarity",
-    "corpus.formats": "open_vectors open_corpus",
-    "sentences.rerank": "CrossEncoder rerank",
-    "sentences.sklearn": "SentenceVectorizer",
+    "SentenceEmbedder": "sentences.embedder",
+    "OnnxEmbedder": "sentences.onnx",
+    "encode_to_shards": "corpus.shards",
+    "encode_corpus": "corpus.shards",
+    "encode_to_file": "corpus.shards",
+    "encode_file": "corpus.shards",
+    "nearest": "sentences.search",
+    "semantic_search": "sentences.search",
+    "similarity": "sentences.search",
+    "open_vectors": "corpus.formats",
+    "open_corpus": "corpus.formats",
+    "CrossEncoder": "sentences.rerank",
+    "rerank": "sentences.rerank",
+    "SentenceVectorizer": "sentences.sklearn",
     # Answers of fine-tuned models
-    "tasks.answers": "answer_question",
-    "tasks.classification": "classify",
-    "tasks.masks": "fill_mask",
-    "tasks.entities": "find_entities",
-    "tasks.evaluation": "evaluate",
+    "answer_question": "tasks.answers",
+    "classify": "tasks.classification",
+    "fill_mask": "tasks.masks",
+    "find_entities": "tasks.entities",
+    "evaluate": "tasks.evaluation",
     # Speed, and a look inside
-    "inference.optimize": "optimize unoptimize",
-    "study.trace": "trace",
+    "optimize": "inference.optimize",
+    "unoptimize": "inference.optimize",
+    "trace": "study.trace",
 }
-# what notebooks import beside a model; their versions of transformers take minibert's classes as
-# they are
-_IN_TRANSFORMERS = frozenset(
-    {
-        "DataCollatorForLanguageModeling",
-        "DataCollatorForTokenClassification",
-        "DataCollatorWithPadding",
-        "EarlyStoppingCallback",
-        "Trainer",
-        "TrainingArguments",
-        "get_linear_schedule_with_warmup",
-        "pipeline",
-        "set_seed",
-    }
+"""Public names, and the modules that define them."""
+
+_IN_TRANSFORMERS = (
+    "DataCollatorForLanguageModeling",
+    "DataCollatorForTokenClassification",
+    "DataCollatorWithPadding",
+    "EarlyStoppingCallback",
+    "Trainer",
+    "TrainingArguments",
+    "get_linear_schedule_with_warmup",
+    "pipeline",
+    "set_seed",
 )
-_public, __dir__, _names = lazy(__name__, _HOMES)
+"""What notebooks import beside a model. transformers' own works with minibert's classes."""
+
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when it is first used."""
+    """Import a public name when it is first used."""
     if name in _IN_TRANSFORMERS:
-        # an ImportError, because `from minibert import ...` would replace the words of an
-        # AttributeError
+        # Python would replace the message of an AttributeError in `from minibert import ...`
         raise ImportError(
             f"minibert has no {name}; the one of transformers works with minibert's classes: "
             f"from transformers import {name}"
         )
-    return _public(name)
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
-__all__ = ["__version__", *_names]
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)

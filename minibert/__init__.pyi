@@ -1,10 +1,12 @@
 # The public names, as __init__.py has them (a test compares the two): type checkers read this file.
-from collections.abc import Callable, Mapping
-from typing import Any
 
 # The model, in reading order
 from minibert.config import BertConfig as BertConfig
 from minibert.layouts import PackedLayout as PackedLayout, PaddedLayout as PaddedLayout
+from minibert.base import (
+    BertPreTrainedModel as BertPreTrainedModel,
+    PreTrainedModel as PreTrainedModel,
+)
 from minibert.model import BertModel as BertModel
 from minibert.heads import (
     BertForPreTraining as BertForPreTraining,
@@ -66,7 +68,3 @@ from minibert.study.trace import trace as trace
 
 __version__: str
 __all__: list[str]
-
-def lazy(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]: ...

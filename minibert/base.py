@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from minibert.compat.model import ModelCompatibility
 from minibert.config import BertConfig
-from minibert.initialization import NoDraws, current_loading
+from minibert.initialization import Loading, NoDraws, current_loading
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
@@ -170,22 +170,28 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         else:
             with NoDraws():
                 yield
-        aliases = self.tied_weights()
-        drawn = set()
-        for name, parameter in self.named_parameters(remove_duplicate=False):
-            if id(parameter) in before:
-                continue
-            if checkpoint is not None and (checkpoint.has(name) or name in aliases):
-                checkpoint.leave_open(parameter)
-            elif name not in aliases:
-                drawn.add(id(parameter))
+        open_ids = self._leave_open(checkpoint, before)
         for module in self.modules():
             new = [p for p in module._parameters.values() if p is not None and id(p) not in before]
-            if any(id(parameter) in drawn for parameter in new):
+            if any(id(parameter) not in open_ids for parameter in new):
                 self._init_weights(module)
             if new:
                 _mark_initialized(module)
         self.tie_weights()
+
+    def _leave_open(self, checkpoint: Loading | None, before: set[int]) -> set[int]:
+        """Return the `id` of new parameters that are not drawn: aliases, and loaded ones."""
+        aliases = self.tied_weights()
+        open_ids = set()
+        for name, parameter in self.named_parameters(remove_duplicate=False):
+            if id(parameter) in before:
+                continue
+            is_loaded = checkpoint is not None and checkpoint.has(name)
+            if is_loaded or name in aliases:
+                open_ids.add(id(parameter))
+                if checkpoint is not None:
+                    checkpoint.leave_open(parameter)
+        return open_ids
 
     def init_weights(self) -> None:
         """Draw the weights of modules that have not been initialized, by `_init_weights`.
@@ -210,8 +216,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         yield from modules
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Draw the initial weights of one module, without its children; subclasses may replace this.
+        """Draw the initial weights of one module, without its children.
 
+        Subclasses may replace this method.
         Linear layers and embeddings are normal with `initializer_range`, biases 0, LayerNorms 1 and
         0 (`create_initializer` in google-research/bert). Other modules keep what their constructor
         gave.
@@ -232,7 +239,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
                     bias.zero_()
 
     def tied_weights(self) -> dict[str, str]:
-        """Return the names of parameters that are the same tensor as another: alias to the name it is saved under.
+        """Return the aliases of parameters, each with the name that its tensor is saved under.
 
         A subclass can also name them in a class attribute `_tied_weights_keys`.
         """
@@ -275,6 +282,10 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def dtype(self) -> torch.dtype:
         """Type of the parameters."""
         return next(self.parameters()).dtype
+
+
+BertPreTrainedModel = PreTrainedModel
+"""The name of the base class in transformers."""
 
 
 def as_bert_config(config: Any) -> BertConfig:

@@ -140,7 +140,7 @@ class BertPredictionHeadTransform(nn.Module):
 
 
 class BertLMPredictionHead(nn.Module):
-    """Scores every word of the vocabulary; `decoder.weight` is the tensor of the word embeddings."""
+    """Scores every word of the vocabulary, with the tensor of the word embeddings."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Initial weights while a checkpoint is loaded: values that the file will bring are not drawn first.
+"""Initial weights while a checkpoint is loaded: what the file has is not drawn first.
 
 Drawing the weights of a base-size model takes longer than everything else that loading does. So the
 parts of minibert's own classes are built without drawing, if the checkpoint has a tensor for them.
@@ -66,7 +66,7 @@ def loading(names: Iterable[str]) -> Iterator[Loading]:
 
 
 class NoDraws(TorchFunctionMode):
-    """Leaves out the functions of `torch.nn.init`, which torch's modules call in their constructors."""
+    """Leaves out `torch.nn.init`, whose functions torch's modules call in their constructors."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None

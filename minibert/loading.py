@@ -40,7 +40,7 @@ BACKBONE = ("embeddings.", "encoder.", "pooler.")
 OWN_MODULES = ("minibert.model", "minibert.heads")
 
 MAX_NEW = 50_000_000
-"""Checkpoints that lack more parameters than this, and ten times what they have, are broken or hostile."""
+"""A checkpoint that lacks more parameters than this, and ten times what it has, is refused."""
 
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 
@@ -114,7 +114,8 @@ class LoadReport:
         for name, original in self.untied:
             sentences.append(
                 f"{name} differs from {original} in {self.source}, although its config ties them; "
-                "each is kept. Pass tie_word_embeddings=False if that is right, or correct the file."
+                "each is kept. Pass tie_word_embeddings=False if that is right, or correct the "
+                "file."
             )
         return [f"{model_name}: {sentence}" for sentence in sentences]
 
@@ -176,7 +177,8 @@ def load_model(
     source, options = resolve_source(name, drop_ignored_keywords(options))
     if source is None and (config is None or state_dict is None):
         raise ValueError(
-            f"{model_class.__name__}.from_pretrained without a name takes both config and state_dict."
+            f"{model_class.__name__}.from_pretrained without a name takes both config and "
+            "state_dict."
         )
     model_options, options = split_model_options(model_class, options)
     if dtype not in ("auto", None):
@@ -250,7 +252,7 @@ def on_cpu() -> AbstractContextManager[Any]:
 def resolve_source(
     name: str | os.PathLike[str] | Source | None, options: Mapping[str, Any]
 ) -> tuple[Source | None, dict[str, Any]]:
-    """Return the source that a name and options describe, and the options that are not the source's."""
+    """Return the source that a name and options describe, and the other options."""
     if name is None:
         return None, dict(options)
     return split_source(name, options)
@@ -366,7 +368,7 @@ def fill(
 
 
 def tensor_slots(model: nn.Module) -> dict[str, Tensor]:
-    """Return all parameters and persistent buffers by name; a shared one stands under each of its names."""
+    """Return all parameters and persistent buffers, each under all of its names."""
     slots: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
     for prefix, module in model.named_modules():
         for name, buffer in module._buffers.items():
@@ -453,7 +455,9 @@ def check_any_match(
 def move_aliases(
     model: Any, slots: dict[str, Tensor], values: dict[str, Tensor], report: LoadReport
 ) -> None:
-    """Move each alias to its original. A decoder that differs from the word embeddings is untied instead.
+    """Move each alias to its original.
+
+    A decoder that differs from the word embeddings is untied instead.
 
     Where a file has a bias under both names, the alias counts, as in transformers.
     """
@@ -498,7 +502,7 @@ def assign(
 
 
 def draw_missing(model: Any, checkpoint: Loading, filled: set[int]) -> None:
-    """Draw the initial weights of parameters that were left open and are not in the checkpoint after all.
+    """Draw parameters that were left open and are not in the checkpoint after all.
 
     A subclass that defines `_init_weights` also initializes its own modules that the checkpoint
     lacks.

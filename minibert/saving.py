@@ -1,4 +1,4 @@
-"""`save_pretrained`: config.json and model.safetensors, each written atomically, as transformers reads them."""
+"""`save_pretrained`: config.json and model.safetensors, as transformers reads them."""
 
 import os
 from collections.abc import Mapping

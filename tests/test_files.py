@@ -100,7 +100,8 @@ def test_a_folder_with_the_name_of_a_bundled_model(
     assert Source("minibert-tiny").folder == BUNDLED_MODELS / "minibert-tiny"
     (tmp_path / "minibert-tiny" / "config.json").write_text("{}", encoding="utf-8")
     with pytest.warns(
-        UserWarning, match="minibert-tiny is the folder here and not the bundled model of that name"
+        UserWarning,
+        match="minibert-tiny is read as the folder of that name here, not as the bundled",
     ):
         assert Source("minibert-tiny").folder == Path("minibert-tiny")
     with warnings.catch_warnings():

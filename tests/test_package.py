@@ -162,11 +162,8 @@ def test_public_names_are_those_that_type_checkers_see() -> None:
         for alias in node.names
         if alias.asname
     }
-    assert declared == {
-        name: f"minibert.{home}"
-        for home, names in minibert._HOMES.items()
-        for name in names.split()
-    }
+    modules = {name: f"minibert.{module}" for name, module in minibert._MODULES.items()}
+    assert declared == modules
     assert {"rollout", "check", "show"} <= set(dir(minibert.study))
 
 
@@ -206,7 +203,7 @@ def test_help_without_docstrings() -> None:
 def test_public_names() -> None:
     for name in minibert.__all__:
         assert getattr(minibert, name) is not None
-    assert set(minibert.__all__) <= set(dir(minibert))
+    assert set(minibert.__all__) == set(dir(minibert))
     with pytest.raises(AttributeError, match="module 'minibert' has no attribute 'nothing'"):
         minibert.nothing  # noqa: B018
 

@@ -15,7 +15,7 @@ LEGACY_PICKLES = 5
 
 
 def check_pickle(path: Path) -> None:
-    """Refuses pickles on which `torch.load` would spend very long or very much memory, before it sees them.
+    """Refuse pickles on which `torch.load` would spend much time or memory, before it reads them.
 
     Raises:
         pickle.UnpicklingError: a name in it is implausibly long, or its parts are larger than the
@@ -39,7 +39,10 @@ def check_pickle(path: Path) -> None:
 
 
 def _check_opcodes(stream: IO[bytes]) -> None:
-    """Walks through a pickle without doing what it says; torch's error for a bad name takes its length squared."""
+    """Walk through a pickle without executing it.
+
+    The time of torch's own error for a bad name grows with the square of its length.
+    """
     for number, (_, argument, _) in enumerate(pickletools.genops(stream)):
         if number > MAX_OPCODES or (
             isinstance(argument, (str, bytes)) and len(argument) > MAX_PICKLED_NAME

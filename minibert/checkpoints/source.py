@@ -1,4 +1,4 @@
-"""Where the files of a checkpoint are: a folder, a model bundled with this package, or a Hub repository.
+"""Where the files of a checkpoint are: a folder, a bundled model, or a Hub repository.
 
 The Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDPOINT` and
 `HF_HUB_OFFLINE` all apply.
@@ -24,7 +24,10 @@ from urllib.parse import urlsplit
 
 
 def packaged(name: str) -> Path:
-    """A folder that lies in the package; in a zip archive, a copy of it that lasts as long as the process."""
+    """Return a folder of the package.
+
+    If the package is in a zip archive, this is a copy that lasts as long as the process.
+    """
     folder = importlib.resources.files("minibert") / name
     return folder if isinstance(folder, Path) else _unpacked(name)
 
@@ -104,7 +107,8 @@ class Source:
                     if not os.path.isfile(os.path.join(folder, "config.json")):
                         continue  # no model, but the output of a run, for instance
                     warnings.warn(
-                        f"{folder} is the folder here and not the bundled model of that name: rename one to say which.",
+                        f"{folder} is read as the folder of that name here, not as the bundled "
+                        "model. Rename the folder if you mean the bundled model.",
                         stacklevel=3,
                     )
                 self.folder = Path(folder)
@@ -123,7 +127,7 @@ class Source:
     def of(
         cls, name: str | os.PathLike[str] | Source, subfolder: str | None = None, **options: Any
     ) -> Source:
-        """The source itself if it already is one, else the source of this name, seen from `subfolder` of it.
+        """Return the source of a name, or the source itself if it is one, seen from `subfolder`.
 
         Raises:
             FileNotFoundError: as for making a source.
@@ -138,7 +142,7 @@ class Source:
         return name.inside(subfolder or "")
 
     def inside(self, subfolder: str) -> Source:
-        """The same source seen from one of its folders, such as "0_Transformer"; "" is the source itself."""
+        """Return the source seen from one of its folders, such as "0_Transformer"."""
         if not subfolder:
             return self
         inner = copy.copy(self)
@@ -170,7 +174,11 @@ class Source:
         return path
 
     def require(self, *filenames: str) -> Path:
-        """Path of the first of `filenames` that exists; FileNotFoundError naming all of them when none does."""
+        """Return the path of the first of `filenames` that exists.
+
+        Raises:
+            FileNotFoundError: none exists.
+        """
         for filename in filenames:
             if path := self.file(filename):
                 return path
@@ -188,11 +196,14 @@ class Source:
             place["local_files_only"] = place["local_files_only"] or not self._hub_answers()
             return Path(huggingface_hub.hf_hub_download(name, filename, **place))
         except errors.GatedRepoError:
-            why = f"The Hub repository {name!r} is gated: accept its terms on its page, then pass token=."
+            why = (
+                f"The Hub repository {name!r} is gated: accept its terms on its page, "
+                "then pass token=."
+            )
         except errors.RepositoryNotFoundError:
             why = (
-                f"{name!r} is neither a local folder nor a repository on the Hub: check the spelling "
-                "(and pass token= if it is private)."
+                f"{name!r} is neither a local folder nor a repository on the Hub: check the "
+                "spelling (and pass token= if it is private)."
             )
         except errors.RevisionNotFoundError:
             why = f"The Hub repository {name!r} has no revision {self._hub['revision']!r}."
@@ -220,7 +231,10 @@ class Source:
         raise FileNotFoundError(why + "".join(f" Did you mean {model}?" for model in near))
 
     def _hub_answers(self) -> bool:
-        """Whether it takes a connection; where none is to be had, huggingface_hub tries for half a minute."""
+        """Whether the Hub accepts a connection.
+
+        Without one, huggingface_hub itself tries for half a minute.
+        """
         from urllib.request import getproxies
 
         from huggingface_hub import constants
@@ -234,7 +248,7 @@ class Source:
         return self._answers is not False
 
     def _assume_absent(self, filename: str) -> None:
-        """Says what follows when a file was never looked for, so that the repository may have it."""
+        """Warn about a file that was never looked for, so that the repository may have it."""
         from huggingface_hub import _CACHED_NO_EXIST
 
         known = self._in_cache(filename) is _CACHED_NO_EXIST
@@ -246,8 +260,8 @@ class Source:
             return
         self.assumed_absent.append(filename)
         warnings.warn(
-            f"{filename} of {self._repository} is not in the cache, which has never been asked for it: taken for "
-            f"absent, which means {default}. Go online once to be sure.",
+            f"{filename} of {self._repository} is not in the cache, which has never been asked for "
+            f"it: taken for absent, which means {default}. Go online once to be sure.",
             stacklevel=6,
         )
 
@@ -263,7 +277,8 @@ def _refuse_placeholder(path: Path) -> None:
         head = file.read(64).lstrip().lower()
     if head.startswith(b"version https://git-lfs"):
         raise ValueError(
-            f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned."
+            f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` where it was "
+            "cloned."
         )
     if head.startswith((b"<!doctype html", b"<html")):
         raise ValueError(
@@ -272,7 +287,11 @@ def _refuse_placeholder(path: Path) -> None:
 
 
 def preset_file(name: str) -> Path:
-    """The config.json of a published size; ValueError naming all presets when there is no such one."""
+    """Return the path of the config.json of a published size.
+
+    Raises:
+        ValueError: there is no such preset.
+    """
     # in the wheel the presets lie inside the package, in a checkout beside it
     folder = packaged("configs")
     folder = folder if folder.is_dir() else folder.parents[1] / "configs"
@@ -286,7 +305,7 @@ def preset_file(name: str) -> Path:
 def split_source(
     name: str | os.PathLike[str] | Source, options: Mapping[str, Any]
 ) -> tuple[Source, dict[str, Any]]:
-    """The source that a name and keyword arguments describe, and the arguments that are not the source's."""
+    """Return the source that a name and keyword arguments describe, and the other arguments."""
     own = {option: value for option, value in options.items() if option in SOURCE_OPTIONS}
     return Source.of(name, **own), {
         option: value for option, value in options.items() if option not in own

@@ -1,4 +1,4 @@
-"""Checkpoint files: their tensors by name, memory-mapped, and the few names that differ between files and models.
+"""Checkpoint files: their tensors by name, memory-mapped, and legacy names.
 
 Two legacy names are changed, and the `bert.` prefix is dropped or added. A page of a mapped file is
 read from disk when a number on it is first used.
@@ -45,7 +45,9 @@ def renamed(name: str) -> str:
 
 
 def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
-    """All tensors of a checkpoint by the names in its file, memory-mapped: nothing is read before it is used.
+    """Read all tensors of a checkpoint, by the names in its file.
+
+    They are memory-mapped, so nothing is read before it is used.
 
     A mapped file must stay as it is: writing over it changes the tensors, and cutting it ends the
     process (SIGBUS). To put a new file in its place, which is safe, rename it. Files below
@@ -80,7 +82,8 @@ def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
         tensors.update(_read_file(file, mmap))
     if absent := shards.keys() - tensors.keys():
         raise ValueError(
-            f"{source}: {path.name} names {min(absent)}, which no shard holds; get the checkpoint again."
+            f"{source}: {path.name} names {min(absent)}, which no shard holds; get the "
+            "checkpoint again."
         )
     return tensors
 
@@ -130,7 +133,10 @@ def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
 
 
 def _plain_name(path: Path, handle: int) -> str:
-    """The path as the libraries take it: in UTF-8. A path that is not has another name while it is open."""
+    """Return the path as the libraries take it, in UTF-8.
+
+    A path that is not UTF-8 has another name while it is open.
+    """
     try:
         return str(path).encode("utf-8").decode()
     except UnicodeEncodeError:
@@ -152,47 +158,65 @@ def _in_memory(file: io.BufferedReader, size: int) -> torch.UntypedStorage:
 
 
 def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
-    """Tensors of an old pytorch_model.bin, memory-mapped where it is a zip file, as since torch 1.6."""
+    """Read the tensors of an old pytorch_model.bin.
+
+    They are memory-mapped if it is a zip file, which torch writes since version 1.6.
+    """
+    _refuse_tar(path)
+    content = _unpickle(path, mmap)
+    if not isinstance(content, dict) or not all(isinstance(t, Tensor) for t in content.values()):
+        raise ValueError(f"{path} should hold tensors by name, but it holds something else.")
+    for name, tensor in content.items():
+        _check_unpickled(path, name, tensor)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in content.values())
+    # a tied decoder is there twice, but nothing is there a hundred times
+    if size > 4 * path.stat().st_size:
+        raise ValueError(
+            f"{path} claims {size} bytes of tensors, several times its size; get it again."
+        )
+    return {name: tensor.detach().contiguous() for name, tensor in content.items()}
+
+
+def _refuse_tar(path: Path) -> None:
+    offset, magic = TAR_MAGIC
     with path.open("rb") as file:
-        if file.read(TAR_MAGIC[0] + 5)[TAR_MAGIC[0] :] == TAR_MAGIC[1]:
-            raise ValueError(
-                f"{path} is a tar file, as torch wrote them until 2017 and cannot read safely. "
-                "Get the checkpoint as safetensors, or save it again with the program that wrote it and a newer torch."
-            )
+        head = file.read(offset + len(magic))
+    if head[offset:] == magic:
+        raise ValueError(
+            f"{path} is a tar file, as torch wrote them until 2017 and cannot read safely. "
+            "Get the checkpoint as safetensors, or save it again with the program that wrote it "
+            "and a newer torch."
+        )
+
+
+def _unpickle(path: Path, mmap: bool) -> Any:
+    """Read a pickle without running code of it."""
     try:
         check_pickle(path)
+        is_large = path.stat().st_size >= MIN_MAPPED_BYTES
         with path.open("rb") as file:
-            mapped = mmap and zipfile.is_zipfile(path) and path.stat().st_size >= MIN_MAPPED_BYTES
+            mapped = mmap and is_large and zipfile.is_zipfile(path)
             name: Any = _plain_name(path, file.fileno()) if mapped else file
-            content = torch.load(name, map_location="cpu", weights_only=True, mmap=mapped)
+            return torch.load(name, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError:
         raise ValueError(
             f"{path} is refused: it is not a plain file of tensors, and reading it could run code. "
             "Get the checkpoint as safetensors."
         ) from None
     except Exception as error:  # damaged pickles give errors of every kind
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        lines = str(error).splitlines() or [type(error).__name__]
         raise ValueError(
-            f"{path} is not a complete PyTorch file ({reason}); get it again."
+            f"{path} is not a complete PyTorch file ({lines[0][:200]}); get it again."
         ) from None
-    if not isinstance(content, dict) or not all(isinstance(t, Tensor) for t in content.values()):
-        raise ValueError(f"{path} should hold tensors by name, but it holds something else.")
-    total = 0
-    for name, tensor in content.items():
-        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-            raise ValueError(
-                f"{path}: {ascii(name)} is not an ordinary tensor ({tensor.device}, {tensor.layout})."
-            )
-        if not str(name).isprintable() or not isinstance(name, str):
-            raise ValueError(f"{path}: {ascii(name)} is not the name of a tensor.")
-        total += tensor.numel() * tensor.element_size()
-    if (
-        total > 4 * path.stat().st_size
-    ):  # a decoder that is tied stands there twice; nothing does a hundred times
+
+
+def _check_unpickled(path: Path, name: Any, tensor: Tensor) -> None:
+    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
         raise ValueError(
-            f"{path} claims {total} bytes of tensors, several times its size; get it again."
+            f"{path}: {ascii(name)} is not an ordinary tensor ({tensor.device}, {tensor.layout})."
         )
-    return {name: tensor.detach().contiguous() for name, tensor in content.items()}
+    if not isinstance(name, str) or not name.isprintable():
+        raise ValueError(f"{path}: {ascii(name)} is not the name of a tensor.")
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:

@@ -117,7 +117,7 @@ class ConfigCompatibility:
         vars(self)["_name_or_path"] = name
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field that minibert does not have: from `extra`, or the default of transformers."""
+        """Return a field of `extra`, or the default that transformers has for it."""
         # vars(self) would not be traced by torch.compile of older versions
         for values in (self.__dict__.get("extra", {}), UNUSED):
             if name in values:

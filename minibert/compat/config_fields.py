@@ -1,4 +1,4 @@
-"""Fields of transformers' config, older names of fields, and what becomes of them when a config.json is read."""
+"""How a config.json is read: older names of fields, and fields that minibert does not have."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ REFUSED: Refused = {
     "per_layer_config": (None, "all layers have one size."),
     "quantization_config": (
         None,
-        "the weights of this checkpoint are quantized. Get the checkpoint it was made from, and call "
-        "minibert.optimize(model, precision='int8').",
+        "the weights of this checkpoint are quantized. Get the checkpoint it was made from, and "
+        "call minibert.optimize(model, precision='int8').",
     ),
 }
 """Fields of which only one value is supported, with that value and what to say of others."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 Refused = Mapping[str, tuple[Any, str]]
-"""Name -> the only value, beside null, that asks for what there is; and what to do instead of another."""
+"""Name -> the only supported value beside None, and what to do instead of using another one."""
 
 WITHOUT_EFFECT = {
     "trust_remote_code": "no code of a checkpoint is ever run",

@@ -1,4 +1,4 @@
-"""What tools around a model expect of it, beyond loading, computing and saving: the API of transformers' base class.
+"""The API of transformers' base class, beyond loading, computing and saving: what tools call.
 
 A keyword of transformers either does here what its name says, has no effect for the reason beside
 it, or raises an error if its value asks for something that minibert does not have.
@@ -195,7 +195,10 @@ class ModelCompatibility(nn.Module):
     def floating_point_ops(
         self, input_dict: Mapping[str, Any], exclude_embeddings: bool = True
     ) -> int:
-        """Estimate the operations of a training step: 6 per token and parameter (Kaplan et al. 2020)."""
+        """Estimate the operations of a training step.
+
+        It is 6 per token and parameter (Kaplan et al. 2020).
+        """
         tokens = 0
         if self.main_input_name in input_dict:
             tokens = input_dict[self.main_input_name].numel()

@@ -1,4 +1,4 @@
-"""Vocabularies of another size: rows of the word embeddings and of the decoder are added or removed."""
+"""Vocabularies of another size: rows of word embeddings and decoder are added or removed."""
 
 import copy
 from typing import Any
@@ -50,7 +50,9 @@ def resized_embeddings(
 
 
 def resized(rows: Tensor, size: int, std: float | None = None) -> nn.Parameter:
-    """Return a parameter with the first `size` rows. Further ones are drawn around the mean of the old ones.
+    """Return a parameter with the first `size` rows.
+
+    Further rows are drawn around the mean of the old ones.
 
     So no new word stands out before it is trained (Hewitt 2021, "Initializing New Word Embeddings
     for Pretrained Language Models").

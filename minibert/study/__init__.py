@@ -1,4 +1,4 @@
-"""For people who look inside: trace every step, compare with the reference, draw, and walk through on a page.
+"""For people who look inside: trace every step, compare with transformers, plot, and run the page.
 
 Nothing in the model knows about this package; everything here looks at it from outside.
 """
@@ -6,30 +6,34 @@ Nothing in the model knows about this package; everything here looks at it from 
 import importlib
 from typing import Any
 
-import minibert
-
-_find, _list, __all__ = minibert.lazy(
-    __name__,
-    {
-        "analyses": "rollout logit_lens per_head_output attention_patterns head_importance integrated_gradients "
-        "patching_sweep cka linear_probe",
-        "exercises": "check",
-    },
-)
-# The page is a package of its own, and these names are offered here as well.
-_PAGE = {
+_MODULES = {
+    "rollout": "minibert.study.analyses",
+    "logit_lens": "minibert.study.analyses",
+    "per_head_output": "minibert.study.analyses",
+    "attention_patterns": "minibert.study.analyses",
+    "head_importance": "minibert.study.analyses",
+    "integrated_gradients": "minibert.study.analyses",
+    "patching_sweep": "minibert.study.analyses",
+    "cka": "minibert.study.analyses",
+    "linear_probe": "minibert.study.analyses",
+    "check": "minibert.study.exercises",
+    # The page is a package of its own, and these names are offered here as well.
     "show": "minibert.page.build",
     "run": "minibert.page.build",
     "rounded": "minibert.page.live",
 }
-__all__ += _PAGE
+"""Public names, and the modules that define them."""
+
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PAGE:
-        return getattr(importlib.import_module(_PAGE[name]), name)
-    return _find(name)
+    """Import a public name when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_list(), *_PAGE])
+    """Return the public names."""
+    return sorted(__all__)
