@@ -72,6 +72,12 @@ def add(parser: Parser) -> None:
         help="Folder of a vocabulary. Default: --model's, or one learned from the corpus.",
     )
     parser.add_argument(
+        "--adapt-vocab",
+        action="store_true",
+        help="Carry --model's embeddings over to --vocab: pieces of both keep theirs, a new piece starts from the mean "
+        "of the pieces it was split into.",
+    )
+    parser.add_argument(
         "--vocab-size",
         type=int,
         metavar="N",
@@ -232,6 +238,8 @@ def start(
         source = source_of(options)
         tokenizer = BertTokenizer.from_pretrained(options.vocab or source, **cased)
         model = model_class.from_pretrained(source, dtype=torch.float32)
+        if options.vocab is not None:
+            _fit_vocabulary(options, model, BertTokenizer.from_pretrained(source), tokenizer)
         if len(tokenizer) > model.config.vocab_size:
             raise ValueError(
                 f"{options.model} has {model.config.vocab_size} words, its tokenizer {len(tokenizer)}."
@@ -250,6 +258,25 @@ def start(
     return model_class(
         config.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
     ), tokenizer
+
+
+def _fit_vocabulary(
+    options: argparse.Namespace,
+    model: BertForMaskedLM | BertForPreTraining,
+    old: BertTokenizer,
+    new: BertTokenizer,
+) -> None:
+    """Adapts the model to another vocabulary; raises a UsageError unless that was asked for."""
+    from minibert.training.adaptation import adapt_vocabulary, same_vocabulary
+
+    if same_vocabulary(old, new):
+        return
+    if not options.adapt_vocab:
+        raise UsageError(
+            f"--vocab {options.vocab} differs from the vocabulary of {options.model}, whose ids the model was trained "
+            "on: drop --vocab, or pass --adapt-vocab to carry the embeddings over."
+        )
+    adapt_vocabulary(model, old, new)
 
 
 def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_size: int) -> None:

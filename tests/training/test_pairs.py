@@ -293,7 +293,7 @@ def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFix
     ]
     run = [*columns, "--output", str(tmp_path / "out"), "--steps", "2"]
     assert main(["finetune", "triplets", *run]) == 2
-    assert "--negative names the columns of triplets" in capsys.readouterr().err
+    assert "triplets need --negative-column" in capsys.readouterr().err
     assert (
         main(
             [
@@ -309,5 +309,5 @@ def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFix
         )
         == 0
     )
-    assert json.loads(capsys.readouterr().out).keys() == {"path", "accuracy@1", "accuracy@10"}
+    assert json.loads(capsys.readouterr().out).keys() == {"output", "accuracy@1", "accuracy@10"}
     assert SentenceEmbedder.from_pretrained(tmp_path / "out").encode("a").shape == (32,)
