@@ -35,7 +35,7 @@ from minibert.inference.kernels import (
     float_kernel,
     has_instructions,
 )
-from minibert.inference.threads import Meetings, even_shares, workers
+from minibert.inference.threads import ContentionDetector, even_shares, workers
 from minibert.layouts import (
     UNMASKED,
     Layout,
@@ -95,7 +95,7 @@ class FusedEncoder(BertEncoder):
                 x, inputs = _with_inputs(layer, x, layout)
             layers.append(FusedLayer(layer, inputs, kernel, self.dtype, scratch))
         self.layer = nn.ModuleList(layers)
-        self.meetings = Meetings()
+        self.contention = ContentionDetector()
         self.eval()
 
     @_not_compiled

@@ -1,9 +1,10 @@
 """Many rows through a model: sorted by length, packed into passes without padding, and put back in their order."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +25,23 @@ from minibert.layouts import PackedLayout
 IdRows = Sequence[Sequence[int]]  # token ids or token types, a list or an array for each row
 
 
+class PackedBatch:
+    """Rows that go through a model in one pass, one after the other without padding."""
+
+    def __init__(self, indices: list[int], rows: IdRows, types: IdRows | None, device: Any) -> None:
+        self.layout = PackedLayout([len(rows[index]) for index in indices])
+        self.ids = _joined(rows, indices, device)
+        self.types = None
+        if types is not None:
+            self.types = _joined(types, indices, device)
+
+
+def _joined(rows: IdRows, indices: list[int], device: Any) -> Tensor:
+    """Ids of some rows, (tokens,)."""
+    ids = np.fromiter(chain.from_iterable(rows[index] for index in indices), np.int64)
+    return torch.from_numpy(ids).to(device)
+
+
 def run_packed(
     model: PreTrainedModel,
     forward: Callable[[Tensor, PackedLayout, Tensor | None], Tensor],
@@ -34,84 +52,93 @@ def run_packed(
     batch_tokens: int = BATCH_TOKENS,
     report: Report | None = None,
 ) -> list[Tensor]:
-    """Runs a model on rows of token ids, each alone in its sequence, many in one pass.
+    """Runs a model on rows of token ids, many of them in one pass; no row attends to another.
 
-    Without dropout and gradients, and in the model's own precision, whatever `torch.autocast` around the call says.
+    It runs without dropout and gradients, and in the model's own precision whatever
+    `torch.autocast` around the call says.
 
-    An optimised model on the CPU runs many batches side by side, each in a thread of its own, which waits for the
-    others only at the end; a few run one after the other, each shared among all threads.
+    An optimized model on the CPU runs many batches side by side, each in a thread of its own, which
+    waits for the others only at the end. A few batches run one after the other, each shared among
+    all threads.
 
     Args:
-        model: which is in eval mode meanwhile.
-        forward: runs it on ids (tokens,) with their layout and token types (tokens,); gives (sum of sizes, ...).
+        model: it is in eval mode meanwhile.
+        forward: runs it on ids (tokens,) with their layout and token types (tokens,); returns
+            (sum of sizes, ...).
         rows: token ids of each row.
         types: token types of each row; None: all 0.
         sizes: how many results each row has; None: one for each of its tokens.
         batch_tokens: tokens of one pass.
-        report: is told the numbers of the rows that are done.
+        report: progress callback; receives the indices of finished rows.
 
     Returns:
         The results of each row, (size, ...).
     """
     lengths = [len(row) for row in rows]
-    sizes = lengths if sizes is None else sizes
-    encoder, device, training = model.base_model.encoder, model.device, model.training
-    fused = isinstance(encoder, FusedEncoder) and device.type == "cpu"
+    if sizes is None:
+        sizes = lengths
+    encoder = model.base_model.encoder
+    device = model.device
+    is_fused = isinstance(encoder, FusedEncoder) and device.type == "cpu"
 
-    def tensor(lists: IdRows, batch: list[int]) -> Tensor:
-        return torch.from_numpy(
-            np.fromiter(chain.from_iterable(lists[n] for n in batch), np.int64)
-        ).to(device)
-
-    def run(batch: list[int]) -> Sequence[Tensor]:
-        layout = PackedLayout([lengths[n] for n in batch])
-
+    def run(indices: list[int]) -> Tensor:
         def compute() -> Tensor:
+            batch = PackedBatch(indices, rows, types, device)
             with torch.inference_mode(), without_autocast(device.type):
-                return forward(
-                    tensor(rows, batch), layout, None if types is None else tensor(types, batch)
-                )
+                return forward(batch.ids, batch.layout, batch.types)
 
-        alone = fused and not encoder.has_hooks  # it may run a batch twice, which hooks would see
-        found = encoder.meetings.run(compute, sum(layout.lengths)) if alone else compute()
-        return found.split_with_sizes([sizes[n] for n in batch])
+        # the detector may run a batch twice, which hooks would see
+        if is_fused and not encoder.has_hooks:
+            tokens = sum(lengths[index] for index in indices)
+            result: Tensor = encoder.contention.run(compute, tokens)
+            return result
+        return compute()
 
-    todo, results = batches(lengths, batch_tokens), [torch.empty(0)] * len(rows)
-    threads = usable_threads() if fused and len(todo) > 1 else 1
-    side_by_side = 1 < threads and MIN_BATCHES_PER_THREAD * threads <= len(todo)
-    if training:
+    groups = batches(lengths, batch_tokens)
+    threads = 1
+    if is_fused and len(groups) > 1:
+        threads = usable_threads()
+    run_all: Callable[..., Iterable[Tensor]] = map
+    if threads > 1 and len(groups) >= MIN_BATCHES_PER_THREAD * threads:
+        run_all = workers(threads, threads, os.getpid()).map
+    results = [torch.empty(0)] * len(rows)
+    was_training = model.training
+    if was_training:
         model.eval()
     try:
-        done = (
-            workers(threads, threads, os.getpid()).map(run, todo)
-            if side_by_side
-            else map(run, todo)
-        )
-        for batch, parts in zip(todo, done, strict=True):
-            for n, part in zip(batch, parts, strict=True):
-                results[n] = part
+        for indices, outputs in zip(groups, run_all(run, groups), strict=True):
+            parts = outputs.split_with_sizes([sizes[index] for index in indices])
+            for index, part in zip(indices, parts, strict=True):
+                results[index] = part
             if report is not None:
-                report(batch)
+                report(indices)
     finally:
-        if training:
+        if was_training:
             model.train()
     return results
 
 
 def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:
-    """Does now what the first batch of each size would do, so that the memory of a service stays as it is.
+    """Does now what the first batch of each size would do, so that the memory of a service is flat.
 
-    oneDNN keeps what it compiles: with two threads a third of a gigabyte, most of which would come within an hour. It
-    takes a second or two, up to seven for a BERT of base size. A model whose products are not compiled needs nothing.
+    oneDNN keeps what it compiles: with two threads a third of a gigabyte, most of which would
+    otherwise come within an hour. It takes a second or two, up to seven for a BERT of base size. A
+    model whose products are not compiled needs nothing.
+
+    Args:
+        model: an optimized model, or any other.
+        batch_tokens: tokens of the largest batch.
     """
-    encoder, threads = model.base_model.encoder, usable_threads()
+    encoder = model.base_model.encoder
+    threads = usable_threads()
     if not isinstance(encoder, FusedEncoder) or not encoder.is_compiled:
         return
     for count in range(min(threads, batch_tokens // MIN_TOKENS_PER_THREAD), 1, -1):
         if threads % count == 0:
             share = int(MAX_IMBALANCE * batch_tokens / count)
             workers(count, threads, os.getpid()).submit(encoder.compile_products, share).result()
-    # what is not shared out; with several threads such batches are seldom larger. In a thread that ends: OpenMP threads
-    # kept for the caller would outnumber the cores, and then those of all callers sleep whenever they wait
+    # Batches that are not shared out; with several threads such batches are seldom larger. In a
+    # thread that ends: OpenMP threads kept for the caller would outnumber the cores, and then those
+    # of all callers sleep whenever they wait
     with ThreadPoolExecutor(1, initializer=torch.get_num_threads) as worker:
         worker.submit(encoder.compile_products, batch_tokens // min(threads, 2)).result()

@@ -1,11 +1,13 @@
 """Threads: how the sequences of a batch, or many batches, are shared out among them."""
 
+import ctypes
 import os
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -13,107 +15,186 @@ from torch import Tensor
 from minibert.inference.batching import rounded_rows
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 
-# with fewer tokens for each, threads do better to share the weights than the batch
+# with fewer tokens for each, it is faster if threads share the weights than the batch
 MIN_TOKENS_PER_THREAD = 128
 # how much larger than the average the largest share may be: all wait for it
 MAX_IMBALANCE = 1.1
-# milliseconds are what another process keeps a core for; threads on cores of their own meet within microseconds
+# Seconds. Another process keeps a core for milliseconds; threads on cores of their own meet within
+# microseconds
 MAX_WAIT = 1e-3
-# how many batches go by one thread at most before several are tried again
-MAX_ALONE = 256
+# how many batches are left to a single thread at most before several are tried again
+MAX_BACKOFF = 256
 # with fewer batches for each thread, too many would wait for the last one
 MIN_BATCHES_PER_THREAD = 4
 
 
 def usable_threads() -> int:
-    """As many as torch has; one while Python ends, which starts no more though `atexit` handlers may still encode."""
-    return torch.get_num_threads() if threading.main_thread().is_alive() else 1
+    """Torch's number of threads; one while Python ends.
+
+    It starts no more threads then, though `atexit` handlers may still encode.
+    """
+    if threading.main_thread().is_alive():
+        return torch.get_num_threads()
+    return 1
 
 
 def even_shares(hidden_states: Tensor, layout: Layout) -> list[tuple[Tensor, Layout]]:
-    """The batch cut into even shares, as many as are worth a thread; none if it is better left whole."""
+    """Splits a batch into even shares, as many as are worth a thread.
+
+    Returns:
+        Hidden states and layout of each share; an empty list if the batch is better left whole.
+    """
     if hidden_states.device.type != "cpu" or torch.compiler.is_compiling():
         return []
-    tokens, threads = hidden_states.shape[:-1], usable_threads()
+    tokens = hidden_states.shape[:-1]
+    threads = usable_threads()
     for count in range(min(threads, tokens.numel() // MIN_TOKENS_PER_THREAD), 1, -1):
-        if threads % count == 0:
-            layouts, sizes = split(layout, tokens, count)
-            if max(sizes) * count <= MAX_IMBALANCE * sum(sizes):
-                return list(zip(torch.split(hidden_states, sizes), layouts, strict=True))
+        if threads % count != 0:
+            continue
+        layouts, sizes = split(layout, tokens, count)
+        if max(sizes) * count <= MAX_IMBALANCE * sum(sizes):
+            return list(zip(torch.split(hidden_states, sizes), layouts, strict=True))
     return []
 
 
 def split(layout: Layout, tokens: torch.Size, parts: int) -> tuple[list[Layout], list[int]]:
-    """Layouts of the same sequences in at most `parts` parts of about as many tokens, and their sizes.
+    """Splits a layout into at most `parts` parts with about as many tokens each.
 
-    The sizes are what `Tensor.split` takes to cut tokens of this shape accordingly: sequences when they are padded,
-    tokens when they are packed, where a sequence belongs to the part that has its middle.
+    Args:
+        layout: of the whole batch.
+        tokens: the shape of its tokens, (batch, seq) or (tokens,).
+        parts: how many parts.
+
+    Returns:
+        The layouts, and the sizes that `Tensor.split` takes to split tokens of this shape
+        accordingly: sequences if they are padded; tokens if they are packed, where a sequence
+        belongs to the part that has its middle.
     """
     if isinstance(layout, PackedLayout):
-        cuts: list[list[int]] = [[] for _ in range(parts)]
+        lengths_of_parts: list[list[int]] = [[] for _ in range(parts)]
         start = 0
         for length in layout.lengths:
-            cuts[(2 * start + length) * parts // (2 * tokens[0])].append(length)
+            middle = 2 * start + length  # doubled
+            lengths_of_parts[middle * parts // (2 * tokens[0])].append(length)
             start += length
-        cuts = [lengths for lengths in cuts if lengths]
-        return [PackedLayout(lengths) for lengths in cuts], [sum(lengths) for lengths in cuts]
+        lengths_of_parts = [lengths for lengths in lengths_of_parts if lengths]
+        packed = [PackedLayout(lengths) for lengths in lengths_of_parts]
+        return [*packed], [sum(lengths) for lengths in lengths_of_parts]
     sizes = [len(rows) for rows in torch.arange(tokens[0]).tensor_split(parts) if len(rows)]
     if layout.mask is None or len(layout.mask) == 1:
         return [PaddedLayout(layout.mask) for _ in sizes], sizes
     return [PaddedLayout(mask) for mask in torch.split(layout.mask, sizes)], sizes
 
 
-class Meetings:
-    """Notices that other work keeps the threads of a small batch from meeting, which they do after every operator.
+class ContentionDetector:
+    """Notices that other work keeps the threads of small batches from meeting.
 
-    A batch that waited for longer than its thread worked has missed a core. Those after it are left to one thread,
-    twice as many each time that several threads have been tried again in vain.
+    They meet after every operator. A batch that waited longer than its thread worked has missed a
+    core. There are two states:
+
+    - *shared*: all threads compute a batch together, and its waiting is measured;
+    - *single*: one thread computes it alone, for `batches_left_single` batches.
+
+    Every time that several threads have been tried in vain, twice as many batches follow in the
+    single state.
     """
 
     def __init__(self) -> None:
-        self._alone, self._next = 0, 1
-        self._same: dict[int, bool] = {}  # whether one thread gives the same bits, by rows
+        self.batches_left_single = 0
+        self.backoff = 1  # batches of the next single state
+        self.bitwise_equal: dict[int, bool] = {}  # whether one thread gives the same bits, by rows
 
-    def run(self, batch: Callable[[], Tensor], tokens: int) -> Tensor:
-        """What a batch of so many tokens gives, by one thread or by all: the same bits either way."""
-        threads, rows = usable_threads(), rounded_rows(tokens)
+    def run(self, compute: Callable[[], Tensor], tokens: int) -> Tensor:
+        """Computes a batch in a single thread or in all, with the same bits either way.
+
+        Args:
+            compute: computes the batch.
+            tokens: of the batch; large batches are always shared.
+        """
+        threads = usable_threads()
         if threads == 1 or tokens >= 2 * MIN_TOKENS_PER_THREAD:
-            return batch()
-        if self._alone and self._same.get(rows, True):
-            self._alone -= 1
-            # in no queue with the batches of a corpus
-            found = workers(threads, threads, os.getpid(), "small").submit(batch).result()
-            if rows in self._same:
-                return found
-            together = batch()
-            self._same[rows] = torch.equal(found, together)
-            return together
-        start, worked = time.perf_counter(), time.thread_time()
-        found = batch()
+            return compute()
+        rows = rounded_rows(tokens)
+        if self.batches_left_single and self.bitwise_equal.get(rows, True):
+            self.batches_left_single -= 1
+            return self._run_single(compute, rows, threads)
+        return self._run_shared(compute)
+
+    def _run_single(self, compute: Callable[[], Tensor], rows: int, threads: int) -> Tensor:
+        # not in the queue of a corpus' batches
+        pool = workers(threads, threads, os.getpid(), "small")
+        alone = pool.submit(compute).result()
+        if rows in self.bitwise_equal:
+            return alone
+        together = compute()
+        self.bitwise_equal[rows] = torch.equal(alone, together)
+        return together
+
+    def _run_shared(self, compute: Callable[[], Tensor]) -> Tensor:
+        started = time.perf_counter()
+        worked = time.thread_time()
+        result = compute()
         worked = time.thread_time() - worked
-        if time.perf_counter() - start - worked < max(MAX_WAIT, worked):
-            self._next = 1
+        waited = time.perf_counter() - started - worked
+        if waited < max(MAX_WAIT, worked):
+            self.backoff = 1
         else:
-            self._alone, self._next = self._next, min(2 * self._next, MAX_ALONE)
-        return found
+            self.batches_left_single = self.backoff
+            self.backoff = min(2 * self.backoff, MAX_BACKOFF)
+        return result
 
 
 @cache
 def workers(count: int, threads: int, process: int, batches: str = "large") -> ThreadPoolExecutor:
-    """Threads for such batches that have torch's `threads` between them, kept because new ones are slow at first.
+    """Worker threads for batches, kept because new ones are slow at first.
 
-    In torch each thread has a number of threads for its operators. Setting it also sets that of all threads to come,
-    and those that have not asked for theirs yet. A forked process has no threads but its first, so it needs workers of
-    its own.
+    Args:
+        count: how many workers.
+        threads: torch's threads that they have between them.
+        process: the id of this process. A forked one has no threads but its first, so it needs
+            workers of its own.
+        batches: what they compute: workers for small batches wait for no large ones.
     """
     started = threading.Barrier(count)
 
     def start() -> None:
-        torch.get_num_threads()  # asks, see above
-        torch.set_num_threads(threads // count)
+        set_own_threads(threads // count)
         started.wait()
 
-    workers = ThreadPoolExecutor(count, "minibert", initializer=start)
-    list(workers.map(abs, range(count)))  # now all have started
-    torch.set_num_threads(threads)
-    return workers
+    pool = ThreadPoolExecutor(count, f"minibert-{batches}", initializer=start)
+    list(pool.map(abs, range(count)))  # now all have started
+    if torch_library() is None:
+        torch.set_num_threads(threads)  # what starting them has changed, see `set_own_threads`
+    return pool
+
+
+def set_own_threads(count: int) -> None:
+    """Sets torch's number of threads for the calling thread alone.
+
+    `torch.set_num_threads` also sets it for all threads that start later or have not computed yet.
+    So the libraries that torch computes with are called directly, which keep a number for each
+    thread. Where they cannot be called, as on Windows and macOS, `torch.set_num_threads` is.
+    """
+    torch.get_num_threads()  # the first call in a thread initializes its number
+    library = torch_library()
+    if library is None:
+        torch.set_num_threads(count)
+        return
+    library.omp_set_num_threads(count)
+    if hasattr(library, "MKL_Set_Num_Threads_Local"):
+        library.MKL_Set_Num_Threads_Local(count)
+
+
+@cache
+def torch_library() -> ctypes.CDLL | None:
+    """Torch's library for the CPU, if it computes with OpenMP and can be called; else None."""
+    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    if not path.exists():
+        return None
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError:
+        return None
+    if not hasattr(library, "omp_set_num_threads"):
+        return None
+    return library

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from minibert import BertConfig, BertModel, PackedLayout, PaddedLayout, optimize
 from minibert.inference.packing import run_packed
-from minibert.inference.threads import MAX_WAIT, Meetings, split
+from minibert.inference.threads import MAX_WAIT, ContentionDetector, set_own_threads, split, workers
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(1, 5))
@@ -49,8 +51,10 @@ def is_alone() -> bool:
     return threading.current_thread() is not threading.main_thread()
 
 
-def test_small_batches_are_left_to_one_thread_where_threads_wait(two_threads: None) -> None:
-    meetings, waits, alone = Meetings(), True, []
+def test_small_batches_run_in_a_single_thread_where_threads_wait(two_threads: None) -> None:
+    detector = ContentionDetector()
+    waits = True
+    alone = []
 
     def batch() -> torch.Tensor:
         alone.append(is_alone())
@@ -59,32 +63,69 @@ def test_small_batches_are_left_to_one_thread_where_threads_wait(two_threads: No
         return torch.ones(2, 2)
 
     for _ in range(14):
-        meetings.run(batch, tokens=2)
+        detector.run(batch, tokens=2)
     # in vain; once alone, and by all to compare; in vain; two, four alone between the next ones
     assert alone == [False, True, False, False, True, True, False, *[True] * 4, False, *[True] * 3]
 
-    waits = False  # but for what the machine does beside
+    waits = False  # except for other work of this machine
     for _ in range(5000):
-        meetings.run(batch, tokens=2)
+        detector.run(batch, tokens=2)
         if not any(alone[-15:]):
             return
     pytest.fail("threads are not tried again")
 
 
-def test_a_number_of_tokens_whose_bits_depend_on_threads_is_not_left_to_one(
-    two_threads: None,
-) -> None:
-    meetings, alone = Meetings(), []
+def test_batches_whose_bits_depend_on_threads_are_shared(two_threads: None) -> None:
+    detector = ContentionDetector()
+    alone = []
 
     def batch() -> torch.Tensor:
         alone.append(is_alone())
-        time.sleep(0 if is_alone() else 3 * MAX_WAIT)
+        if not is_alone():
+            time.sleep(3 * MAX_WAIT)
         return torch.full((2, 2), float(is_alone()))
 
-    results = [meetings.run(batch, tokens=2) for _ in range(5)]
+    results = [detector.run(batch, tokens=2) for _ in range(5)]
 
     assert all(torch.equal(result, torch.zeros(2, 2)) for result in results)
     assert alone.count(True) == 1
+
+
+def threads_of_a_new_thread() -> int:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+def test_workers_change_the_threads_of_no_other_thread(two_threads: None) -> None:
+    """Threads that start while workers start have torch's number, and so have all later ones."""
+    workers.cache_clear()
+    seen = set()
+    done = threading.Event()
+
+    def start_threads() -> None:
+        while not done.is_set():
+            seen.add(threads_of_a_new_thread())
+
+    starter = threading.Thread(target=start_threads)
+    starter.start()
+    for name in range(20):
+        pool = workers(2, 2, os.getpid(), f"test {name}")
+        assert set(pool.map(lambda _: torch.get_num_threads(), range(8))) == {1}
+        pool.shutdown()
+    done.set()
+    starter.join(timeout=60)
+    workers.cache_clear()
+    assert seen == {2} and threads_of_a_new_thread() == torch.get_num_threads() == 2
+
+
+def test_own_threads_are_those_of_the_calling_thread(two_threads: None) -> None:
+    def set_and_read() -> int:
+        set_own_threads(3)
+        return torch.get_num_threads()
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(set_and_read).result() == 3
+    assert threads_of_a_new_thread() == torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
@@ -97,7 +138,7 @@ def test_one_thread_and_several_give_the_same_bits(two_threads: None, precision:
     ids = [number % 100 for number in range(128)]
     for tokens in (1, 5, 6, 11, 14, 37, 38, 64, 127):
         results = []
-        for turn in (0, 1, 1):
-            model.encoder.meetings._alone = turn
+        for batches_left_single in (0, 1, 1):
+            model.encoder.contention.batches_left_single = batches_left_single
             results += run_packed(model, states, [ids[:tokens]])
         assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
