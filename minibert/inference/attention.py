@@ -11,11 +11,13 @@ from minibert.inference.batching import rounded_rows
 from minibert.inference.kernels import processor_features
 from minibert.layouts import Block, Layout, PackedLayout
 
-# numbers in a vector register of 512 bits
+# float32 values in a vector register of 512 bits
 KEYS_AT_ONCE = 16
-# oneDNN compiles a product for each new shape, in about a millisecond: a block with fewer tokens is not worth it
+# oneDNN compiles a product for each new shape, in about a millisecond: fewer tokens in a block are
+# not worth it
 MIN_TOKENS_FOR_PRODUCTS = 256
-# two megabytes in bfloat16: the memory of many more goes back to the system, and is new to the processor in each layer
+# Two megabytes in bfloat16. The memory of many more scores goes back to the system, and is new to
+# the processor in each layer
 SCORES_AT_ONCE = 2**20
 
 
@@ -24,50 +26,70 @@ def packed_attention(
 ) -> AttentionOutput:
     """`sdpa_attention` of short sequences in a packed batch, in two thirds of its time.
 
-    torch's float32 kernel for the CPU takes keys 16 at a time and those that are left over one by one. So it gets whole
-    sixteens: the keys of a sequence and the first ones of its neighbour, which a mask hides. They lie next to each
-    other, so nothing is copied; only the last run, which nothing follows, is taken as it is.
+    torch's float32 kernel for the CPU takes keys 16 at a time, and the remaining ones one by one.
+    So it receives whole groups of 16: the keys of a sequence and the first ones of its neighbor,
+    which a mask hides. They lie next to each other, so nothing is copied. Only the last run, which
+    nothing follows, is taken as it is.
     """
     assert isinstance(layout, PackedLayout)
-    contexts, start = [], 0
-    tokens, heads, head_size = key.shape
+    contexts = []
+    start = 0
+    tokens = key.shape[0]
     for length, count in layout.runs:
         end = start + length * count
-        padded_length = -(-length // KEYS_AT_ONCE) * KEYS_AT_ONCE
-        if end + padded_length - length > tokens:
-            padded_length = length
-        mask = None if padded_length == length else _first(length, padded_length, query.dtype)
-        row, head, number = (
-            query.stride()
-        )  # those of keys and values, too: they come from one product
-        strides = (length * row, head, row, number)
-        q, k, v = (
-            x.as_strided((count, heads, size, head_size), strides, x.storage_offset() + start * row)
-            for x, size in ((query, length), (key, padded_length), (value, padded_length))
-        )
+        key_length = _round_up(length, KEYS_AT_ONCE)
+        mask = None
+        if end + key_length - length > tokens:
+            key_length = length
+        elif key_length > length:
+            mask = _hide_keys(length, key_length, query.dtype)
+        # keys and values have the strides of queries: they come from one product
+        q = _overlapping_view(query, start, count, length, length)
+        k = _overlapping_view(key, start, count, length, key_length)
+        v = _overlapping_view(value, start, count, length, key_length)
         contexts.append(F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout))
         start = end
     return layout.join(contexts), None
 
 
-@cache
-def _first(visible: int, keys: int, dtype: torch.dtype) -> Tensor:
-    """A mask to be added to scores that hides all keys but the first `visible` ones, (1, 1, 1, keys)."""
-    return torch.zeros(1, 1, 1, keys, dtype=dtype).masked_fill_(
-        torch.arange(keys) >= visible, -torch.inf
+def _overlapping_view(states: Tensor, start: int, count: int, step: int, length: int) -> Tensor:
+    """Sequences of a packed batch without copying, (count, heads, length, head_size).
+
+    Args:
+        states: (tokens, heads, head_size).
+        start: the first token.
+        count: how many sequences.
+        step: tokens from the start of a sequence to that of the next. If `length` is larger, each
+            sequence also shows the first tokens of its neighbor.
+        length: tokens of each sequence.
+    """
+    _, heads, head_size = states.shape
+    token, head, value = states.stride()
+    return states.as_strided(
+        (count, heads, length, head_size),
+        (step * token, head, token, value),
+        states.storage_offset() + start * token,
     )
+
+
+@cache
+def _hide_keys(visible: int, keys: int, dtype: torch.dtype) -> Tensor:
+    """A mask, added to scores, that hides all but the first `visible` keys, (1, 1, 1, keys)."""
+    mask = torch.zeros(1, 1, 1, keys, dtype=dtype)
+    return mask.masked_fill_(torch.arange(keys) >= visible, -torch.inf)
 
 
 def bf16_attention(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
 ) -> AttentionOutput:
-    """`sdpa_attention` in bfloat16 whatever comes in, in a third to three quarters of the time of torch's kernel.
+    """`sdpa_attention` in bfloat16, for inputs of any dtype.
 
-    With AMX torch's kernel is the quicker one, by up to a half.
+    It takes a third to three quarters of the time of torch's kernel. With AMX torch's kernel is
+    faster, by up to a half, and used instead.
     """
-    contexts = [
-        _attention_in_bf16(block, layout.mask) for block in layout.blocks(query, key, value)
-    ]
+    contexts = []
+    for block in layout.blocks(query, key, value):
+        contexts.append(_attention_in_bf16(block, layout.mask))
     return layout.join(contexts).to(query.dtype), None
 
 
@@ -78,29 +100,59 @@ def _attention_in_bf16(block: Block, mask: Tensor | None) -> Tensor:
     if batch * seq < MIN_TOKENS_FOR_PRODUCTS or "amx_bf16" in processor_features():
         query, key, value = (x.bfloat16() for x in block)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
-    # each head of a sequence in one piece, for products copy what is not, and K^T at four times the cost; padded to
-    # a few sizes, see `rounded_rows`
-    count, length = rounded_rows(batch), -(-seq // KEYS_AT_ONCE) * KEYS_AT_ONCE
-    pieces = []
-    for x in block:
-        piece = torch.zeros(count, heads, length, head_size, dtype=torch.bfloat16)
-        piece[:batch, :, :seq] = x
-        pieces.append(piece.flatten(0, 1))
+    # Each head of a sequence is contiguous, because products copy what is not, and K^T at four
+    # times the cost. Shapes are padded to a few sizes, see `rounded_rows`
+    count = rounded_rows(batch)
+    length = _round_up(seq, KEYS_AT_ONCE)
+    query, key, value = (_padded_heads(x, count, length) for x in block)
+    masks: Tensor | None = None
     if mask is not None:
-        added = (0, 0, 0, 0, 0, 0, 0, count - batch)
-        pieces.append(F.pad(mask.expand(batch, heads, *mask.shape[2:]), added).flatten(0, 1))
+        expanded = mask.expand(batch, heads, *mask.shape[2:])
+        masks = F.pad(expanded, (0, 0, 0, 0, 0, 0, 0, count - batch)).flatten(0, 1)
     contexts = []
-    lowest = torch.finfo(torch.bfloat16).min
     at_once = -(-SCORES_AT_ONCE // length**2)
-    for query, key, value, *masks in zip(*(torch.split(x, at_once) for x in pieces), strict=True):
-        unused = query.new_empty(1)
-        scores = torch.baddbmm(
-            unused, query, key.transpose(1, 2), beta=0, alpha=scale
-        )  # (some heads, length, length)
-        scores[:, :, seq:] = lowest
-        for visible in masks:
-            scores[:, :seq, :seq].masked_fill_(~visible, lowest)
-        contexts.append(torch.bmm(scores.softmax(-1), value))
-        for visible in masks:  # a query that may look nowhere gets 0, as torch's kernel gives
-            contexts[-1][:, :seq].masked_fill_(~visible.any(-1, keepdim=True), 0.0)
+    for start in range(0, count * heads, at_once):
+        part = slice(start, start + at_once)
+        visible = None if masks is None else masks[part]
+        contexts.append(
+            _product_attention(query[part], key[part], value[part], visible, seq, scale)
+        )
     return torch.cat(contexts).view(count, heads, length, head_size)[:batch, :, :seq]
+
+
+def _product_attention(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, seq: int, scale: float
+) -> Tensor:
+    """Attention of some heads by two products, (heads, length, head_size).
+
+    Args:
+        query: (heads, length, head_size), the first `seq` of which are tokens.
+        key: the same.
+        value: the same.
+        visible: where queries see keys, (heads, seq or 1, seq); None: everywhere.
+        seq: tokens of a sequence.
+        scale: of the scores.
+    """
+    lowest = torch.finfo(torch.bfloat16).min
+    unused = query.new_empty(1)
+    scores = torch.baddbmm(unused, query, key.transpose(1, 2), beta=0, alpha=scale)
+    scores[:, :, seq:] = lowest  # (heads, length, length)
+    if visible is not None:
+        scores[:, :seq, :seq].masked_fill_(~visible, lowest)
+    context = torch.bmm(scores.softmax(-1), value)
+    if visible is not None:
+        # a query that sees no key gets 0, as torch's kernel gives
+        context[:, :seq].masked_fill_(~visible.any(-1, keepdim=True), 0.0)
+    return context
+
+
+def _padded_heads(states: Tensor, count: int, length: int) -> Tensor:
+    """Pads queries, keys or values with zeros, (count * heads, length, head_size) in bfloat16."""
+    batch, heads, seq, head_size = states.shape
+    padded = torch.zeros(count, heads, length, head_size, dtype=torch.bfloat16)
+    padded[:batch, :, :seq] = states
+    return padded.flatten(0, 1)
+
+
+def _round_up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import torch
@@ -46,53 +46,62 @@ from minibert.layouts import (
 )
 from minibert.outputs import BertModelOutput
 
-# a product keeps float32 where 8 bits change its results by more than this (norm of the error over norm of the result,
-# on random words); trained BERTs have products whose inputs are a few huge numbers among thousands of small ones
+# A product keeps float32 where 8 bits change its results by more than this (norm of the error over
+# norm of the result, on random words). Trained BERTs have products whose inputs are a few huge
+# numbers among thousands of small ones
 MAX_INT8_ERROR = 0.05
-# tokens of sequences from which on attention is quicker in bfloat16, though queries, keys and values are float32
-LONG = 64
+# tokens of sequences from which on attention is faster in bfloat16, though queries, keys and values
+# are float32
+LONG_SEQUENCE = 64
 
 
 def _not_compiled(forward: Callable[..., BertModelOutput]) -> Callable[..., BertModelOutput]:
-    """Keeps torch.compile from what is compiled already; the rest of a model can be.
+    """Keeps torch.compile from kernels that are compiled already; the rest of a model can be.
 
-    It is what `torch.compiler.disable` does, whose import takes as long as torch's own, for those who have imported it.
+    It is what `torch.compiler.disable` does. Its import takes as long as torch's own, so it is used
+    only where the compiler has been imported.
     """
 
     @wraps(forward)
     def called(*args: Any, **kwargs: Any) -> BertModelOutput:
         if "torch._dynamo" not in sys.modules:
             return forward(*args, **kwargs)
-        output: BertModelOutput = torch.compiler.disable(forward)(*args, **kwargs)  # type: ignore[no-untyped-call]
-        return output
+        disable: Callable[..., Callable[..., BertModelOutput]] = torch.compiler.disable
+        return disable(forward)(*args, **kwargs)
 
     return called
 
 
 class FusedEncoder(BertEncoder):
-    """The stack of an encoder, which is not touched, each layer a `FusedLayer`.
+    """The same stack of layers as an encoder's, each a `FusedLayer`; the encoder is not changed.
 
-    `sample` are hidden states, (tokens, hidden), to try 8 bits on.
+    Args:
+        encoder: the original.
+        config: its config.
+        precision: "fp32", "bf16" or "int8".
+        sample: hidden states, (tokens, hidden), to try 8 bits on.
     """
 
     def __init__(
         self, encoder: BertEncoder, config: BertConfig, precision: str, sample: Tensor | None = None
     ) -> None:
         nn.Module.__init__(self)
-        self.config, self.precision, self.sample = config, precision, sample
+        self.config = config
+        self.precision = precision
+        self.sample = sample
         self.gradient_checkpointing = False
         weight = next(encoder.parameters(), torch.empty(0))
         kernel, self.dtype = choose_kernel(precision, weight.device)
-        # memory to join weights in; one for all layers, or the holes it leaves would be a tenth of the model
+        # memory to join weights in: one for all layers, or the holes it leaves would be a tenth of
+        # the model
         scratch = weight.new_empty(0)
-        x, layout = sample, PackedLayout([] if sample is None else [len(sample)])
         layers = []
         for index, layer in enumerate(encoder.layer):
             _check_parts(layer, f"encoder.layer.{index}")
             assert isinstance(layer, BertLayer)
-            inputs: tuple[Tensor | None, ...] = (None,) * 4
-            if kernel is Int8Kernel and x is not None:
-                x, inputs = _with_inputs(layer, x, layout)
+            inputs: tuple[Tensor | None, ...] = (None, None, None, None)
+            if kernel is Int8Kernel and sample is not None:
+                sample, inputs = _with_inputs(layer, sample, PackedLayout([len(sample)]))
             layers.append(FusedLayer(layer, inputs, kernel, self.dtype, scratch))
         self.layer = nn.ModuleList(layers)
         self.contention = ContentionDetector()
@@ -111,82 +120,91 @@ class FusedEncoder(BertEncoder):
         """As `BertEncoder.forward`; results are float32 whatever the products were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError(
-                "An optimised model has no gradients: use the original, or unoptimize(model)."
+                "An optimized model has no gradients: use the original, or unoptimize(model)."
             )
         if is_traced(hidden_states) and hidden_states.device.type == "cpu":
             raise ValueError(
-                "An optimised model is not exported: load it with precision=None, or unoptimize(model)."
+                "An optimized model is not exported: load it with precision=None, or "
+                "unoptimize(model)."
             )
         if attention_mask is not None:
             layout = attention_mask
         layout = as_layout(layout, hidden_states)
         hidden_states = hidden_states.float()
-        options = (output_hidden_states, output_attentions)
+        run = partial(
+            self._run,
+            attend=attend,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
+        )
+        shares = []
+        if attend is sdpa_attention:
+            shares = even_shares(hidden_states, layout)
+        if not shares:
+            return run(hidden_states, layout)
         inference = torch.is_inference_mode_enabled()
 
-        def run(share: tuple[Tensor, Layout]) -> BertModelOutput:
-            with (
-                torch.no_grad(),
-                torch.inference_mode(inference),
-            ):  # every thread has modes of its own
-                return self._run(*share, attend, *options)
+        def run_share(share: tuple[Tensor, Layout]) -> BertModelOutput:
+            # every thread has modes of its own
+            with torch.no_grad(), torch.inference_mode(inference):
+                return run(*share)
 
-        shares = even_shares(hidden_states, layout) if attend is sdpa_attention else []
-        if not shares:
-            return self._run(hidden_states, layout, attend, *options)
-        parts = list(workers(len(shares), torch.get_num_threads(), os.getpid()).map(run, shares))
-        return tree_map(lambda *tensors: torch.cat(tensors), *parts)  # type: ignore[no-any-return]
+        pool = workers(len(shares), torch.get_num_threads(), os.getpid())
+        return _join_outputs(list(pool.map(run_share, shares)))
 
     def _run(
-        self, hidden_states: Tensor, layout: Layout, attend: AttentionFunction, *options: Any
+        self,
+        hidden_states: Tensor,
+        layout: Layout,
+        *,
+        attend: AttentionFunction,
+        output_hidden_states: bool,
+        output_attentions: bool,
     ) -> BertModelOutput:
-        """As `forward`, for a batch that is left whole."""
-        kind, shape, rows = (
-            hidden_states.device.type,
-            hidden_states.shape,
-            hidden_states.shape[:-1].numel(),
-        )
-        _, output_attentions = options
+        """As `forward`, for a batch that is not shared out."""
+        device_type = hidden_states.device.type
+        shape = hidden_states.shape
+        rows = shape[:-1].numel()
         # hooks see the batch as it came, and attention probabilities are those of a padded one
-        if kind == "cpu" and not output_attentions and not self.has_hooks:
+        if device_type == "cpu" and not output_attentions and not self.has_hooks:
             hidden_states, layout = as_rows(hidden_states, layout)
-        run = super().forward
-        quickest = self._attention(hidden_states, layout) if attend is sdpa_attention else attend
-        # kernels take the type they were made for
-        with without_autocast(kind):
-            output = run(hidden_states, layout, quickest, *options)
-            # 0 times NaN is NaN: neighbours would share it
-            if (
-                quickest is packed_attention
-                and isinstance(layout, PackedLayout)
-                and len(layout.lengths) > 1
-            ):
+        run = partial(
+            super().forward,
+            hidden_states,
+            layout,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
+        )
+        fastest = attend
+        if attend is sdpa_attention:
+            fastest = self._attention(hidden_states, layout)
+        # kernels take the dtype they were made for
+        with without_autocast(device_type):
+            output = run(attend=fastest)
+            # 0 times NaN is NaN: neighboring sequences would share it
+            if fastest is packed_attention and _has_neighbors(layout):
                 if not output.last_hidden_state.sum().isfinite():
-                    output = run(hidden_states, layout, attend, *options)
+                    output = run(attend=attend)
         if output.last_hidden_state.shape == shape:
             return output
-        return tree_map(lambda states: states[:rows].view(shape), output)  # type: ignore[no-any-return]
+        return _unpad_output(output, rows, shape)
 
     @torch.inference_mode()
-    def compile_products(self, rows: int) -> None:
-        """Lets oneDNN compile the products of batches of up to so many rows, for as many threads as torch has here."""
-        every: Any = self.layer
-        layers = {
-            tuple(map(type, layer.kernels)): layer for layer in every
-        }.values()  # equal ones share products
+    def compile_products(self, max_rows: int) -> None:
+        """Lets oneDNN compile the products of batches of up to `max_rows` rows.
 
-        def attend(
-            query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-        ) -> AttentionOutput:
-            return value.flatten(-2), None
-
+        They are compiled for as many threads as torch has in the calling thread.
+        """
+        distinct: dict[Any, Any] = {}  # layers with equal kernels share products
+        for layer in self._layers():
+            distinct[tuple(type(kernel) for kernel in layer.kernels)] = layer
+        sizes = {rounded_rows(rows) for rows in range(1, max_rows + 1)}
         # the largest first: the memory that its results leave free is enough for all others
-        for size in sorted({rounded_rows(number) for number in range(1, rows + 1)}, reverse=True):
-            for layer in layers:
-                layer(
-                    torch.zeros(size, self.config.hidden_size, dtype=torch.float32, device="cpu"),
-                    attend=attend,
-                )
+        for size in sorted(sizes, reverse=True):
+            shape = size, self.config.hidden_size
+            for layer in distinct.values():
+                states = torch.zeros(shape, dtype=torch.float32, device="cpu")
+                layer(states, attend=_values_as_context)
 
     @property
     def is_compiled(self) -> bool:
@@ -198,8 +216,12 @@ class FusedEncoder(BertEncoder):
         """Whether a layer has forward hooks."""
         return any(layer._forward_hooks or layer._forward_pre_hooks for layer in self.layer)
 
+    def _layers(self) -> list[FusedLayer]:
+        layers: Any = self.layer
+        return list(layers)
+
     def _attention(self, hidden_states: Tensor, layout: Layout) -> AttentionFunction:
-        """The quickest for this batch."""
+        """The fastest attention function for this batch."""
         if hidden_states.device.type != "cpu":
             return sdpa_attention
         if self.dtype == torch.bfloat16:
@@ -208,13 +230,11 @@ class FusedEncoder(BertEncoder):
             length = float(hidden_states.shape[1])
             if isinstance(layout, PackedLayout):  # the length of an average token's sequence
                 length = sum(n * n for n in layout.lengths) / max(1, len(hidden_states))
-            if length >= LONG:
+            if length >= LONG_SEQUENCE:
                 return bf16_attention
-        return (
-            packed_attention
-            if isinstance(layout, PackedLayout) and layout.mask is None
-            else sdpa_attention
-        )
+        if isinstance(layout, PackedLayout) and layout.mask is None:
+            return packed_attention
+        return sdpa_attention
 
     def unfused(self) -> BertEncoder:
         """An ordinary encoder with these weights in float32."""
@@ -228,13 +248,14 @@ class FusedEncoder(BertEncoder):
         """Refuses: there are no gradients, and no dropout."""
         if mode:
             raise ValueError(
-                "An optimised model cannot be trained: train the original, or unoptimize(model)."
+                "An optimized model cannot be trained: train the original, or unoptimize(model)."
             )
         return super().train(mode)
 
     def _refuse_quantization(self, _: Any) -> None:
         raise ValueError(
-            "Nothing is left to quantise in an optimised model: optimize(model, precision='int8') has 8 bits, or "
+            "Nothing is left to quantize in an optimized model: optimize(model, precision='int8') "
+            "has 8 bits, or "
             "load it with precision=None."
         )
 
@@ -242,24 +263,26 @@ class FusedEncoder(BertEncoder):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FusedEncoder:
         # `.to`, `.half` and the like come through here; packed weights cannot follow
-        for kernel in self._kernels()[:1]:
-            before, after = kernel.bias, fn(kernel.bias)
-            if (before.device, before.dtype) != (after.device, after.dtype):
+        kernels = self._kernels()
+        if kernels:
+            before = kernels[0].bias
+            after = fn(before)
+            if before.device != after.device or before.dtype != after.dtype:
                 raise ValueError(
-                    "An optimised model cannot be moved or cast: do so with the original, then optimize."
+                    "An optimized model cannot be moved or cast: do so with the original, then "
+                    "optimize."
                 )
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # packed weights can be neither copied nor pickled; ordinary ones can, and are packed anew. They go as bytes: a
-        # spawned process would get tensors as file descriptors, which close before it starts, as nobody holds them
-        return _packed_again, (
-            pickle.dumps((self.unfused(), self.config, self.precision, self.sample)),
-        )
+        # Packed weights can be neither copied nor pickled; ordinary ones can, and are packed again.
+        # They are pickled as bytes: a spawned process would receive tensors as file descriptors,
+        # which close before it starts, because nothing holds the tensors
+        parts = self.unfused(), self.config, self.precision, self.sample
+        return _rebuild, (pickle.dumps(parts),)
 
     def _kernels(self) -> list[Kernel]:
-        layers: Any = self.layer
-        return [kernel for layer in layers for kernel in layer.kernels]
+        return [kernel for layer in self._layers() for kernel in layer.kernels]
 
     def extra_repr(self) -> str:
         """The kernels that the products run as."""
@@ -268,26 +291,60 @@ class FusedEncoder(BertEncoder):
         return f"precision={self.precision!r}, {counts}"
 
 
-def without_autocast(kind: str) -> AbstractContextManager[Any]:
-    """A context without `torch.autocast` on this kind of device; it is costly to enter, so only where that is on."""
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+def without_autocast(device_type: str) -> AbstractContextManager[Any]:
+    """A context without `torch.autocast` on devices of this type.
+
+    That is slow to enter, so it does nothing where autocast is off.
+    """
+    if torch.is_autocast_enabled(device_type):
+        return torch.autocast(device_type, enabled=False)
+    return nullcontext()
 
 
 def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout]:
-    """Any batch as rows, `rounded_rows` of them, and their layout."""
+    """Any batch as rows (tokens, hidden), padded to `rounded_rows` of them, and their layout."""
     tokens = hidden_states.shape[:-1]
-    more = rounded_rows(tokens.numel()) - tokens.numel()
+    padding = rounded_rows(tokens.numel()) - tokens.numel()
     if isinstance(layout, PackedLayout):
-        if not more:
+        if not padding:
             return hidden_states, layout
-        rows = PackedLayout(layout.lengths, tail=layout.tail + more)
+        rows = PackedLayout(layout.lengths, tail=layout.tail + padding)
     else:
-        rows = PackedLayout([tokens[1]] * tokens[0], tail=more)
+        rows = PackedLayout([tokens[1]] * tokens[0], tail=padding)
     rows.mask = layout.mask
-    return F.pad(hidden_states.flatten(0, -2), (0, 0, 0, more)), rows
+    return F.pad(hidden_states.flatten(0, -2), (0, 0, 0, padding)), rows
 
 
-def _packed_again(pickled: bytes) -> FusedEncoder:
+def _has_neighbors(layout: Layout) -> bool:
+    return isinstance(layout, PackedLayout) and len(layout.lengths) > 1
+
+
+def _join_outputs(outputs: list[BertModelOutput]) -> BertModelOutput:
+    """The outputs of the shares of a batch as the batch's."""
+
+    def join(*tensors: Tensor) -> Tensor:
+        return torch.cat(tensors)
+
+    return tree_map(join, *outputs)  # type: ignore[no-any-return]
+
+
+def _unpad_output(output: BertModelOutput, rows: int, shape: torch.Size) -> BertModelOutput:
+    """An output of padded rows in the shape of the batch."""
+
+    def unpad(states: Tensor) -> Tensor:
+        return states[:rows].view(shape)
+
+    return tree_map(unpad, output)  # type: ignore[no-any-return]
+
+
+def _values_as_context(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+) -> AttentionOutput:
+    """In place of attention, whose products are not compiled beforehand."""
+    return value.flatten(-2), None
+
+
+def _rebuild(pickled: bytes) -> FusedEncoder:
     with torch.no_grad():
         return FusedEncoder(*pickle.loads(pickled))
 
@@ -330,40 +387,60 @@ def _check_class(module: nn.Module, expected: type[nn.Module], name: str) -> Non
         )
 
 
-def _with_inputs(layer: BertLayer, x: Tensor, layout: Layout) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """A layer's output for `x`, and what goes into its four products on the way."""
-    context, _ = layer.attention.self(x, layout)
-    attended = layer.attention.output(context, x)
-    widened = layer.intermediate(attended)
-    return layer.output(widened, attended), (x, context, attended, widened)
+def _with_inputs(
+    layer: BertLayer, hidden_states: Tensor, layout: Layout
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """A layer's output, and the inputs of its four products."""
+    context, _ = layer.attention.self(hidden_states, layout)
+    attended = layer.attention.output(context, hidden_states)
+    intermediate = layer.intermediate(attended)
+    output = layer.output(intermediate, attended)
+    return output, (hidden_states, context, attended, intermediate)
 
 
 def _product(
-    linears: list[nn.Module],
+    linears: list[Any],
     activation: Activation | None,
-    x: Tensor | None,
+    sample: Tensor | None,
     kernel: type[Kernel],
     dtype: torch.dtype,
     scratch: Tensor,
 ) -> Kernel:
-    """One kernel for linear layers with the same input; float32 where 8 bits would lose too much on the sample x."""
-    weights, biases = ([getattr(m, kind).detach() for m in linears] for kind in ("weight", "bias"))
-    # a single weight is not copied, for a kernel reads it but once
-    joined = torch.cat(weights, out=scratch.resize_(0)) if len(weights) > 1 else weights[0]
-    weight, bias = joined.to(dtype), torch.cat(biases).to(dtype)
-    if x is not None:
-        exact, rounded = F.linear(x, weight), kernel(weight, torch.zeros_like(bias))(x)
-        if torch.linalg.vector_norm(rounded - exact) > MAX_INT8_ERROR * torch.linalg.vector_norm(
-            exact
-        ):
+    """One kernel for linear layers with the same input.
+
+    Args:
+        linears: the linear layers.
+        activation: applied to their outputs.
+        sample: an input, to try 8 bits on; where they would lose too much, the kernel is float32.
+        kernel: its class.
+        dtype: of its weight.
+        scratch: memory to join weights in.
+    """
+    weights = [linear.weight.detach() for linear in linears]
+    biases = [linear.bias.detach() for linear in linears]
+    weight = weights[0]  # a single weight is not copied, because a kernel reads it only once
+    if len(weights) > 1:
+        weight = torch.cat(weights, out=scratch.resize_(0))
+    weight = weight.to(dtype)
+    bias = torch.cat(biases).to(dtype)
+    if sample is not None:
+        exact = F.linear(sample, weight)
+        rounded = kernel(weight, torch.zeros_like(bias))(sample)
+        error = torch.linalg.vector_norm(rounded - exact)
+        if error > MAX_INT8_ERROR * torch.linalg.vector_norm(exact):
             kernel = float_kernel(torch.float32)
     return kernel(weight, bias, activation)
 
 
 class FusedLayer(BertLayer):
-    """`BertLayer` in four products: query, key and value together, GELU and residuals as part of theirs.
+    """`BertLayer` in four products: query, key and value in one, GELU and residuals in theirs.
 
-    `inputs` are samples of what goes into each product, to try 8 bits on; `scratch` is memory to join weights in.
+    Args:
+        layer: the original.
+        inputs: a sample input of each product, to try 8 bits on.
+        kernel: the class of the products.
+        dtype: of their weights.
+        scratch: memory to join weights in.
     """
 
     # the linear layers of each product and the normalisations, by their official names
@@ -387,18 +464,17 @@ class FusedLayer(BertLayer):
         attention = layer.attention.self
         self.heads = (3, attention.num_attention_heads, attention.attention_head_size)
         activations = (None, None, layer.intermediate.intermediate_act_fn, None)
-        self.kernels = [
-            _product(
-                [layer.get_submodule(name) for name in names], activation, x, kernel, dtype, scratch
-            )
-            for names, activation, x in zip(self.PRODUCTS, activations, inputs, strict=True)
-        ]
+        self.kernels = []
+        for names, activation, sample in zip(self.PRODUCTS, activations, inputs, strict=True):
+            linears = [layer.get_submodule(name) for name in names]
+            self.kernels.append(_product(linears, activation, sample, kernel, dtype, scratch))
         # in float32, like the residual: so bfloat16 errs half as much
-        norms: list[Any] = [layer.get_submodule(name) for (name,) in self.NORMS]
-        self.norms = [
-            (n.normalized_shape, n.weight.detach().clone(), n.bias.detach().clone(), n.eps)
-            for n in norms
-        ]
+        self.norms = []
+        for (name,) in self.NORMS:
+            norm: Any = layer.get_submodule(name)
+            weight = norm.weight.detach().clone()
+            bias = norm.bias.detach().clone()
+            self.norms.append((norm.normalized_shape, weight, bias, norm.eps))
 
     def forward(
         self,
@@ -410,24 +486,32 @@ class FusedLayer(BertLayer):
         """As `BertLayer.forward`."""
         layout = as_layout(layout, hidden_states)
         project, mix, widen, narrow = self.kernels
-        query, key, value = (
-            project(hidden_states).view(*hidden_states.shape[:-1], *self.heads).unbind(-3)
-        )
+        attention_norm, output_norm = self.norms
+        projected = project(hidden_states)  # (..., 3 * hidden)
+        heads = projected.view(*hidden_states.shape[:-1], *self.heads)
+        query, key, value = heads.unbind(-3)
         context, weights = attend(query, key, value, layout, 0.0)
         if attentions is not None and weights is not None:
             attentions.append(weights.float())
-        x = torch.layer_norm(mix(context, hidden_states), *self.norms[0])
-        return torch.layer_norm(narrow(widen(x), x), *self.norms[1])
+        attended = torch.layer_norm(mix(context, hidden_states), *attention_norm)
+        return torch.layer_norm(narrow(widen(attended), attended), *output_norm)
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
-        weights = [(kernel.weight(), kernel.bias) for kernel in self.kernels] + [
-            norm[1:3] for norm in self.norms
-        ]
-        for names, tensors in zip((*self.PRODUCTS, *self.NORMS), weights, strict=True):
-            for kind, joined in zip(("weight", "bias"), tensors, strict=True):
-                for name, part in zip(names, joined.chunk(len(names)), strict=True):
-                    # a copy: nothing that is done to it reaches the weights in use
-                    own = part.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
-                    destination[f"{prefix}{name}.{kind}"] = own
+        for names, kernel in zip(self.PRODUCTS, self.kernels, strict=True):
+            _store_parts(destination, prefix, names, kernel.weight(), kernel.bias)
+        for names, (_, weight, bias, _) in zip(self.NORMS, self.norms, strict=True):
+            _store_parts(destination, prefix, names, weight, bias)
+
+
+def _store_parts(
+    destination: dict[str, Any], prefix: str, names: Sequence[str], weight: Tensor, bias: Tensor
+) -> None:
+    """Stores joined weights and biases under the official names of their parts, in float32."""
+    for kind, joined in (("weight", weight), ("bias", bias)):
+        for name, part in zip(names, joined.chunk(len(names)), strict=True):
+            # a copy: nothing that is done to it reaches the weights in use
+            destination[f"{prefix}{name}.{kind}"] = part.to(
+                torch.float32, copy=True, memory_format=torch.contiguous_format
+            )

@@ -1,7 +1,7 @@
 """Kernels: linear layers for inference, whose weight is laid out once for the processor at hand.
 
-The operators of all but `PlainKernel` are not part of torch's public interface, so nothing here is used before
-`runs_here` has tried it.
+The operators of all but `PlainKernel` are not part of torch's public interface, so nothing here
+is used before `runs_here` has tried it.
 """
 
 import warnings
@@ -25,7 +25,10 @@ Activation = Callable[[Tensor], Tensor]
 
 
 class Kernel:
-    """activation(x W^T + bias) + residual: the weight W is (outputs, inputs), the bias (outputs,)."""
+    """activation(x W^T + bias) + residual.
+
+    The weight W is (outputs, inputs), the bias (outputs,).
+    """
 
     is_compiled = False  # by oneDNN, for each number of rows on a CPU
 
@@ -34,7 +37,12 @@ class Kernel:
         self.activation = activation
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """(..., inputs) to (..., outputs); the residual has the shape of the result, and gives it its type."""
+        """(..., inputs) to (..., outputs).
+
+        Args:
+            x: the inputs.
+            residual: added to the result, which takes on its dtype; it has the same shape.
+        """
         y = self.product(x.to(self.bias.dtype))
         if self.activation is not None:
             y = self.activation(y)
@@ -43,7 +51,10 @@ class Kernel:
         return y.add_(residual) if y.dtype == residual.dtype else residual + y
 
     def product(self, x: Tensor) -> Tensor:
-        """X W^T + bias in new memory, and the activation if `self.activation` is None where one was given."""
+        """X W^T + bias in new memory.
+
+        If an activation was passed and `self.activation` is None, it includes the activation.
+        """
         raise NotImplementedError
 
     def weight(self) -> Tensor:
@@ -70,11 +81,13 @@ class PlainKernel(Kernel):
 class MklKernel(Kernel):
     """MKL's product with a packed weight, float32: the quickest on Intel processors.
 
-    MKL packs for a number of rows, which it takes as a hint: only the layout has to be the same when the packed weight
-    is used (oneMKL reference, `cblas_?gemm_pack`). torch's operator is stricter, and multiplies by the original weight
-    when it is told of another number of rows; so it is always told the one at hand.
+    MKL packs for a number of rows, which it takes as a hint: only the layout has to be the same
+    when the packed weight is used (oneMKL reference, `cblas_?gemm_pack`). torch's operator is
+    stricter, and multiplies by the original weight if the number of rows is another one. So it
+    always receives the actual number.
 
-    Packing also fixes how many threads a product of a few hundred rows may use: as many as torch has at that moment.
+    Packing also fixes how many threads a product of a few hundred rows may use: as many as torch
+    has at that moment.
     """
 
     ROWS = 256  # 128 is up to 10% slower with a thousand rows, 1024 a third slower with a few
@@ -83,24 +96,32 @@ class MklKernel(Kernel):
         super().__init__(weight, bias, _in_place(activation))
         self._inputs = weight.shape[1]
         self._packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, self.ROWS)
-        # all that is asked of the original weight is its shape
+        # torch reads only the shape of the original weight
         self._sizes = torch.empty(1, 1, dtype=torch.float32).expand(weight.shape)
         self._product = torch.ops.mkl._mkl_linear.default
 
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
-        rows = x.numel() // self._inputs
-        return self._product(x, self._packed, self._sizes, self.bias, rows)  # type: ignore[no-any-return]
+        return self._multiply(x, self.bias, rows=x.numel() // self._inputs)
 
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""
         # one 1 in each row picks one input's weights out of the packed ones
-        ones, no_bias = torch.eye(self._inputs, dtype=torch.float32), None
-        return self._product(ones, self._packed, self._sizes, no_bias, len(ones)).t()  # type: ignore[no-any-return]
+        ones = torch.eye(self._inputs, dtype=torch.float32)
+        return self._multiply(ones, None, rows=len(ones)).t()
+
+    def _multiply(self, x: Tensor, bias: Tensor | None, rows: int) -> Tensor:
+        product: Tensor = self._product(
+            X=x, MKL_W=self._packed, ORI_W=self._sizes, B=bias, batch_size=rows
+        )
+        return product
 
 
 class OneDnnKernel(Kernel):
-    """oneDNN's product with a packed weight, GELU or the residual added on the way out: float32, or bfloat16."""
+    """oneDNN's product with a packed weight, float32 or bfloat16.
+
+    GELU, or the addition of the residual, is part of it.
+    """
 
     is_compiled = True
 
@@ -112,19 +133,29 @@ class OneDnnKernel(Kernel):
         )  # an opaque tensor, blocked for the vector registers
         self._product = operators._linear_pointwise.default
         self._product_and_sum = operators._linear_pointwise.binary
-        no_numbers, by_erf = (), "none"
-        self._fused = ("gelu" if activation is F.gelu else "none", no_numbers, by_erf)
+        self._activation_name = "gelu" if activation is F.gelu else "none"
         self._adds = activation is None
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """As `Kernel.__call__`."""
         if self._adds and residual is not None and residual.dtype == x.dtype == self.bias.dtype:
-            return self._product_and_sum(x, residual, self._packed, self.bias, "add")  # type: ignore[no-any-return]
+            summed: Tensor = self._product_and_sum(
+                X=x, other=residual, W=self._packed, B=self.bias, attr="add"
+            )
+            return summed
         return super().__call__(x, residual)
 
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
-        return self._product(x, self._packed, self.bias, *self._fused)  # type: ignore[no-any-return]
+        product: Tensor = self._product(
+            X=x,
+            W=self._packed,
+            B=self.bias,
+            attr=self._activation_name,
+            scalars=(),
+            algorithm="none",  # GELU by erf
+        )
+        return product
 
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""
@@ -134,14 +165,16 @@ class OneDnnKernel(Kernel):
 class Int8Kernel(Kernel):
     """8-bit integers on both sides, summed in 32 bits.
 
-    A token's inputs are written as x = step * n + low with n from 0 to 255, its own step and low, so that its result
-    does not depend on the other tokens of the batch; an output's weights as w = scale * m with m from -127 to 127:
+    A token's inputs are written as x = step * n + low with n from 0 to 255. Each token has its own
+    step and low, so that its result does not depend on the other tokens of the batch. An output's
+    weights are written as w = scale * m with m from -127 to 127:
 
         x . w = step * scale * (n . m) + low * scale * sum(m)
     """
 
     is_compiled = True
-    # a row of bytes ends with its step and its low, two float32; zero weights let them through the product unseen
+    # A row of bytes ends with its step and its low, two float32. Their weights are zero, so that
+    # they do not change the product
     TAIL = 8
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
@@ -162,17 +195,20 @@ class Int8Kernel(Kernel):
 
     def product(self, x: Tensor) -> Tensor:
         """As `Kernel.product`."""
-        padded = F.pad(x, (0, self._unused)) if self._unused else x
-        rows = self._to_bytes(
-            padded if x.dim() == 2 else padded.flatten(0, -2)
-        )  # (tokens, inputs + 8) bytes
+        padded = x
+        if self._unused:
+            padded = F.pad(padded, (0, self._unused))
+        if x.dim() > 2:
+            padded = padded.flatten(0, -2)
+        rows = self._to_bytes(padded)  # (tokens, inputs + 8) bytes
         words = rows.view(torch.float32)
-        step, low = (
-            words.narrow(1, words.shape[1] - place, 1) for place in (2, 1)
-        )  # (tokens, 1) each
+        step = words.narrow(1, words.shape[1] - 2, 1)  # (tokens, 1)
+        low = words.narrow(1, words.shape[1] - 1, 1)  # (tokens, 1)
         y = self._integer_product(rows)
         torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self._sums)
-        return y if x.dim() == 2 else y.view(*x.shape[:-1], len(self.bias))
+        if x.dim() > 2:
+            return y.view(*x.shape[:-1], len(self.bias))
+        return y
 
     def weight(self) -> Tensor:
         """As `Kernel.weight`."""
@@ -183,65 +219,83 @@ class Int8Kernel(Kernel):
 
     def _integer_product(self, rows: Tensor) -> Tensor:
         """Scale * (n . m), (tokens, outputs) in float32."""
-        plain = ("none", (), "none")  # no operation on the result
-        return self._product(  # type: ignore[no-any-return]
-            rows, 1.0, 0, self._packed, self._scale, self._zero, None, 1.0, 0, torch.float32, *plain
+        product: Tensor = self._product(
+            qx=rows,
+            x_scale=1.0,
+            x_zero_point=0,
+            qw=self._packed,
+            w_scale=self._scale,
+            w_zero_point=self._zero,
+            bias=None,
+            output_scale=1.0,
+            output_zero_point=0,
+            output_dtype=torch.float32,
+            post_op_name="none",
+            post_op_args=(),
+            post_op_algorithm="none",
         )
+        return product
 
 
 def in_8_bits(matrix: Tensor, largest: int = 127) -> tuple[Tensor, Tensor]:
-    """(rows, columns) in float32 as scales (rows,) and whole numbers (rows, columns) from -largest to largest."""
+    """Quantizes the rows of a float32 matrix to whole numbers, each row with a scale of its own.
+
+    Args:
+        matrix: (rows, columns).
+        largest: whole numbers go from -largest to largest.
+
+    Returns:
+        Scales (rows,) and whole numbers (rows, columns) in int8.
+    """
     scales = matrix.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / largest
     return scales, (matrix / scales[:, None]).round().to(torch.int8)
 
 
 def _in_place(activation: Activation | None) -> Activation | None:
-    """An activation of what nobody else holds: for quick products new memory costs as much as the arithmetic."""
-    return torch.ops.aten.gelu_.default if activation is F.gelu else activation
+    """The activation that overwrites its input, which nothing else refers to.
+
+    For fast products new memory costs as much as the arithmetic.
+    """
+    if activation is F.gelu:
+        return torch.ops.aten.gelu_.default
+    return activation
 
 
 @cache
 def runs_here(kernel: type[Kernel], dtype: torch.dtype = torch.float32) -> bool:
-    """Whether a kernel runs with this torch on this processor, and computes what `F.linear` does."""
+    """Whether a kernel runs with this torch and processor, and computes what `F.linear` does."""
     generator = torch.Generator().manual_seed(0)
-    x, residual = (torch.randn(300, 64, generator=generator).to(dtype) for _ in range(2))
-    weight, bias = (
-        torch.randn(64, *size, generator=generator).to(dtype) / 8 for size in ([64], [])
-    )
-    tolerance = 0.1 if kernel is Int8Kernel or dtype == torch.bfloat16 else 1e-4
+    x = torch.randn(300, 64, generator=generator).to(dtype)
+    residual = torch.randn(300, 64, generator=generator).to(dtype)
+    weight = torch.randn(64, 64, generator=generator).to(dtype) / 8
+    bias = torch.randn(64, generator=generator).to(dtype) / 8
+    is_rounded = kernel is Int8Kernel or dtype == torch.bfloat16
+    tolerance = 0.1 if is_rounded else 1e-4
     for rows in (1, 16, 300):
         product = F.linear(x[:rows], weight, bias)
         try:
             activated = kernel(weight, bias, F.gelu)(x[:rows])
             added = kernel(weight, bias)(x[:rows], residual[:rows])
-        except (
-            AttributeError,
-            RuntimeError,
-            TypeError,
-        ):  # no such operator, or none for this processor
+        except (AttributeError, RuntimeError, TypeError):
+            return False  # the operator does not exist, or not for this processor
+        if not torch.allclose(activated, F.gelu(product), rtol=tolerance, atol=tolerance):
             return False
-        for received, expected in (
-            (activated, F.gelu(product)),
-            (added, product + residual[:rows]),
-        ):
-            if not torch.allclose(received, expected, rtol=tolerance, atol=tolerance):
-                return False
+        if not torch.allclose(added, product + residual[:rows], rtol=tolerance, atol=tolerance):
+            return False
     return True
 
 
 @cache
 def processor_features() -> frozenset[str]:
-    """The system's words for this processor, such as `GenuineIntel` and `avx512_bf16`; empty if it has none."""
+    """CPU vendor and feature flags, such as `GenuineIntel` and `avx512_bf16`; empty if unknown."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
-    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 and later
-    return frozenset(
-        [
-            *str(known.get("cpu_name", "")).split(),
-            *(name for name, has in known.items() if has is True),
-        ]
-    )
+    # torch 2.10 and later
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    features = str(capabilities.get("cpu_name", "")).split()
+    features += [name for name, value in capabilities.items() if value is True]
+    return frozenset(features)
 
 
 def has_instructions(precision: str) -> bool:
@@ -250,30 +304,35 @@ def has_instructions(precision: str) -> bool:
 
 
 def choose_kernel(precision: str, device: torch.device) -> tuple[type[Kernel], torch.dtype]:
-    """The kernel and the type of the weights that serve a precision best on this machine; says what it cannot do."""
-    on_cpu = device.type == "cpu"
-    if precision == "int8" and not on_cpu:
-        _warn_once(f"int8 runs on the CPU only: on {device.type} optimize uses bf16.")
-        precision = "bf16"
-    if on_cpu and precision != "fp32" and not has_instructions(precision):
+    """The fastest kernel for a precision on this machine, and the dtype of its weights.
+
+    It warns where the machine lacks instructions or operators for the precision.
+    """
+    if device.type != "cpu":
+        if precision == "int8":
+            warn_once(f"int8 runs on the CPU only: on {device.type} optimize uses bf16.")
+        return PlainKernel, torch.float32 if precision == "fp32" else torch.bfloat16
+    if precision != "fp32" and not has_instructions(precision):
         needed = ", ".join(sorted(NEEDED_FEATURES[precision]))
-        _warn_once(
-            f"This processor has no {precision} instructions ({needed}): optimize uses fp32, which is faster here."
+        warn_once(
+            f"This processor has no {precision} instructions ({needed}): optimize uses fp32, "
+            "which is faster here."
         )
         precision = "fp32"
     if precision == "int8" and runs_here(Int8Kernel):
         return Int8Kernel, torch.float32
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    kernel = float_kernel(dtype) if on_cpu else PlainKernel
-    if on_cpu and (precision == "int8" or kernel is PlainKernel):
-        _warn_once(
-            f"torch {torch.__version__} lacks operators that optimize needs for {precision} here: it uses others."
+    kernel = float_kernel(dtype)
+    if precision == "int8" or kernel is PlainKernel:
+        warn_once(
+            f"torch {torch.__version__} lacks operators that optimize needs for {precision} here: "
+            "it uses others."
         )
     return kernel, dtype
 
 
 def float_kernel(dtype: torch.dtype) -> type[Kernel]:
-    """The quickest kernel on this processor."""
+    """The fastest kernel for this dtype on this processor."""
     intel = processor_features() & {"GenuineIntel", "Intel"}
     if dtype == torch.float32 and intel and runs_here(MklKernel):
         return MklKernel
@@ -281,5 +340,6 @@ def float_kernel(dtype: torch.dtype) -> type[Kernel]:
 
 
 @cache
-def _warn_once(message: str) -> None:
+def warn_once(message: str) -> None:
+    """Warns with a message the first time it is passed."""
     warnings.warn(message, stacklevel=2)

@@ -23,7 +23,8 @@ def run_rows(
 
     Args:
         model: The model; dropout is off meanwhile.
-        compute: Calls the model. It takes the ids (tokens,) and keyword arguments of `forward`, and returns logits.
+        compute: Calls the model. It takes the ids (tokens,) and keyword arguments of `forward`,
+            and returns logits.
         ids: Token ids of each row.
         types: Token types of each row. None: all 0.
         sizes: How many logits each row has. None: one for each of its tokens.

@@ -1,8 +1,9 @@
-"""Many rows through a model: sorted by length, packed into passes without padding, and put back in their order."""
+"""Many rows through a model: sorted by length, packed without padding, returned in their order."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -95,27 +96,40 @@ def run_packed(
         return compute()
 
     groups = batches(lengths, batch_tokens)
-    threads = 1
-    if is_fused and len(groups) > 1:
-        threads = usable_threads()
     run_all: Callable[..., Iterable[Tensor]] = map
-    if threads > 1 and len(groups) >= MIN_BATCHES_PER_THREAD * threads:
-        run_all = workers(threads, threads, os.getpid()).map
+    if is_fused:
+        run_all = _side_by_side(len(groups))
     results = [torch.empty(0)] * len(rows)
-    was_training = model.training
-    if was_training:
-        model.eval()
-    try:
+    with eval_mode(model):
         for indices, outputs in zip(groups, run_all(run, groups), strict=True):
             parts = outputs.split_with_sizes([sizes[index] for index in indices])
             for index, part in zip(indices, parts, strict=True):
                 results[index] = part
             if report is not None:
                 report(indices)
-    finally:
-        if was_training:
-            model.train()
     return results
+
+
+@contextmanager
+def eval_mode(model: PreTrainedModel) -> Iterator[None]:
+    """A context in which a model is in eval mode."""
+    if not model.training:
+        yield
+        return
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train()
+
+
+def _side_by_side(count: int) -> Callable[..., Iterable[Tensor]]:
+    """A `map` in worker threads if there are batches enough for all of them, else Python's."""
+    if count > 1:
+        threads = usable_threads()
+        if threads > 1 and count >= MIN_BATCHES_PER_THREAD * threads:
+            return workers(threads, threads, os.getpid()).map
+    return map
 
 
 def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:

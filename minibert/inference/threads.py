@@ -4,7 +4,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -71,19 +71,24 @@ def split(layout: Layout, tokens: torch.Size, parts: int) -> tuple[list[Layout],
         belongs to the part that has its middle.
     """
     if isinstance(layout, PackedLayout):
-        lengths_of_parts: list[list[int]] = [[] for _ in range(parts)]
-        start = 0
-        for length in layout.lengths:
-            middle = 2 * start + length  # doubled
-            lengths_of_parts[middle * parts // (2 * tokens[0])].append(length)
-            start += length
-        lengths_of_parts = [lengths for lengths in lengths_of_parts if lengths]
+        lengths_of_parts = _split_lengths(layout.lengths, tokens[0], parts)
         packed = [PackedLayout(lengths) for lengths in lengths_of_parts]
         return [*packed], [sum(lengths) for lengths in lengths_of_parts]
     sizes = [len(rows) for rows in torch.arange(tokens[0]).tensor_split(parts) if len(rows)]
     if layout.mask is None or len(layout.mask) == 1:
         return [PaddedLayout(layout.mask) for _ in sizes], sizes
     return [PaddedLayout(mask) for mask in torch.split(layout.mask, sizes)], sizes
+
+
+def _split_lengths(lengths: Sequence[int], tokens: int, parts: int) -> list[list[int]]:
+    """The lengths of sequences by the part that has their middle, without empty parts."""
+    groups: list[list[int]] = [[] for _ in range(parts)]
+    start = 0
+    for length in lengths:
+        doubled_middle = 2 * start + length
+        groups[doubled_middle * parts // (2 * tokens)].append(length)
+        start += length
+    return [group for group in groups if group]
 
 
 class ContentionDetector:

@@ -5,8 +5,9 @@
         batched.submit("one text")              # a concurrent.futures.Future
         await batched.aencode("one text")       # in asyncio
 
-A single text leaves a processor half idle, and 16 threads with a text each get in each other's way. Here callers only
-tokenise, and one thread runs the model on all texts that have arrived while it was busy with the batch before.
+A single text leaves a processor half idle, and 16 threads with a text each get in each other's way.
+Here callers only tokenize, and one thread runs the model on all texts that have arrived while it
+was busy with the previous batch (dynamic batching).
 """
 
 import threading
@@ -33,12 +34,12 @@ class Batched(AbstractContextManager["Batched"]):
     """Encodes single texts of many callers together; made by `SentenceEmbedder.batched`.
 
     Args:
-        read: gives the rows and settings of a text, a prompt and a prompt's name.
-        encode_rows: gives the vectors (N, D) of such rows.
-        max_wait_ms: how long the first text waits for others when the model has nothing to do; not at all when the
-            batch before was a single text, so that a lone caller is answered at once.
+        read: returns the rows and settings of a text, a prompt and a prompt's name.
+        encode_rows: returns the vectors (N, D) of such rows.
+        max_wait_ms: how long the first text waits for others when the model is idle. It does not
+            wait if the previous batch was a single text, so that a lone caller is answered at once.
         max_tokens: tokens of one batch; a longer text goes alone.
-        max_pending: the most texts that may wait.
+        max_pending: how many texts may wait at most.
     """
 
     def __init__(
@@ -53,15 +54,15 @@ class Batched(AbstractContextManager["Batched"]):
             raise ValueError(
                 "max_wait_ms should be 0 or more, max_tokens and max_pending 1 or more."
             )
-        self._read, self._encode_rows = read, encode_rows
-        self._max_wait, self._max_tokens, self._max_pending = (
-            max_wait_ms / 1000,
-            max_tokens,
-            max_pending,
-        )
+        self._read = read
+        self._encode_rows = encode_rows
+        self._max_wait = max_wait_ms / 1000
+        self._max_tokens = max_tokens
+        self._max_pending = max_pending
         self._waiting: deque[_Request] = deque()
         self._changed = threading.Condition()
-        self._closed = self._alone = False  # alone: the last batch was a single text
+        self._closed = False
+        self._was_single = False  # whether the previous batch was a single text
         self._thread = threading.Thread(target=self._work, name="minibert-batched", daemon=True)
         self._thread.start()
 
@@ -70,17 +71,22 @@ class Batched(AbstractContextManager["Batched"]):
     ) -> Future[Vector]:
         """A future of the vector (D,) of a text; cancelling it takes the text out of the queue.
 
+        Args:
+            text: the text.
+            prompt: as in `encode` of the embedder.
+            prompt_name: as in `encode` of the embedder.
+
         Raises:
             ValueError: not a string, or a prompt that does not exist; other texts are not affected.
             BusyError: `max_pending` texts are waiting.
             RuntimeError: it has been closed.
         """
-        return self.submit_rows([self._read(text, prompt, prompt_name)])[
-            0
-        ]  # read in the caller's thread
+        request = self._read(text, prompt, prompt_name)  # tokenized in the caller's thread
+        (future,) = self.submit_rows([request])
+        return future
 
     def submit_rows(self, texts: Sequence[tuple[Rows, Settings]]) -> list[Future[Vector]]:
-        """As `submit` for several texts whose rows are made; all of them wait or, when there is an error, none."""
+        """As `submit`, for several tokenized texts; all of them wait or, after an error, none."""
         requests = [_Request(rows, settings, Future[Vector]()) for rows, settings in texts]
         with self._changed:
             if self._closed:
@@ -89,7 +95,8 @@ class Batched(AbstractContextManager["Batched"]):
                 )
             if len(self._waiting) + len(requests) > self._max_pending:
                 raise BusyError(
-                    f"{len(self._waiting)} texts are waiting, of at most {self._max_pending}; ask later."
+                    f"{len(self._waiting)} texts are waiting, of at most {self._max_pending}: try "
+                    "again later."
                 )
             self._waiting.extend(requests)
             self._changed.notify()
@@ -98,14 +105,26 @@ class Batched(AbstractContextManager["Batched"]):
     def encode(
         self, text: str, *, prompt: str | None = None, prompt_name: str | None = None
     ) -> Vector:
-        """The vector (D,) of a text; raises as `submit`, and ValueError where the vector is not finite."""
+        """The vector (D,) of a text.
+
+        Args:
+            text: the text.
+            prompt: as in `submit`.
+            prompt_name: as in `submit`.
+
+        Raises:
+            ValueError: as `submit`, or the vector is not finite.
+            BusyError: as `submit`.
+            RuntimeError: as `submit`.
+        """
         return self.submit(text, prompt=prompt, prompt_name=prompt_name).result()
 
     async def aencode(
         self, text: str, *, prompt: str | None = None, prompt_name: str | None = None
     ) -> Vector:
         """`encode` for asyncio."""
-        import asyncio  # here: it takes a tenth of the time to the first vector of an exported graph
+        # imported here: it takes a tenth of the time to the first vector of an exported graph
+        import asyncio
 
         return await asyncio.wrap_future(self.submit(text, prompt=prompt, prompt_name=prompt_name))
 
@@ -126,51 +145,54 @@ class Batched(AbstractContextManager["Batched"]):
 
     def _work(self) -> None:
         while batch := self._next_batch():
-            self._answer(
-                [request for request in batch if request.future.set_running_or_notify_cancel()]
-            )
+            requests = []
+            for request in batch:
+                if request.future.set_running_or_notify_cancel():
+                    requests.append(request)
+            self._answer(requests)
 
     def _next_batch(self) -> list[_Request]:
-        """The next texts to encode together: in the order of arrival, with one prompt; none once it is closed."""
+        """The next texts to encode together, in order of arrival; none once it is closed.
+
+        They have the same prompt length, because pooling leaves out as many tokens of all of them.
+        """
         with self._changed:
-            if not self._waiting:  # the model has nothing to do
+            if not self._waiting:  # the model is idle
                 self._changed.wait_for(lambda: self._waiting or self._closed)
-                self._changed.wait_for(
-                    lambda: (
-                        self._closed
-                        or sum(own.rows.tokens for own in self._waiting) >= self._max_tokens
-                    ),
-                    0 if self._alone else self._max_wait,
-                )
+                max_wait = 0.0 if self._was_single else self._max_wait
+                self._changed.wait_for(self._has_full_batch, max_wait)
             batch: list[_Request] = []
             tokens = 0
-            while (
-                self._waiting
-                and self._waiting[0].settings.skip == (batch or self._waiting)[0].settings.skip
-            ):
-                tokens += self._waiting[0].rows.tokens
+            while self._waiting:
+                request = self._waiting[0]
+                if batch and request.settings.skip != batch[0].settings.skip:
+                    break
+                tokens += request.rows.tokens
                 if batch and tokens > self._max_tokens:
                     break
                 batch.append(self._waiting.popleft())
-            self._alone = len(batch) == 1
+            self._was_single = len(batch) == 1
             return batch
+
+    def _has_full_batch(self) -> bool:
+        """Whether there is nothing to wait for."""
+        tokens = sum(request.rows.tokens for request in self._waiting)
+        return self._closed or tokens >= self._max_tokens
 
     def _answer(self, requests: list[_Request]) -> None:
         if not requests:
             return
+        rows = join_rows([request.rows for request in requests])
         try:
-            vectors = self._encode_rows(
-                join_rows([request.rows for request in requests]), requests[0].settings
-            )
-        except (
-            BaseException
-        ) as error:  # because of one text: each alone, so that the others have their vectors
+            vectors = self._encode_rows(rows, requests[0].settings)
+        except BaseException as error:
+            # because of one text: each is encoded alone, so that the others get their vectors
             if len(requests) == 1:
-                return requests[0].future.set_exception(error)
+                requests[0].future.set_exception(error)
+                return
             for request in requests:
                 self._answer([request])
-        else:
-            for request, vector in zip(requests, vectors, strict=True):
-                request.future.set_result(
-                    vector.copy()
-                )  # on its own, so that one does not keep all of the batch
+            return
+        for request, vector in zip(requests, vectors, strict=True):
+            # a copy, so that one vector does not keep the whole batch in memory
+            request.future.set_result(vector.copy())

@@ -1,4 +1,4 @@
-"""Carrying what makes vectors of a BERT over to another folder: the modules of sentence-transformers, and prompts."""
+"""Copying the modules of sentence-transformers and the prompts around a BERT to another folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _FILES_OF_A_MODULE = ("config.json", "model.safetensors", "pytorch_model.bin")
 
 
 def transformer_folder(source: Source) -> str:
-    """The folder of the BERT inside a sentence-transformers folder, such as "0_Transformer/"; "" for a plain one."""
+    """The folder of the BERT inside a sentence-transformers folder, such as "0_Transformer/".
+
+    It is "" for a plain one.
+    """
     path = source.file("modules.json")
     if path is None:
         return ""
@@ -21,7 +24,9 @@ def transformer_folder(source: Source) -> str:
 
 
 def copy_modules(source: Source, folder: str | os.PathLike[str]) -> None:
-    """Copies everything around the BERT of a sentence-transformers folder; of a plain checkpoint there is nothing.
+    """Copies everything around the BERT of a sentence-transformers folder.
+
+    Around a plain checkpoint there is nothing.
 
     Args:
         source: where the modules are.

@@ -1,4 +1,4 @@
-"""SentenceEmbedder: texts to vectors, sorted by length and packed, so that padding takes no time."""
+"""SentenceEmbedder: texts to vectors, sorted by length and packed without padding."""
 
 from __future__ import annotations
 
@@ -751,7 +751,7 @@ class SentenceEmbedder(nn.Module):
         merge: Literal["mean", "first"] = "mean",
         batch_tokens: int = BATCH_TOKENS,
     ) -> WordVectors | list[WordVectors]:
-        """Vectors of the words of texts, from the chosen layers, before pooling and without a prompt.
+        """Vectors of the words of texts, from the chosen layers, without pooling and prompt.
 
         Words are the tokenizer's: separated by white space and around punctuation. Those past
         `max_length` tokens are left out, and a warning counts the texts that lose any.
@@ -768,7 +768,7 @@ class SentenceEmbedder(nn.Module):
 
     @property
     def max_length(self) -> int:
-        """Tokens of the longest row, [CLS] and [SEP] included; never more than there are positions."""
+        """Tokens of the longest row, [CLS] and [SEP] included."""
         return self._max_length
 
     @max_length.setter
@@ -854,7 +854,7 @@ class SentenceEmbedder(nn.Module):
         token_type_ids: Tensor | None,
         layout: Layout | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Features of the tokens from the chosen layers, (..., features), and the pooler's output."""
+        """Features of the tokens, (..., features), and the pooler's output."""
         output = self.model(
             input_ids,
             attention_mask,

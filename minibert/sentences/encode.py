@@ -1,4 +1,4 @@
-"""What `SentenceEmbedder` and `OnnxEmbedder` share: from texts to rows, and from vectors to results.
+"""What `SentenceEmbedder` and `OnnxEmbedder` share: texts to rows, and vectors to results.
 
 An embedder turns rows of token ids into vectors; everything before and after that are the
 functions of this module. Each takes the embedder, of which it needs what `TextEncoder` lists.
@@ -298,7 +298,7 @@ def _as_tensors(array: Any, device: Any, in_one: bool) -> Any:
 def encode_chunk(
     encoder: TextEncoder, texts: list[Any], settings: Settings, progress: Progress = SILENT
 ) -> tuple[Vectors, Rows]:
-    """Vectors (N, D) of texts that are sorted together, and their rows; every way to encode uses it.
+    """Vectors (N, D) of texts that are sorted together, and their rows; all encoding uses it.
 
     The result depends on the texts and the settings alone, not on what was encoded before.
     """

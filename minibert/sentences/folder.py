@@ -1,13 +1,14 @@
-"""Reading a sentence-transformers folder: the modules after the BERT, and the limits and prompts of texts.
+"""Reading a sentence-transformers folder: the modules after the BERT, limits and prompts of texts.
 
-    modules.json                        the steps, each with a folder: Transformer, Pooling, then Dense or Normalize
+    modules.json                        the modules: Transformer, Pooling, then Dense or Normalize
     sentence_bert_config.json           max_seq_length, do_lower_case (in the transformer's folder)
     1_Pooling/config.json               which pooling
     2_Dense/config.json + weights       a linear layer and an activation
     config_sentence_transformers.json   prompts, such as "query: "
 
-A folder without modules.json is a plain BERT: mean pooling, nothing after it. The format is described in the
-documentation of sentence-transformers ("Creating Custom Models"); nothing named in a file is ever imported.
+A folder without modules.json is a plain BERT: mean pooling, nothing after it. The documentation of
+sentence-transformers describes the format ("Creating Custom Models"). No name in a file is ever
+imported.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,8 @@ POOLING_FLAGS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
-MODULES = "sentence_transformers.models"  # where modules lay in the first versions, and every version finds them
+# the package of the modules in the first versions, which every version still finds
+MODULES = "sentence_transformers.models"
 # where the vectors or scores come from, for each task that minibert has
 TASK_OUTPUTS = {
     "feature-extraction": "last_hidden_state",
@@ -69,22 +71,35 @@ _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 
 @dataclass
 class SentenceFolder:
-    """How a folder turns texts into vectors, or pairs of texts into scores."""
+    """How a folder turns texts into vectors, or pairs of texts into scores.
 
-    transformer: Source  # the folder of the BERT itself, which may be one inside it
-    pooling: list[str] = field(default_factory=lambda: ["mean"])  # one or several, side by side
-    include_prompt: bool = True  # whether the tokens of a prompt are pooled, too
-    modules: list[tuple[str, Source]] = field(
-        default_factory=list
-    )  # after the pooling: "Dense" or "Normalize", folder
-    truncate_dim: int | None = None  # numbers of a vector that are kept in the end; None: all
-    max_length: int | None = None  # the most tokens of a text; None where the folder does not say
-    lower_case: bool = False  # whatever the tokenizer does
-    tokenizer_options: dict[str, Any] = field(default_factory=dict)  # before its files' own
-    prompts: dict[str, str] = field(default_factory=dict)  # put before every text, by name
-    default_prompt_name: str | None = None  # the prompt of calls that name none
-    similarity_fn_name: str = "cosine"  # one of `minibert.sentences.search.METRICS`
-    activation_fn: Any = None  # of a cross-encoder, by the dotted path of its class
+    Attributes:
+        transformer: the folder of the BERT itself, which may be inside this one.
+        pooling: one or several, whose vectors are concatenated.
+        include_prompt: whether the tokens of a prompt are pooled.
+        modules: "Dense" or "Normalize" after the pooling, with their folders.
+        truncate_dim: dimensions of a vector that are kept at the end; None: all.
+        max_length: tokens of a text at most; None: the folder does not say.
+        lower_case: whether texts are lower-cased, whatever the tokenizer does.
+        tokenizer_options: options of the tokenizer, which come before its own files'.
+        prompts: texts to put before every text, by name.
+        default_prompt_name: the prompt of calls that name none.
+        similarity_fn_name: one of `minibert.sentences.search.METRICS`.
+        activation_fn: of a cross-encoder, by the dotted path of its class.
+    """
+
+    transformer: Source
+    pooling: list[str] = field(default_factory=lambda: ["mean"])
+    include_prompt: bool = True
+    modules: list[tuple[str, Source]] = field(default_factory=list)
+    truncate_dim: int | None = None
+    max_length: int | None = None
+    lower_case: bool = False
+    tokenizer_options: dict[str, Any] = field(default_factory=dict)
+    prompts: dict[str, str] = field(default_factory=dict)
+    default_prompt_name: str | None = None
+    similarity_fn_name: str = "cosine"
+    activation_fn: Any = None
 
     def override_prompts(
         self, prompts: dict[str, str] | None, default_prompt_name: str | None
@@ -113,51 +128,67 @@ class SentenceFolder:
 
 
 def read_sentence_folder(source: Source, cross_encoder: bool = False) -> SentenceFolder:
-    """Reads a sentence-transformers folder, of an embedder or a cross-encoder; a plain BERT's gives the defaults.
+    """Reads the folder of an embedder or a cross-encoder; that of a plain BERT gives the defaults.
+
+    Args:
+        source: the folder.
+        cross_encoder: whether it should be a cross-encoder's.
 
     Raises:
-        ValueError: a module or pooling that minibert does not have, named; or a damaged file.
-        FileNotFoundError: a file that modules.json promises is not there.
+        ValueError: a module, pooling or setting that minibert does not have, named; or a damaged
+            file.
+        FileNotFoundError: a file that modules.json needs is missing.
     """
-    found = SentenceFolder(transformer=source)
+    folder = SentenceFolder(transformer=source)
     path = source.file("modules.json")
-    if path is None and not cross_encoder:
-        return found
-    modules = [("Transformer", "")] if path is None else read_modules(path)
-    kinds = [kind for kind, _ in modules]
-    if cross_encoder and kinds != ["Transformer"]:
-        raise ValueError(
-            f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}."
-        )
-    if not cross_encoder and (
-        kinds[:2] != ["Transformer", "Pooling"] or {*kinds[:2]} & {*kinds[2:]}
-    ):
-        order = ", ".join(kinds)
-        raise ValueError(
-            f"{path} should list a Transformer, a Pooling, then Dense or Normalize, not {order}."
-        )
-    for kind, folder in modules:
+    if path is not None:
+        modules = read_modules(path)
+        check_order(path, [kind for kind, _ in modules], cross_encoder)
+    elif cross_encoder:
+        modules = [("Transformer", "")]
+    else:
+        return folder
+    for kind, place in modules:
         if kind == "Transformer":
-            _read_transformer(source, folder, found)
+            _read_transformer(source, place, folder)
         elif kind == "Pooling":
-            _read_pooling(source.require(f"{folder}config.json"), found)
+            _read_pooling(source.require(f"{place}config.json"), folder)
         else:
-            _check_input(source, folder)
-            found.modules.append((kind, source.inside(folder)))
-    if config := source.file("config_sentence_transformers.json"):
-        content = read_json(config)
-        given = {
-            name: text or ""
-            for name, text in value_of(config, content, "prompts", dict, {}).items()
-        }
-        found.prompts = {name: value_of(config, given, name, str, "") for name in given}
-        found.default_prompt_name = value_of(config, content, "default_prompt_name", str, None)
-        with prefix_errors(str(config)):
-            named_prompt(found.prompts, found.default_prompt_name)  # it must exist
-        found.truncate_dim = value_of(config, content, "truncate_dim", int, None)
-        found.similarity_fn_name = value_of(config, content, "similarity_fn_name", str, "cosine")
-        found.activation_fn = content.get("activation_fn")
-    return found
+            _check_input(source, place)
+            folder.modules.append((kind, source.inside(place)))
+    settings = source.file("config_sentence_transformers.json")
+    if settings is not None:
+        _read_settings(settings, folder)
+    return folder
+
+
+def check_order(path: Path, kinds: list[str], cross_encoder: bool) -> None:
+    """Check that a folder has the modules of an embedder or a cross-encoder, in their order."""
+    if cross_encoder:
+        if kinds != ["Transformer"]:
+            raise ValueError(
+                f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}."
+            )
+        return
+    has_both_first = kinds[:2] == ["Transformer", "Pooling"]
+    if not has_both_first or "Transformer" in kinds[2:] or "Pooling" in kinds[2:]:
+        raise ValueError(
+            f"{path} should list a Transformer, a Pooling, then Dense or Normalize, not "
+            f"{', '.join(kinds)}."
+        )
+
+
+def _read_settings(path: Path, folder: SentenceFolder) -> None:
+    """Reads prompts, dimension, similarity and activation."""
+    content = read_json(path)
+    prompts = value_of(path, content, "prompts", dict, {})
+    folder.prompts = {name: value_of(path, prompts, name, str, "") for name in prompts}
+    folder.default_prompt_name = value_of(path, content, "default_prompt_name", str, None)
+    with prefix_errors(str(path)):
+        named_prompt(folder.prompts, folder.default_prompt_name)  # it must exist
+    folder.truncate_dim = value_of(path, content, "truncate_dim", int, None)
+    folder.similarity_fn_name = value_of(path, content, "similarity_fn_name", str, "cosine")
+    folder.activation_fn = content.get("activation_fn")
 
 
 def is_embedder(source: Source) -> bool:
@@ -167,24 +198,38 @@ def is_embedder(source: Source) -> bool:
 
 
 def value_of(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
-    """A value of a file, or the default if it is absent or null; ValueError if it is of another type."""
+    """A value of a file, or the default if it is absent or null.
+
+    Args:
+        path: the file, for the error.
+        config: what it holds.
+        name: of the value.
+        kind: its type; whole numbers should be positive.
+        default: for a value that is absent.
+
+    Raises:
+        ValueError: a value of another type.
+    """
     value = config.get(name)
     if value is None:
         return default
-    fits = type(value) is int and value > 0 if kind is int else isinstance(value, kind)
+    if kind is int:
+        fits = type(value) is int and value > 0
+    else:
+        fits = isinstance(value, kind)
     if not fits:
         raise ValueError(f"{path}: {name:.80} should be a {kind.__name__}, not {value!r:.80}.")
     return value
 
 
 def read_modules(path: Path) -> list[tuple[str, str]]:
-    """The class name of each module, and its folder with a trailing slash ("" for the model's own folder)."""
+    """The class name of each module and its folder, which ends in a slash or is ""."""
     content = parse_json(read_text(path), path, list)
     if not all(isinstance(module, dict) for module in content):
         raise ValueError(f"{path} should hold a list of modules.")
     modules = []
     for module in content:
-        # the packages between the first name and the class differ between versions of sentence-transformers
+        # the packages between the first name and the class differ between versions
         name = value_of(path, module, "type", str, "")
         package, _, kind = name.rpartition(".")
         if kind not in _KINDS or package.split(".")[0] != "sentence_transformers":
@@ -199,7 +244,7 @@ def read_modules(path: Path) -> list[tuple[str, str]]:
 
 
 def _read_transformer(source: Source, path: str, folder: SentenceFolder) -> None:
-    """Reads the limits of texts, and what sentence-transformers passes on to tokenizer and model."""
+    """Reads the limits of texts, and the options of tokenizer and model."""
     folder.transformer = source.inside(path)
     settings = source.file(f"{path}sentence_bert_config.json")
     if settings is None:
@@ -284,28 +329,32 @@ def _read_processing_options(path: Path, config: Mapping[str, Any], folder: Sent
                 )
 
 
-def _read_pooling(path: Path, found: SentenceFolder) -> None:
+def _read_pooling(path: Path, folder: SentenceFolder) -> None:
     config = read_json(path)
-    modes = (
-        config.get("pooling_mode")
-        or [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)]
-        or "mean"
-    )
-    modes = modes if isinstance(modes, list) else [modes]
+    modes = config.get("pooling_mode")
+    if not modes:
+        modes = [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)] or "mean"
+    if not isinstance(modes, list):
+        modes = [modes]
     for mode in modes:
         if not isinstance(mode, str) or mode not in POOLINGS:
             raise ValueError(
                 f"{path} asks for pooling {mode!r:.80}; minibert has {', '.join(POOLINGS)}."
             )
-    found.pooling = [POOLINGS[mode] for mode in modes]
-    found.include_prompt = value_of(path, config, "include_prompt", bool, True)
+    folder.pooling = [POOLINGS[mode] for mode in modes]
+    folder.include_prompt = value_of(path, config, "include_prompt", bool, True)
 
 
-def _check_input(source: Source, folder: str) -> None:
-    """ValueError for a module that works on something else than sentence vectors."""
-    if config := source.file(f"{folder}config.json") if folder else None:
-        content = read_json(config)
-        for name in ("module_input_name", "module_output_name"):
-            if content.get(name) not in (None, "sentence_embedding"):
-                what = f"{config} works on {content[name]!r:.80}"
-                raise ValueError(f"{what}; minibert has it on sentence vectors only.")
+def _check_input(source: Source, place: str) -> None:
+    """Check that a module works on sentence vectors."""
+    if not place:
+        return
+    path = source.file(f"{place}config.json")
+    if path is None:
+        return
+    content = read_json(path)
+    for name in ("module_input_name", "module_output_name"):
+        if content.get(name) not in (None, "sentence_embedding"):
+            raise ValueError(
+                f"{path} works on {content[name]!r:.80}; minibert has it on sentence vectors only."
+            )

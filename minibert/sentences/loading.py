@@ -1,4 +1,4 @@
-"""From a sentence-transformers folder to the parts of a `SentenceEmbedder`: its BERT and its steps."""
+"""From a sentence-transformers folder to the BERT and the steps of a `SentenceEmbedder`."""
 
 from collections.abc import Sequence
 

@@ -80,7 +80,7 @@ class OnnxGraph:
 
     @cached_property
     def steps(self) -> Any:
-        """The graph of what follows the pooling, which only texts in windows need; None: nothing."""
+        """The graph of what follows the pooling, which texts in windows need; None: nothing."""
         path = self.source.file("steps.onnx")
         if path is None:
             return None
@@ -637,7 +637,7 @@ class OnnxEmbedder:
         merge: Literal["mean", "first"] = "mean",
         batch_tokens: int = BATCH_TOKENS,
     ) -> WordVectors | list[WordVectors]:
-        """Vectors of the words of texts, from the chosen layers, before pooling and without a prompt.
+        """Vectors of the words of texts, from the chosen layers, without pooling and prompt.
 
         Words are the tokenizer's: separated by white space and around punctuation. Those past
         `max_length` tokens are left out, and a warning counts the texts that lose any.
@@ -656,7 +656,7 @@ class OnnxEmbedder:
 
     @property
     def max_length(self) -> int:
-        """Tokens of the longest row, [CLS] and [SEP] included; never more than there are positions."""
+        """Tokens of the longest row, [CLS] and [SEP] included."""
         return self._max_length
 
     @max_length.setter

@@ -1,4 +1,4 @@
-"""Cross-encoders: a query and a document go through BERT together, and a classifier scores the pair.
+"""Cross-encoders: query and document go through BERT together, and a classifier scores the pair.
 
 They are slower than comparing vectors, and better: score the hundred nearest of a search again, and
 show the best ten.
@@ -490,7 +490,7 @@ def _load_classifier(
 
 
 def _activation(source: Source, folder: SentenceFolder, config: BertConfig) -> nn.Module | None:
-    """The activation that a folder names, in the places where sentence-transformers looks for it."""
+    """The activation that a folder names, where sentence-transformers looks for it."""
     section: Mapping[str, Any] = config.extra.get("sentence_transformers") or {}
     places = [
         ("config_sentence_transformers.json", folder.activation_fn),

@@ -1,4 +1,4 @@
-"""Texts to rows of token ids: long texts are truncated, or split into windows that are merged again."""
+"""Texts to rows of token ids; long texts are truncated, or split into windows."""
 
 import os
 from collections import Counter
@@ -333,10 +333,10 @@ def check_pairs(pairs: Sequence[object]) -> list[Pair]:
     """
     checked = []
     for index, pair in enumerate(pairs):
-        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
-        if not is_pair or not all(isinstance(text, str) for text in pair):  # type: ignore[attr-defined]
+        texts = list(pair) if isinstance(pair, tuple | list) else []
+        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
             raise ValueError(
                 f"pairs should be two strings each, but number {index} is {pair!r:.60}."
             )
-        checked.append((pair[0], pair[1]))  # type: ignore[index]
+        checked.append((texts[0], texts[1]))
     return checked

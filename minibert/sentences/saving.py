@@ -1,6 +1,6 @@
 """Writing a sentence-transformers folder; `folder` describes the format, and reads it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ tags:
 
 # A sentence embedder
 
-Turns texts of up to {max_length} tokens into vectors of {dimension} numbers ({similarity}); pooling: {pooling}.
+Turns texts of up to {max_length} tokens into vectors of {dimension} dimensions ({similarity}).
+Pooling: {pooling}.
 
 ```python
 from minibert import SentenceEmbedder  # or: from sentence_transformers import SentenceTransformer
@@ -38,96 +39,107 @@ vectors = embedder.encode(["I love Korea", "Paris"])
 
 
 def save_sentence_folder(embedder: SentenceEmbedder, path: Path) -> None:
-    """Writes everything that a `SentenceEmbedder` is made of; see its `save_pretrained`.
+    """Writes everything that a `SentenceEmbedder` consists of; see its `save_pretrained`.
 
     Args:
         embedder: what is saved.
-        path: the folder, which is made.
+        path: the folder, which is created.
     """
     bert, pooling, steps = _portable(embedder)
-    # the format has a truncation at the end apart from the modules
-    steps = list(
-        _without_truncate(steps if embedder.truncate_dim is None else steps[:-1], embedder.width)
-    )
-    kinds = ["Transformer", "Pooling", *(type(step).__name__ for step in steps)]
-    folders = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
-    modules = [
-        {"idx": number, "name": str(number), "path": folder, "type": f"{MODULES}.{kind}"}
-        for number, (kind, folder) in enumerate(zip(kinds, folders, strict=True))
-    ]
-    for folder in folders:
-        (path / folder).mkdir(parents=True, exist_ok=True)
-    # this first: without it, what a kill leaves behind would be loaded as a plain BERT; with it, it is refused
+    if embedder.truncate_dim is not None:
+        steps = steps[:-1]  # in the format a truncation at the end is a setting
+    steps = _without_truncate(steps, embedder.width)
+    module_folders = ["", "1_Pooling"]
+    kinds = ["Transformer", "Pooling"]
+    for index, step in enumerate(steps, start=2):
+        kind = type(step).__name__
+        kinds.append(kind)
+        module_folders.append(f"{index}_{kind}")
+    modules = []
+    for index, kind in enumerate(kinds):
+        module = {"idx": index, "name": str(index), "path": module_folders[index]}
+        modules.append({**module, "type": f"{MODULES}.{kind}"})
+        (path / module_folders[index]).mkdir(parents=True, exist_ok=True)
+    # This file first: without it, an interrupted save would be loaded as a plain BERT. With it, the
+    # folder is refused
     write_json(path / "modules.json", modules)
-    write_json(
-        path / "sentence_bert_config.json",
-        {"max_seq_length": embedder.max_length, "do_lower_case": False},
-    )
-    named = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-    write_json(
-        path / "config_sentence_transformers.json",
-        {name: getattr(embedder, name) for name in named},
-    )
-    pooled = {
-        **_pooling_config(pooling, bert.config.hidden_size),
-        "include_prompt": embedder.include_prompt,
+    limits = {"max_seq_length": embedder.max_length, "do_lower_case": False}
+    write_json(path / "sentence_bert_config.json", limits)
+    settings = {
+        "prompts": embedder.prompts,
+        "default_prompt_name": embedder.default_prompt_name,
+        "similarity_fn_name": embedder.similarity_fn_name,
+        "truncate_dim": embedder.truncate_dim,
     }
-    write_json(path / folders[1] / "config.json", pooled)
-    for folder, step in zip(folders[2:], steps, strict=True):
+    write_json(path / "config_sentence_transformers.json", settings)
+    pooling_config = _pooling_config(pooling, bert.config.hidden_size)
+    pooling_config["include_prompt"] = embedder.include_prompt
+    write_json(path / "1_Pooling" / "config.json", pooling_config)
+    for index, step in enumerate(steps, start=2):
         if isinstance(step, Dense):
-            _write_dense(step, path / folder)
+            _write_dense(step, path / module_folders[index])
     embedder.tokenizer.save_pretrained(path)
     bert.save_pretrained(path)
+    card = _CARD.format(
+        max_length=embedder.max_length,
+        dimension=embedder.dimension,
+        similarity=embedder.similarity_fn_name,
+        pooling=", ".join(pooling),
+    )
     with replacing(path / "README.md") as temporary:
-        sizes = {"max_length": embedder.max_length, "dimension": embedder.dimension}
-        names = {"similarity": embedder.similarity_fn_name, "pooling": ", ".join(pooling)}
-        temporary.write_text(_CARD.format(**sizes, **names), encoding="utf-8")
+        temporary.write_text(card, encoding="utf-8")
 
 
-def _portable(model: SentenceEmbedder) -> tuple[BertModel, list[str], list[nn.Module]]:
-    """The BERT, the poolings and the steps in terms of the format, which has the last layer only and no pooler.
+def _portable(embedder: SentenceEmbedder) -> tuple[BertModel, list[str], list[nn.Module]]:
+    """The BERT, the poolings and the steps in terms of the format.
+
+    It has only the vectors of the last layer, and no pooler.
 
     Raises:
-        ValueError: the format has no place for them.
+        ValueError: the format cannot express them.
     """
-    steps, pooling, depth, weights = (
-        list(model.steps),
-        model.pooling,
-        model.layers[0],
-        model.model.state_dict(),
-    )
-    if len(model.layers) > 1 or model.layer_weights not in (None, [1.0]):
+    if len(embedder.layers) > 1 or embedder.layer_weights not in (None, [1.0]):
         raise ValueError(
-            f"a sentence-transformers folder has the vectors of one layer; this embedder combines {model.layers}."
+            "a sentence-transformers folder has the vectors of one layer; this embedder combines "
+            f"{embedder.layers}."
         )
+    config = embedder.model.config
+    steps = list(embedder.steps)
+    pooling = embedder.pooling
+    depth = embedder.layers[0]
     if pooling == ["pooler"]:
-        pooler: Any = model.model.pooler
-        with torch.device("meta"):  # the numbers are the pooler's
+        pooler: Any = embedder.model.pooler
+        with torch.device("meta"):  # the weights are the pooler's
             dense = Dense(1, 1, True, "Tanh")
         dense.linear = pooler.dense
-        steps, pooling, depth = [dense, *steps], ["cls"], model.model.config.num_hidden_layers
+        steps.insert(0, dense)
+        pooling = ["cls"]
+        depth = config.num_hidden_layers
     elif "pooler" in pooling:
         raise ValueError(
-            f"a sentence-transformers folder has no pooler beside other poolings; this one: {pooling}."
+            "a sentence-transformers folder has no pooler beside other poolings; this embedder has "
+            f"{pooling}."
         )
     with torch.device("meta"):
-        bert = BertModel(
-            model.model.config.replace(num_hidden_layers=depth), add_pooling_layer=False
-        )
+        bert = BertModel(config.replace(num_hidden_layers=depth), add_pooling_layer=False)
+    weights = embedder.model.state_dict()
     bert.load_state_dict({name: weights[name] for name in bert.state_dict()}, assign=True)
     return bert, pooling, steps
 
 
-def _without_truncate(steps: Iterable[nn.Module], width: int) -> Iterable[nn.Module]:
-    """The steps, with each truncation, which the format allows only at the end, as a matrix product."""
+def _without_truncate(steps: list[nn.Module], width: int) -> list[nn.Module]:
+    """The steps with each truncation, which the format allows only at the end, as a `Dense`."""
+    replaced: list[nn.Module] = []
     for step in steps:
         if isinstance(step, Truncate):
-            kept = min(width, step.dimension)
-            identity = Dense(width, kept, False, "Identity").requires_grad_(False)
-            identity.linear.weight.copy_(torch.eye(kept, width))
-            step = identity
-        width = step.linear.out_features if isinstance(step, Dense) else width
-        yield step
+            dimension = min(width, step.dimension)
+            dense = Dense(width, dimension, False, "Identity").requires_grad_(False)
+            dense.linear.weight.copy_(torch.eye(dimension, width))
+            step = dense
+        if isinstance(step, Dense):
+            width = step.linear.out_features
+        replaced.append(step)
+    return replaced
 
 
 def _pooling_config(pooling: Sequence[str], hidden: int) -> dict[str, Any]:

@@ -123,8 +123,8 @@ def nearest(
 
     Args:
         queries: (n, D).
-        corpus: (N, D): an array, memory-mapped or not, or what `open_vectors` returns; a block of it
-            is read at a time.
+        corpus: (N, D): an array, memory-mapped or not, or what `open_vectors` returns; a block of
+            it is read at a time.
         top_k: rows for each query.
         metric: "cosine", or the "dot" product, which is the same for L2-normalized vectors and
             takes half the time. If `open_vectors` knows that the vectors are normalized, "cosine"

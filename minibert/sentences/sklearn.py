@@ -1,4 +1,4 @@
-"""SentenceVectorizer: an embedder as a step of scikit-learn's pipelines, by duck typing and without importing it."""
+"""SentenceVectorizer: an embedder as a step of scikit-learn's pipelines, without importing it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class SentenceVectorizer:
     """Texts to vectors as a transformer of scikit-learn.
 
     ```python
-    classifier = make_pipeline(SentenceVectorizer("sentence-transformers/all-MiniLM-L6-v2"), LogisticRegression())
+    vectorizer = SentenceVectorizer("sentence-transformers/all-MiniLM-L6-v2")
+    classifier = make_pipeline(vectorizer, LogisticRegression())
     cross_val_score(classifier, texts, labels, n_jobs=2)
     ```
 
@@ -111,7 +112,8 @@ class SentenceVectorizer:
         return self.get_params()
 
     def __repr__(self) -> str:
-        return f"SentenceVectorizer({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
+        parameters = [f"{name}={value!r}" for name, value in self.get_params().items()]
+        return f"SentenceVectorizer({', '.join(parameters)})"
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags, TargetTags

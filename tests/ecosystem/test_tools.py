@@ -303,12 +303,12 @@ def test_dynamic_quantization() -> None:
         assert kinds.count("Linear") == 2 * 6 + 2
         logits.append(quantized(**batch).logits)
     torch.testing.assert_close(*logits)
-    optimised = minibert.optimize(ours)
+    optimized = minibert.optimize(ours)
     embedder = minibert.SentenceEmbedder(
-        optimised.bert, minibert.BertTokenizer.from_pretrained("minibert-tiny")
+        optimized.bert, minibert.BertTokenizer.from_pretrained("minibert-tiny")
     )
-    for model in (optimised, embedder):
-        with pytest.raises(ValueError, match="Nothing is left to quantise in an optimised model"):
+    for model in (optimized, embedder):
+        with pytest.raises(ValueError, match="Nothing is left to quantize in an optimized model"):
             torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
 
 
@@ -349,7 +349,7 @@ def test_float32_outputs() -> None:
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["BertModel", "BertForMaskedLM"])
-def test_optimised_models_compile(name: str, backend: str) -> None:
+def test_optimized_models_compile(name: str, backend: str) -> None:
     """The encoder stays as it is, with kernels of its own; the rest is compiled. A whole graph is refused."""
     torch.compiler.reset()
     model = minibert.optimize(getattr(minibert, name)(tiny_config()).eval())

@@ -79,15 +79,3 @@ def test_a_sequence_that_sees_nothing(batch: int) -> None:
     received, _ = bf16_attention(query, key, value, PaddedLayout(mask), 0.0)
     assert not expected[1].any() and not received[1].any()
     assert (received - expected).norm() < 0.02 * expected.norm()
-
-
-def test_products_of_attention_meet_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """oneDNN compiles for each and keeps it: 16 numbers of sequences of three lengths are four sizes."""
-    monkeypatch.setattr(attention, "processor_features", frozenset)
-    monkeypatch.setattr(attention, "MIN_TOKENS_FOR_PRODUCTS", 1)
-    sizes, plain = set(), torch.bmm
-    monkeypatch.setattr(torch, "bmm", lambda x, y: sizes.add(x.shape) or plain(x, y))
-    for count in range(33, 49):
-        for length in (3, 9, 16):
-            bf16_attention(*heads(count * length), PackedLayout([length] * count), 0.0)
-    assert sizes == {(3 * count, 16, 16) for count in (36, 40, 44, 48)}

@@ -31,7 +31,7 @@ from minibert import (
     unoptimize,
 )
 from minibert.attention import sdpa_attention
-from minibert.inference import fused, kernels, threads as inference_threads
+from minibert.inference import kernels, threads as inference_threads
 from minibert.inference.attention import packed_attention
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import (
@@ -39,7 +39,6 @@ from minibert.inference.kernels import (
     Kernel,
     MklKernel,
     OneDnnKernel,
-    PlainKernel,
     runs_here,
 )
 from minibert.inference.packing import run_packed
@@ -48,7 +47,7 @@ CLASSES = ["BertModel", *HEADS[:-1]]
 # how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are
 # taken in another order, and GELU's erf is another approximation. bf16 has 8 significant bits, as has int8
 MOST = {"fp32": 2e-5, "bf16": 0.15, "int8": 0.15}
-warn_once = kernels._warn_once  # where a processor lacks a kernel, the fixture below replaces it
+warn_once = kernels.warn_once  # where a processor lacks a kernel, the fixture below replaces it
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +56,7 @@ def _can_do_all(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = frozenset({"GenuineIntel"}).union(*kernels.NEEDED_FEATURES.values())
     monkeypatch.setattr(kernels, "processor_features", lambda: everything)
     if not runs_here(Int8Kernel) or not runs_here(OneDnnKernel):
-        monkeypatch.setattr(kernels, "_warn_once", lambda message: None)
+        monkeypatch.setattr(kernels, "warn_once", lambda message: None)
 
 
 def model_of(name: str = "BertModel", **overrides: Any) -> Any:
@@ -228,9 +227,9 @@ def test_undone_it_is_the_original_and_can_be_trained() -> None:
     assert isinstance(fast.base_model.encoder, FusedEncoder)
 
 
-def test_undoing_what_is_not_optimised() -> None:
+def test_undoing_what_is_not_optimized() -> None:
     with pytest.raises(
-        ValueError, match="This BertModel is not optimised: there is nothing to undo"
+        ValueError, match="This BertModel is not optimized: there is nothing to undo"
     ):
         unoptimize(model_of())
 
@@ -272,7 +271,7 @@ def test_half_precision_checkpoints() -> None:
     assert model.dtype == torch.bfloat16
 
 
-def test_what_an_optimised_model_cannot_do() -> None:
+def test_what_an_optimized_model_cannot_do() -> None:
     fast = optimize(model_of())
     with pytest.raises(
         ValueError, match=r"cannot be trained: train the original, or unoptimize\(model\)"
@@ -304,7 +303,7 @@ def test_bad_arguments() -> None:
 def test_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another torch or processor: plain linear layers, and it says so once."""
     monkeypatch.setattr(kernels, "runs_here", lambda kernel, dtype=None: False)
-    monkeypatch.setattr(kernels, "_warn_once", warn_once.__wrapped__)
+    monkeypatch.setattr(kernels, "warn_once", warn_once.__wrapped__)
     model = model_of()
     batch = ragged_batch(model.config)
 
@@ -333,30 +332,12 @@ def test_which_float32_kernel(
     assert f"8 {kernel.__name__}" in repr(optimize(model_of()))
 
 
-def test_weights_are_packed_for_the_threads_there_are(
-    two_threads: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """MKL multiplies a few rows by as many threads as torch had when it packed the weight."""
-    threads = []
-
-    class Recording(PlainKernel):
-        def __init__(self, *arguments: Any) -> None:
-            threads.append(torch.get_num_threads())
-            super().__init__(*arguments)
-
-    monkeypatch.setattr(
-        fused, "choose_kernel", lambda precision, device: (Recording, torch.float32)
-    )
-    optimize(model_of())
-    assert threads == [2] * 8
-
-
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_without_the_instructions(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor for which the precision would be slower than float32 gets float32, and it says so once."""
     monkeypatch.setattr(kernels, "processor_features", frozenset)
     warn_once.cache_clear()
-    monkeypatch.setattr(kernels, "_warn_once", warn_once)
+    monkeypatch.setattr(kernels, "warn_once", warn_once)
     model = model_of()
 
     with pytest.warns(UserWarning, match=f"This processor has no {precision} instructions"):
@@ -463,7 +444,7 @@ def test_what_is_refused_changes_nothing(name: str) -> None:
     batch = ragged_batch(fast.config)
     before = first(fast(**batch))
     for refused in (fast.train, fast.half, lambda: fast.to("meta")):
-        with pytest.raises(ValueError, match="An optimised model"):
+        with pytest.raises(ValueError, match="An optimized model"):
             refused()
         assert not any(module.training for module in fast.modules())
         assert torch.equal(first(fast(**batch)), before)
@@ -682,5 +663,5 @@ def test_no_tokens() -> None:
 
 
 def test_what_cannot_be_undone() -> None:
-    with pytest.raises(ValueError, match="This Linear is not optimised"):
+    with pytest.raises(ValueError, match="This Linear is not optimized"):
         unoptimize(torch.nn.Linear(1, 1))  # type: ignore[type-var]

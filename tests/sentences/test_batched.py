@@ -130,7 +130,9 @@ class TestTrouble:
             while batched.pending:
                 time.sleep(0.001)
             second, third = batched.submit("world"), batched.submit("x")
-            with pytest.raises(BusyError, match="2 texts are waiting, of at most 2; ask later"):
+            with pytest.raises(
+                BusyError, match="2 texts are waiting, of at most 2: try again later"
+            ):
                 batched.submit("trees")
             assert second.cancel()
             go_on.set()

@@ -66,7 +66,7 @@ class TestLayers:
             ),
             ([-8], None, "should lie between 0"),
             ([], None, "should lie between 0"),
-            ("sum_last_4", [1.0], "layers 'sum_last_4' takes 4 weights, one a layer, not 1"),
+            ("sum_last_4", [1.0], "layers 'sum_last_4' takes 4 weights, one for each layer, not 1"),
             (
                 "concat_last_4",
                 [1.0] * 4,

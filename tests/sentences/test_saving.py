@@ -92,7 +92,7 @@ class TestRoundTrip:
 
 
 class TestWriting:
-    def test_an_optimised_model(
+    def test_an_optimized_model(
         self, parts: tuple[BertModel, BertTokenizer], tmp_path: Path
     ) -> None:
         SentenceEmbedder(*parts).save_pretrained(tmp_path / "plain")
@@ -114,7 +114,7 @@ class TestWriting:
             ({"layers": [4], "layer_weights": [2.0]}, "has the vectors of one layer"),
             (
                 {"pooling": ["pooler", "mean"]},
-                r"no pooler beside other poolings; this one: \['pooler', 'mean'\]",
+                r"no pooler beside other poolings; this embedder has \['pooler', 'mean'\]",
             ),
         ],
     )
@@ -145,7 +145,7 @@ class TestWriting:
     def test_the_card(self, parts: tuple[BertModel, BertTokenizer], tmp_path: Path) -> None:
         SentenceEmbedder(*parts, steps=[dense(32, 8)]).save_pretrained(tmp_path)
         card = (tmp_path / "README.md").read_text(encoding="utf-8")
-        assert "vectors of 8 numbers (cosine); pooling: mean" in card and card.startswith(
+        assert "vectors of 8 dimensions (cosine).\nPooling: mean." in card and card.startswith(
             "---\nlibrary_name"
         )
         assert (

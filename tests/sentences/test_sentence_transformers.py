@@ -44,11 +44,11 @@ def test_the_same_numbers(folder: Path) -> None:
         "dot",
     )
     for precision in ("fp32", "bf16", "int8"):
-        optimised = SentenceEmbedder.from_pretrained(folder, precision=precision)
-        found = optimised.as_sentence_transformer().encode(TEXTS)
+        optimized = SentenceEmbedder.from_pretrained(folder, precision=precision)
+        found = optimized.as_sentence_transformer().encode(TEXTS)
         with pytest.warns(UserWarning, match="were truncated"):
             np.testing.assert_allclose(
-                found, optimised.encode(TEXTS), atol=2e-2 if precision != "fp32" else 1e-5
+                found, optimized.encode(TEXTS), atol=2e-2 if precision != "fp32" else 1e-5
             )
 
 
@@ -93,11 +93,11 @@ def test_training_evaluating_saving(folder: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(model.encode(WORDS), after, atol=1e-6)
 
 
-def test_an_optimised_model_is_not_trained(folder: Path) -> None:
+def test_an_optimized_model_is_not_trained(folder: Path) -> None:
     made = SentenceEmbedder.from_pretrained(folder).as_sentence_transformer()
     assert isinstance(made[0].model, BertModel)
     with pytest.raises(
-        ValueError, match="An optimised model cannot be trained: train the original"
+        ValueError, match="An optimized model cannot be trained: train the original"
     ):
         made.train()
     assert torch.is_tensor(made.encode(WORDS, convert_to_tensor=True))
