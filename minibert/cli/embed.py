@@ -95,6 +95,12 @@ def add_embed_output(parser: Parser) -> None:
         "--shard-size", type=int, default=16384, metavar="N", help="Number of texts per shard."
     )
     parser.add_argument(
+        "--update",
+        action="store_true",
+        help="Update a folder of shards to the texts of --file: compute the vectors of new and "
+        "changed texts, keep those of the others, drop those of deleted texts.",
+    )
+    parser.add_argument(
         "--processes",
         type=int,
         metavar="N",
@@ -140,6 +146,7 @@ def run(options: argparse.Namespace) -> None:
             processes=processes,
             rank=rank,
             world_size=world_size,
+            update=options.update,
             **progress,
             **settings,
         )
@@ -221,6 +228,8 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
         raise UsageError(
             "under torchrun give --file and --output DIR/: each process writes shards of its own."
         )
+    if options.update and (folder is None or world_size > 1):
+        raise UsageError("--update takes --output DIR/, a folder of shards, without torchrun.")
     if options.processes is not None:
         _check_processes(options.processes, folder, world_size)
     if folder is None:
@@ -267,6 +276,8 @@ def useful_processes(options: argparse.Namespace) -> int:
 def say(options: argparse.Namespace, done: CorpusReport, embedder: TextEncoder) -> None:
     """Says what was written."""
     sentence = f"{done.lines} texts, {done.tokens} tokens written to {options.output}"
+    if done.kept:
+        sentence += f", {done.kept} of the vectors kept from before"
     if done.skipped:
         sentence += f", {done.skipped} finished shards skipped"
     if done.overlong:

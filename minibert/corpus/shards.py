@@ -26,11 +26,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from minibert.checks import check_count
 from minibert.corpus.formats import ENDINGS, WRITERS
@@ -43,6 +45,7 @@ from minibert.corpus.records import (
     sha256_of_file,
     sha256_of_json,
 )
+from minibert.corpus.updates import KeptVectors, pack_digests, replacing_folder, restore
 from minibert.files import only_run_in
 from minibert.progress import SILENT, Progress, interruptible
 from minibert.sentences.encode import TextEncoder, encode_chunk
@@ -59,6 +62,7 @@ class CorpusReport:
         overlong: how many of these texts have more tokens than fit, and were cut or averaged.
         shards: shards that were written.
         skipped: shards that an earlier run had finished.
+        kept: texts whose vectors an update has kept; their tokens are not counted.
     """
 
     lines: int = 0
@@ -66,6 +70,7 @@ class CorpusReport:
     overlong: int = 0
     shards: int = 0
     skipped: int = 0
+    kept: int = 0
 
     def add(self, other: CorpusReport) -> None:
         """Counts what another one has counted, too."""
@@ -119,6 +124,7 @@ def encode_to_shards(
     processes: int = 1,
     rank: int = 0,
     world_size: int = 1,
+    update: bool = False,
     show_progress: bool | None = False,
     total: int | None = None,
     **options: Any,
@@ -138,6 +144,9 @@ def encode_to_shards(
             are spawned, so a script that asks for several does so under `if __name__ == "__main__":`.
         rank: number of this run.
         world_size: number of runs.
+        update: the texts may differ from those of a finished folder. Vectors of texts that are still
+            there are kept, those of new and changed texts are computed, all others are dropped; the
+            order is that of `texts`. The new state takes the place of the old one in one step.
         show_progress: a bar with tokens per second; None: a line every half minute.
         total: how many texts there are, if that is known, for the bar to say how long it will take.
         options: as in `SentenceEmbedder.encode`.
@@ -163,8 +172,15 @@ def encode_to_shards(
     settings = embedder.settings(**options)
     texts = iter_texts(texts)
     target = Location(folder)
+    if update and (target.fs is not None or world_size > 1):
+        raise ValueError("update=True is for a folder on this machine, and for a single run.")
+    if update:
+        restore(Path(target.path).absolute())
     target.make_folder()
     about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
+    if update and (Path(target.path) / "index.json").is_file():
+        run = _Run(embedder, settings, file_format, target, sha256_of_json(about))
+        return _update(run, texts, about, show_progress, total)
     run = _Run(embedder, settings, file_format, target, sha256_of_json(about))
     # object stores have no locks; there, two runs at a time do their work twice, and write the same
     alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
@@ -199,6 +215,42 @@ def encode_to_shards(
     return report
 
 
+def _update(
+    run: _Run,
+    texts: Iterator[str],
+    about: dict[str, Any],
+    show_progress: bool | None,
+    total: int | None,
+) -> CorpusReport:
+    """Replaces a finished folder by one of these texts, with the vectors that both have."""
+    folder = Path(run.target.path).absolute()
+    dimension = run.embedder.dimension
+    report = CorpusReport()
+    shards = 0
+    with (
+        only_run_in(folder),
+        Progress(show_progress, total) as progress,
+        interruptible() as stop_requested,
+    ):
+        check_manifest(run.target, about)
+        with replacing_folder(folder) as (new, earlier):
+            target = Location(new)
+            check_manifest(target, about)
+            kept = KeptVectors(earlier, run.file_format, dimension)
+            writer = replace(run, target=target, kept=kept)
+            while shard := check_texts(list(islice(texts, about["shard_size"]))):
+                report.add(writer.write_shard(shards, shard, progress))
+                shards += 1
+                if stop_requested():
+                    raise KeyboardInterrupt(
+                        f"stopped; {folder} is as it was: run the same again to update it."
+                    )
+            unit = about["steps"][-1:] == ["Normalize()"]
+            totals = {"dimension": dimension, "file_format": run.file_format, "unit": unit}
+            _finish(target, shards, report.lines, totals)
+    return report
+
+
 @dataclass
 class _Run:
     """Writes the file or the shards of one run."""
@@ -208,6 +260,7 @@ class _Run:
     file_format: str
     target: Location  # the file, or the folder of the shards
     settings_hash: str = ""
+    kept: KeptVectors | None = None  # of an update
 
     def write(self, path: Path, texts: Iterator[str], progress: Progress) -> CorpusReport:
         """Fills one file on this machine."""
@@ -215,12 +268,33 @@ class _Run:
 
         def encoded() -> Iterator[tuple[list[str], Vectors]]:
             while chunk := list(islice(texts, CHUNK_TEXTS)):
-                vectors, rows = encode_chunk(self.embedder, chunk, self.settings, progress)
-                report.add(CorpusReport(len(chunk), rows.tokens, rows.overlong))
+                vectors, counts = self._vectors(chunk, progress)
+                report.add(counts)
                 yield chunk, vectors
 
         WRITERS[self.file_format](path, encoded(), self.embedder.dimension)
         return report
+
+    def _vectors(self, texts: list[str], progress: Progress) -> tuple[Vectors, CorpusReport]:
+        """The vectors of some texts, (N, D): kept ones, and others that are computed together."""
+        if self.kept is None:
+            vectors, rows = encode_chunk(self.embedder, texts, self.settings, progress)
+            return vectors, CorpusReport(len(texts), rows.tokens, rows.overlong)
+        known = self.kept.rows_of(texts)
+        old = [place for place, row in enumerate(known) if row is not None]
+        new = [place for place, row in enumerate(known) if row is None]
+        vectors = np.empty((len(texts), self.embedder.dimension), np.float32)
+        vectors[old] = self.kept.vectors([row for row in known if row is not None])
+        progress.add(len(old))
+        counts = CorpusReport(len(texts), kept=len(old))
+        if new:
+            computed, rows = encode_chunk(
+                self.embedder, [texts[place] for place in new], self.settings, progress
+            )
+            vectors[new] = computed
+            counts.tokens = rows.tokens
+            counts.overlong = rows.overlong
+        return vectors, counts
 
     def write_shard(
         self, number: int, texts: list[str], progress: Progress = SILENT
@@ -260,6 +334,7 @@ class _Run:
                 "tokens": done.tokens,
                 "overlong": done.overlong,
                 "texts_sha256": texts_hash,
+                "texts": pack_digests(texts),
             }
             about |= {"settings_sha256": self.settings_hash, **file}
             record.write_json({**about, "record_sha256": sha256_of_json(about)})

@@ -128,6 +128,7 @@ class TestShards:
             "overlong": 0,
             "shards": 5,
             "skipped": 0,
+            "kept": 0,
         }
         totals = {
             "shards": 5,

@@ -1,0 +1,137 @@
+"""Updating a folder of vectors: texts that are still there keep their vectors, only the others are computed.
+
+The new folder is written beside the old one, as if from nothing, and takes its place in one step.
+So a run that is killed leaves the old state, and the next run keeps what it had computed.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibert.corpus.formats import ShardedVectors
+from minibert.corpus.location import Location
+from minibert.corpus.records import read_record
+from minibert.sentences.rows import Vectors
+
+DIGEST_BYTES = 12
+
+_AT_CWD = -100  # fcntl.h
+_RENAME_EXCHANGE = 2  # linux/fs.h
+
+
+def text_digest(text: str) -> bytes:
+    """Return a digest of a text, without its id."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def pack_digests(texts: Sequence[str]) -> str:
+    """Return the digests of texts as the record of a shard keeps them."""
+    return base64.b64encode(b"".join(map(text_digest, texts))).decode("ascii")
+
+
+class KeptVectors:
+    """The vectors of earlier folders, by text.
+
+    Args:
+        folders: Folders of shards that were made with the same model and settings; of an unfinished
+            one its finished shards count.
+        file_format: Format of the shards.
+        dimension: Of the vectors.
+    """
+
+    def __init__(self, folders: Sequence[Path], file_format: str, dimension: int) -> None:
+        shards: list[Path] = []
+        lines: list[int] = []
+        digests = b""
+        for folder in folders:
+            for shard in sorted(folder.glob(f"shard-*.{file_format}")):
+                record = read_record(Location(shard.with_suffix(".json")))
+                if record is None or "texts" not in record:
+                    continue
+                if shard.stat().st_size != record["bytes"]:
+                    continue
+                shards.append(shard)
+                lines.append(record["lines"])
+                digests += base64.b64decode(record["texts"])
+        keys: NDArray[Any] = np.frombuffer(digests, dtype=f"S{DIGEST_BYTES}")
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        self._vectors = ShardedVectors(shards, lines, dimension)
+        self._dimension = dimension
+
+    def rows_of(self, texts: Sequence[str]) -> list[int | None]:
+        """Return the row of each text among all vectors, None for a new text."""
+        if not len(self._keys):
+            return [None] * len(texts)
+        wanted = np.array([text_digest(text) for text in texts], dtype=self._keys.dtype)
+        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        rows: list[int | None] = []
+        for digest, place in zip(wanted, places.tolist(), strict=True):
+            is_known = self._keys[place] == digest
+            rows.append(int(self._order[place]) if is_known else None)
+        return rows
+
+    def vectors(self, rows: Sequence[int]) -> Vectors:
+        """Return the vectors of rows, (len(rows), D); each shard is opened once."""
+        result = np.empty((len(rows), self._dimension), np.float32)
+        for place in np.argsort(np.array(rows, dtype=np.int64), kind="stable").tolist():
+            result[place] = self._vectors[rows[place]]
+        return result
+
+
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[tuple[Path, list[Path]]]:
+    """Give a new folder that takes the place of `folder` when the block succeeds.
+
+    Yields:
+        The new folder beside it, and those that hold vectors to keep: the old one, and what earlier
+        updates that were stopped have left.
+    """
+    pattern = f".{folder.name}.update-*"
+    leftovers = sorted(folder.parent.glob(pattern))
+    number = 0
+    while (folder.parent / f".{folder.name}.update-{number}").exists():
+        number += 1
+    new = folder.parent / f".{folder.name}.update-{number}"
+    new.mkdir()
+    yield new, [folder, *leftovers]
+    exchange(folder, new)
+    for path in [new, *leftovers]:  # `new` is the old one now
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange the names of two folders in one step where the system can (Linux), else in two.
+
+    Raises:
+        OSError: A folder cannot be renamed.
+    """
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
+    names = os.fsencode(one), os.fsencode(other)
+    if rename is not None and rename(_AT_CWD, names[0], _AT_CWD, names[1], _RENAME_EXCHANGE) == 0:
+        return
+    beside = other.with_name(f"{other.name}.old")
+    os.rename(one, beside)
+    os.rename(other, one)
+    os.rename(beside, other)
+
+
+def restore(folder: Path) -> None:
+    """Put a folder back that was killed between the two steps of `exchange`."""
+    if folder.exists():
+        return
+    for old in folder.parent.glob(f".{folder.name}.update-*.old"):
+        os.rename(old, folder)
+        return

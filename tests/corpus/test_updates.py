@@ -1,0 +1,105 @@
+"""Folders of vectors that follow their texts: only what is new is computed, and no state is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_folder import WORDS, tiny_folder
+
+from minibert import SentenceEmbedder, encode_to_shards, open_vectors
+from minibert.cli import main
+from minibert.corpus.inputs import Text
+
+TEXTS = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[:2]]
+CHANGED = [*TEXTS[5:50], "quite new", *TEXTS[60:], TEXTS[3], "new, too"]
+SIZE = {"shard_size": 32}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet"])
+def test_only_new_texts_are_computed(
+    file_format: str, embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
+    options: Any = {"file_format": file_format, **SIZE}
+    folder = tmp_path / "vectors"
+    first = encode_to_shards(embedder, TEXTS, folder, update=True, **options)
+    assert (first.lines, first.kept) == (len(TEXTS), 0)
+    second = encode_to_shards(embedder, CHANGED, folder, update=True, **options)
+    assert (second.lines, second.kept) == (len(CHANGED), len(CHANGED) - 2)
+    np.testing.assert_allclose(
+        np.asarray(open_vectors(folder)), embedder.encode(CHANGED), atol=1e-6
+    )
+    encode_to_shards(embedder, CHANGED, tmp_path / "anew", **options)
+    assert names(folder) == names(tmp_path / "anew")
+    assert names(tmp_path) == {"vectors", "anew"}  # nothing is left behind
+
+
+def test_ids_come_from_the_new_file(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    options: Any = {"file_format": "jsonl", **SIZE}
+    for first in (0, 100):
+        texts = [Text(text, first + number) for number, text in enumerate(TEXTS[:9])]
+        report = encode_to_shards(embedder, texts, tmp_path / "v", update=True, **options)
+    assert report.kept == 9
+    lines = (tmp_path / "v" / "shard-000000.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == list(range(100, 109))
+
+
+def test_another_model_or_setting_is_refused(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    encode_to_shards(embedder, TEXTS, tmp_path / "v", **SIZE)
+    before = np.asarray(open_vectors(tmp_path / "v"))
+    with pytest.raises(ValueError, match="was begun with prompt"):
+        encode_to_shards(embedder, TEXTS, tmp_path / "v", update=True, prompt="x ", **SIZE)
+    other = SentenceEmbedder(embedder.model, embedder.tokenizer, pooling="max")
+    with pytest.raises(ValueError, match="was begun with pooling"):
+        encode_to_shards(other, TEXTS, tmp_path / "v", update=True, **SIZE)
+    assert np.array_equal(np.asarray(open_vectors(tmp_path / "v")), before)
+    with pytest.raises(ValueError, match="for a single run"):
+        encode_to_shards(embedder, TEXTS, tmp_path / "v", update=True, world_size=2)
+
+
+def test_a_failed_update_leaves_the_old_state(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    encode_to_shards(embedder, TEXTS, tmp_path / "v", **SIZE)
+    before = np.asarray(open_vectors(tmp_path / "v"))
+    broken: list[Any] = [*CHANGED, None]
+    with pytest.raises(ValueError, match="texts should be strings"):
+        encode_to_shards(embedder, broken, tmp_path / "v", update=True, **SIZE)
+    assert np.array_equal(np.asarray(open_vectors(tmp_path / "v")), before)
+    # what it had computed is kept
+    report = encode_to_shards(embedder, CHANGED, tmp_path / "v", update=True, **SIZE)
+    assert report.kept > len(CHANGED) - 2
+    assert names(tmp_path) == {"v"}
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    model = str(tiny_folder(tmp_path / "model"))
+    file = tmp_path / "texts.txt"
+    arguments = ["embed", "-m", model, "--file", str(file), "-o", f"{tmp_path / 'v'}/"]
+    arguments += ["--shard-size", "8", "--update"]
+    file.write_text("\n".join(TEXTS), encoding="utf-8")
+    assert main(arguments) == 0
+    states = [open_vectors(tmp_path / "v")[:]]
+    file.write_text("\n".join(CHANGED), encoding="utf-8")
+    command = [sys.executable, "-m", "minibert", *arguments]
+    for attempt in range(10):
+        with subprocess.Popen(command, env={**os.environ}) as run:
+            time.sleep(0.5 + 0.35 * attempt)
+            run.kill()
+        assert len(open_vectors(tmp_path / "v")) in (len(TEXTS), len(CHANGED))
+    assert main(arguments) == 0
+    loaded = SentenceEmbedder.from_pretrained(model)
+    np.testing.assert_allclose(
+        np.asarray(open_vectors(tmp_path / "v")), loaded.encode(CHANGED), atol=1e-5
+    )
+    assert len(states[0]) == len(TEXTS)
