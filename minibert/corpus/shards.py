@@ -22,7 +22,7 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -158,6 +158,38 @@ def encode_to_shards(
             ChildProcessError: one of the processes has ended.
         KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the shards at hand; a second signal ends at once.
     """
+    _check_shards(file_format, shard_size, rank, world_size)
+    check_count("processes", processes)
+    settings = embedder.settings(**options)
+    texts = iter_texts(texts)
+    target = Location(folder)
+    if update:
+        if target.fs is not None or world_size > 1:
+            raise ValueError("update=True is for a folder on this machine, and for a single run.")
+        restore(Path(target.path).absolute())
+    target.make_folder()
+    about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
+    run = _Run(embedder, settings, file_format, target, sha256_of_json(about))
+    if update and (Path(target.path) / "index.json").is_file():
+        return _update(run, texts, about, show_progress, total)
+    # object stores have no locks; there, two runs at a time do their work twice, and write the same
+    alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
+    with alone, Progress(show_progress, total) as progress, interruptible() as stop_requested:
+        check_manifest(target, about)
+        source = _Shards(texts, shard_size, rank, world_size, stop_requested)
+        report = CorpusReport()
+        for part in _write_shards(run, source, processes, progress):
+            report.add(part)
+        if stop_requested():
+            done = report.shards + report.skipped
+            raise KeyboardInterrupt(
+                f"stopped; {done} shards in {folder} are complete: run the same again to go on."
+            )
+        _finish(target, source.count, source.lines, _totals(run, about))
+    return report
+
+
+def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int) -> None:
     if file_format not in WRITERS:
         raise ValueError(f"file_format should be one of {', '.join(WRITERS)}, not {file_format!r}.")
     if not isinstance(shard_size, int) or not 1 <= shard_size <= sys.maxsize:
@@ -168,51 +200,62 @@ def encode_to_shards(
         raise ValueError(
             f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}."
         )
-    check_count("processes", processes)
-    settings = embedder.settings(**options)
-    texts = iter_texts(texts)
-    target = Location(folder)
-    if update and (target.fs is not None or world_size > 1):
-        raise ValueError("update=True is for a folder on this machine, and for a single run.")
-    if update:
-        restore(Path(target.path).absolute())
-    target.make_folder()
-    about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
-    if update and (Path(target.path) / "index.json").is_file():
-        run = _Run(embedder, settings, file_format, target, sha256_of_json(about))
-        return _update(run, texts, about, show_progress, total)
-    run = _Run(embedder, settings, file_format, target, sha256_of_json(about))
-    # object stores have no locks; there, two runs at a time do their work twice, and write the same
-    alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
-    report, lines, number = CorpusReport(), 0, 0
-    with alone, Progress(show_progress, total) as progress, interruptible() as told_to_stop:
-        check_manifest(target, about)
 
-        def own_shards() -> Iterator[tuple[int, list[str]]]:
-            nonlocal lines, number
-            while not told_to_stop() and (shard := check_texts(list(islice(texts, shard_size)))):
-                lines, number = lines + len(shard), number + 1
-                if (number - 1) % world_size == rank:
-                    yield number - 1, shard
 
-        one_by_one = (run.write_shard(*shard, progress) for shard in own_shards())
-        for part in (
-            one_by_one if processes == 1 else _in_processes(run, own_shards(), processes, progress)
-        ):
-            report.add(part)
-        if told_to_stop():
-            done = report.shards + report.skipped
-            raise KeyboardInterrupt(
-                f"stopped; {done} shards in {folder} are complete: run the same again to go on."
-            )
-        unit = about["steps"][-1:] == ["Normalize()"]
-        _finish(
-            target,
-            number,
-            lines,
-            {"dimension": embedder.dimension, "file_format": file_format, "unit": unit},
-        )
-    return report
+class _Shards:
+    """The texts of the shards that a run takes, by the numbers of the shards.
+
+    Attributes:
+        count: Shards that have been read, those of other runs too.
+        lines: Their texts.
+    """
+
+    def __init__(
+        self,
+        texts: Iterator[str],
+        shard_size: int,
+        rank: int,
+        world_size: int,
+        stop_requested: Callable[[], bool],
+    ) -> None:
+        self.count = 0
+        self.lines = 0
+        self._texts = texts
+        self._shard_size = shard_size
+        self._rank = rank
+        self._world_size = world_size
+        self._stop_requested = stop_requested
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        while not self._stop_requested():
+            shard = check_texts(list(islice(self._texts, self._shard_size)))
+            if not shard:
+                return
+            number = self.count
+            self.count += 1
+            self.lines += len(shard)
+            if number % self._world_size == self._rank:
+                yield number, shard
+
+
+def _write_shards(
+    run: _Run, shards: Iterable[tuple[int, list[str]]], processes: int, progress: Progress
+) -> Iterator[CorpusReport]:
+    """Writes shards in this process or in several, and reports each."""
+    if processes > 1:
+        yield from _in_processes(run, iter(shards), processes, progress)
+        return
+    for number, shard in shards:
+        yield run.write_shard(number, shard, progress)
+
+
+def _totals(run: _Run, about: dict[str, Any]) -> dict[str, Any]:
+    """What the index of a folder says besides its counts."""
+    return {
+        "dimension": run.embedder.dimension,
+        "file_format": run.file_format,
+        "unit": about["steps"][-1:] == ["Normalize()"],
+    }
 
 
 def _update(
@@ -224,9 +267,7 @@ def _update(
 ) -> CorpusReport:
     """Replaces a finished folder by one of these texts, with the vectors that both have."""
     folder = Path(run.target.path).absolute()
-    dimension = run.embedder.dimension
     report = CorpusReport()
-    shards = 0
     with (
         only_run_in(folder),
         Progress(show_progress, total) as progress,
@@ -236,18 +277,16 @@ def _update(
         with replacing_folder(folder) as (new, earlier):
             target = Location(new)
             check_manifest(target, about)
-            kept = KeptVectors(earlier, run.file_format, dimension)
+            kept = KeptVectors(earlier, run.file_format, run.embedder.dimension)
             writer = replace(run, target=target, kept=kept)
-            while shard := check_texts(list(islice(texts, about["shard_size"]))):
-                report.add(writer.write_shard(shards, shard, progress))
-                shards += 1
-                if stop_requested():
-                    raise KeyboardInterrupt(
-                        f"stopped; {folder} is as it was: run the same again to update it."
-                    )
-            unit = about["steps"][-1:] == ["Normalize()"]
-            totals = {"dimension": dimension, "file_format": run.file_format, "unit": unit}
-            _finish(target, shards, report.lines, totals)
+            source = _Shards(texts, about["shard_size"], 0, 1, stop_requested)
+            for part in _write_shards(writer, source, 1, progress):
+                report.add(part)
+            if stop_requested():
+                raise KeyboardInterrupt(
+                    f"stopped; {folder} is as it was: run the same again to update it."
+                )
+            _finish(target, source.count, source.lines, _totals(run, about))
     return report
 
 
