@@ -42,12 +42,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # every command that may take long, and what its bar counts
 LONG = {
     "embed --file lines.txt": "20/20",
-    "embed --file lines.txt --out out.npy": "20/20",
+    "embed --file lines.txt --output {}.npy": "20/20",
     "embed --file lines.txt --output {}": "20/20",
     "search Korea --corpus lines.txt": "20/20",
     "tokenize --file lines.txt": "20/20",
     "fill-mask --file masks.txt": "3/3",
-    "view hello --out page.html": "5/5",
+    "view hello --output {}.html": "5/5",
     "verify --tolerance 1": "5/5",
     "pretrain --config model/config.json --corpus corpus.txt --vocab model --steps 2 --batch-size 2 --output {}": "2/2",
     "finetune tokens --model model --train tags.txt --dev tags.txt --epochs 1 --output {}": "1/1",
@@ -70,8 +70,9 @@ def test_a_bar_at_a_terminal_and_none_in_a_pipe(
         "minibert.progress.SECONDS_BETWEEN_LINES", 9999.0
     )  # however busy this computer is
     assert main(command.format(tmp_path / "piped").split()) == 0
-    # what takes less than half a minute says nothing in a log but scores
-    assert all(line.startswith("step ") for line in capsys.readouterr().err.splitlines())
+    # what takes less than half a minute says nothing in a log but scores, and where and how it trains
+    about = ("step ", "minibert: training on", "learning rate")
+    assert all(line.startswith(about) for line in capsys.readouterr().err.splitlines())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main(command.format(tmp_path / "watched").split()) == 0
     out, err = capsys.readouterr()

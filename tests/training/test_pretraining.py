@@ -483,4 +483,4 @@ def test_the_command_starts_from_a_config_or_from_a_checkpoint(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["pretrain", "--corpus", "a.txt", "--output", "out"]) == 2
-    assert "give --config to start from scratch, or --model to go on" in capsys.readouterr().err
+    assert "give --config to start from scratch, or --model to continue" in capsys.readouterr().err
