@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from minibert.cli.options import add_max_length, add_pair_column, add_top_k
+from minibert.cli.options import add_backend, add_max_length, add_pair_column
 from minibert.cli.parser import Parser
 from minibert.cli.predicting import (
     add_prediction_options,
     check_output,
     load_model,
+    load_onnx_head,
     rows_of_input,
     run_predictions,
 )
 from minibert.cli.results import UsageError
 from minibert.cli.texts import Record, column_of
+
+if TYPE_CHECKING:
+    from minibert.config import BertConfig
+
+Label = Callable[[list[str], list[str] | None], list[Any]]
 
 SUMMARY = "Label texts with a fine-tuned classifier, or score them with a regression."
 EXAMPLE = '--model out/labels "A wonderful film."'
@@ -23,46 +30,46 @@ EXAMPLE = '--model out/labels "A wonderful film."'
 
 def add(parser: Parser) -> None:
     add_prediction_options(parser, "to classify")
+    add_backend(parser)
     add_pair_column(parser)
     parser.add_argument(
         "--pair", metavar="TEXT", help="Second text, for a model that compares two."
     )
     add_max_length(parser)
-    add_top_k(parser, 1, "Number of labels for each text, best first.")
+    parser.add_argument(
+        "-k",
+        "--top-k",
+        type=int,
+        metavar="N",
+        help="Number of labels for each text, best first. Default: 1; of a model with several labels "
+        "a text, those of --threshold.",
+    )
     parser.add_argument(
         "--threshold",
         type=float,
         metavar="PROB",
-        help="Show every label with at least this probability, for models with several labels a "
-        "text; --top-k has no effect then.",
+        help="Smallest probability of a label that is shown. Default: 0.5 for a model with several "
+        "labels a text.",
     )
 
 
 def run(options: argparse.Namespace) -> None:
-    if options.top_k < 1:
+    if options.top_k is not None and options.top_k < 1:
         raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
     if options.pair is not None and options.pair_column is not None:
         raise UsageError("give --pair or --pair-column, not both.")
     check_output(options)
     records = rows_of_input(options, options.pair_column)
-    model, tokenizer = load_model(options, "BertForSequenceClassification", "classification")
-    from minibert.tasks.classification import classify
-
-    is_number = model.config.num_labels == 1 or model.config.problem_type == "regression"
-    top_k = None if options.threshold is not None else options.top_k
+    config, label = _load(options)
+    is_number = config.problem_type == "regression" or config.num_labels == 1
+    top_k, threshold = _limits(options, config.problem_type == "multi_label_classification")
     column = column_of(options)
 
     def predict(rows: list[Record]) -> list[dict[str, Any]]:
-        labels = classify(
-            model,
-            tokenizer,
-            [row[column] for row in rows],
-            _pairs(options, rows),
-            top_k=top_k,
-            threshold=options.threshold,
-            max_length=options.max_length,
-        )
-        return [_columns(found, is_number) for found in labels]
+        labels = label([row[column] for row in rows], _pairs(options, rows))
+        if threshold is not None:
+            labels = [[one for one in row if one["score"] >= threshold] for row in labels]
+        return [_columns(row[:top_k], is_number) for row in labels]
 
     several = options.file is not None or len(options.texts) > 1
 
@@ -74,6 +81,35 @@ def run(options: argparse.Namespace) -> None:
         return "\n".join(lines)
 
     run_predictions(options, records, predict, describe)
+
+
+def _load(options: argparse.Namespace) -> tuple[BertConfig, Label]:
+    """The config of the classifier, and what gives all labels of texts, best first."""
+    if options.backend == "onnx":
+        head = load_onnx_head(options)
+
+        def label_with_onnx(texts: list[str], pairs: list[str] | None) -> list[Any]:
+            if pairs is None:
+                return head.classify(texts)
+            return head.classify(list(zip(texts, pairs, strict=True)))
+
+        return head.config, label_with_onnx
+    model, tokenizer = load_model(options, "BertForSequenceClassification", "classification")
+    from minibert.tasks.classification import classify
+
+    def label(texts: list[str], pairs: list[str] | None) -> list[Any]:
+        return classify(model, tokenizer, texts, pairs, max_length=options.max_length)
+
+    return model.config, label
+
+
+def _limits(options: argparse.Namespace, is_multi_label: bool) -> tuple[int | None, float | None]:
+    """The number of labels to show and their smallest score; None where there is no limit."""
+    if options.top_k is not None or options.threshold is not None:
+        return options.top_k, options.threshold
+    if is_multi_label:
+        return None, 0.5
+    return 1, None
 
 
 def _pairs(options: argparse.Namespace, rows: list[Record]) -> list[str] | None:

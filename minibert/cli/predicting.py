@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import check_device, precision_of, source_of
+from minibert.cli.loading import check_device, check_kind, precision_of, source_of
 from minibert.cli.options import (
     add_device,
     add_id_column,
@@ -23,6 +23,7 @@ from minibert.cli.results import ResultPrinter, UsageError, claim_file, report
 from minibert.cli.texts import Record, count_texts, records_of
 
 if TYPE_CHECKING:
+    from minibert.sentences.onnx_heads import OnnxHead
     from minibert.tokenization.tokenizer import BertTokenizer
 
 BATCH_ROWS = 1024  # rows that are sorted by length and packed together
@@ -70,6 +71,7 @@ def load_model(
     """
     device = check_device(options.device)
     source = source_of(options)
+    check_kind(source, "torch")
     from minibert import heads
     from minibert.inference.optimize import optimize
     from minibert.tokenization.tokenizer import BertTokenizer
@@ -87,6 +89,22 @@ def load_model(
     if precision is not None:
         model = optimize(model, precision=precision)
     return model.to(device).eval(), BertTokenizer.from_pretrained(source)
+
+
+def load_onnx_head(options: argparse.Namespace) -> OnnxHead:
+    """The exported classifier or reranker that the options name.
+
+    Raises:
+        UsageError: an option that the graph has decided.
+    """
+    if options.device != "cpu":
+        raise UsageError("--backend onnx runs on the CPU: leave --device out.")
+    from minibert.sentences.onnx_heads import OnnxHead
+
+    head = OnnxHead.from_pretrained(source_of(options))
+    if options.max_length is not None:
+        head.max_length = min(head.max_length, options.max_length)
+    return head
 
 
 def run_predictions(

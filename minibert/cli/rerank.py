@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from minibert.cli.loading import check_device, precision_of, source_of
+from minibert.cli.loading import check_device, check_kind, precision_of, source_of
 from minibert.cli.options import (
+    add_backend,
     add_device,
     add_id_column,
     add_json,
@@ -16,6 +18,7 @@ from minibert.cli.options import (
     add_top_k,
 )
 from minibert.cli.parser import Parser
+from minibert.cli.predicting import load_onnx_head
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import checked_texts, column_of, records_of_file
 
@@ -34,6 +37,7 @@ def add(parser: Parser) -> None:
     add_text_column(parser)
     add_id_column(parser)
     add_model(parser, default=None, required=True)
+    add_backend(parser)
     add_device(parser)
     add_precision(parser)
     add_max_length(parser)
@@ -49,7 +53,29 @@ def run(options: argparse.Namespace) -> None:
     records = list(records_of_file(options.file, options.text_column, options.id_column))
     if not records:
         raise ValueError(f"there is no text: {options.file} is empty.")
+    texts = [record[column_of(options)] for record in records]
+    with ResultPrinter(options) as results:
+        for entry in _rank(options, query, texts, device):
+            row = entry["corpus_id"]
+            result = {"row": row + 1, "score": entry["score"], "text": texts[row]}
+            place = row + 1
+            if options.id_column is not None:
+                place = records[row][options.id_column]
+                result["id"] = place
+            results.show(result, f"{entry['score']:.4f}  {place:>6}  {texts[row]}")
+
+
+def _rank(options: argparse.Namespace, query: str, texts: list[str], device: str) -> list[Any]:
+    """The best texts, with their index and score."""
+    if options.backend == "onnx":
+        head = load_onnx_head(options)
+        if head.config.num_labels != 1:
+            raise ValueError(f"ranking needs a model with one label, not {head.config.num_labels}.")
+        scores = head.scores([(query, text) for text in texts])[:, 0]
+        best = (-scores).argsort(kind="stable")[: options.top_k].tolist()
+        return [{"corpus_id": index, "score": float(scores[index])} for index in best]
     source = source_of(options)
+    check_kind(source, "torch")
     from minibert.sentences.rerank import CrossEncoder
 
     encoder = CrossEncoder.from_pretrained(
@@ -58,13 +84,4 @@ def run(options: argparse.Namespace) -> None:
         max_length=options.max_length,
         device=device,
     )
-    texts = [record[column_of(options)] for record in records]
-    with ResultPrinter(options) as results:
-        for entry in encoder.rank(query, texts, options.top_k):
-            row = entry["corpus_id"]
-            result = {"row": row + 1, "score": entry["score"], "text": texts[row]}
-            place = row + 1
-            if options.id_column is not None:
-                place = records[row][options.id_column]
-                result["id"] = place
-            results.show(result, f"{entry['score']:.4f}  {place:>6}  {texts[row]}")
+    return list(encoder.rank(query, texts, options.top_k))
