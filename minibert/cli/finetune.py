@@ -230,10 +230,18 @@ def run(options: argparse.Namespace) -> None:
         return
     model = model_folder(options.output)
     measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-    sentence = (
-        f"The best model is in {model}: {measured}.\n"
-        f"Use it: {_NEXT[options.task].format(model=options.output)}"
+    usage = _NEXT[options.task].format(model=options.output)
+    from minibert.training.card import write_card
+
+    write_card(
+        model,
+        TASKS[options.task].removesuffix(".").replace("Learn", "A BERT that predicts"),
+        {"base": options.model, "train": options.train, "dev": options.dev, "test": options.test},
+        {"max_length": options.max_length, **vars(settings)},
+        scores,
+        usage,
     )
+    sentence = f"The best model is in {model}: {measured}.\nUse it: {usage}"
     report(options, {"output": model, **scores}, sentence)
 
 

@@ -164,6 +164,16 @@ def run(options: argparse.Namespace) -> None:
             if not transformer_folder(source):
                 copy_modules(source, options.output)
     if trainer.is_first:
+        from minibert.training.card import write_card
+
+        write_card(
+            options.output,
+            "A BERT pre-trained on plain text",
+            {"corpus": ", ".join(options.corpus), "base": options.model, "config": options.config},
+            {"max_length": options.max_length, **vars(settings)},
+            _last_losses(options.output),
+            f'minibert fill-mask --model {options.output} "... [MASK] ..."',
+        )
         report(
             options,
             {"output": options.output, "steps": trainer.step, **_last_losses(options.output)},

@@ -89,6 +89,7 @@ def test_from_a_vocabulary_to_a_served_classifier(
         data = ("--train", file, "--dev", file, "--model", base)
         printed = command(capsys, "finetune", task, *data, *TRAINING, *more, "-o", folder)
         assert f"--model {folder}" in printed
+        assert str(file) in (folder / "README.md").read_text(encoding="utf-8")
         return folder
 
     labels = finetune("classification", films)
