@@ -202,8 +202,16 @@ def load_model(
         warnings.warn(sentence, stacklevel=3)
     model.eval()
     model.load_report = report
-    device = one_device(device_map) if device is None else torch.device(device)
-    return (model if device is None else model.to(device)), report
+    return move(model, device, device_map), report
+
+
+def move(model: Any, device: torch.device | str | None, device_map: Any) -> Any:
+    """Put a model on a device. None leaves it on the CPU, where its file is mapped."""
+    if device is None:
+        device = one_device(device_map)
+    if device is None:
+        return model
+    return model.to(device)
 
 
 def build(

@@ -26,9 +26,7 @@ WHOLE = "the whole package"
 EXEMPT = {
     TOP,
     WHOLE,
-    "checkpoints",
     "cli",
-    "compat",
     "corpus",
     "inference",
     "page",

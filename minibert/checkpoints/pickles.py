@@ -29,9 +29,8 @@ def check_pickle(path: Path) -> None:
             return
         with zipfile.ZipFile(file) as parts:
             entries = parts.infolist()
-            if (
-                sum(entry.file_size for entry in entries) > path.stat().st_size
-            ):  # compressed, or one on another
+            size = sum(entry.file_size for entry in entries)
+            if size > path.stat().st_size:  # compressed, or one on another
                 raise pickle.UnpicklingError("its parts are larger than the file")
             for entry in entries:
                 if entry.filename.endswith("data.pkl"):
@@ -44,7 +43,6 @@ def _check_opcodes(stream: IO[bytes]) -> None:
     The time of torch's own error for a bad name grows with the square of its length.
     """
     for number, (_, argument, _) in enumerate(pickletools.genops(stream)):
-        if number > MAX_OPCODES or (
-            isinstance(argument, (str, bytes)) and len(argument) > MAX_PICKLED_NAME
-        ):
+        length = len(argument) if isinstance(argument, str | bytes) else 0
+        if number > MAX_OPCODES or length > MAX_PICKLED_NAME:
             raise pickle.UnpicklingError("an implausibly long name or number of parts")

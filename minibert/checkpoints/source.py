@@ -61,6 +61,27 @@ DEFAULTS = {
 }
 
 
+def _local_folder(name: str) -> Path | None:
+    """Return the folder of this name, or else the bundled model; None if there is neither."""
+    if not name:
+        return None
+    folder = os.path.expanduser(name)
+    bundled = os.path.join(BUNDLED_MODELS, name)
+    is_ambiguous = os.path.isdir(bundled) and os.path.isdir(folder)
+    if is_ambiguous and folder == os.path.basename(bundled):  # "./minibert-tiny" is clear
+        if not os.path.isfile(os.path.join(folder, "config.json")):
+            return Path(bundled)  # the folder is not a model, but the output of a run, for instance
+        warnings.warn(
+            f"{folder} is read as the folder of that name here, not as the bundled "
+            "model. Rename the folder if you mean the bundled model.",
+            stacklevel=4,
+        )
+    for candidate in (folder, bundled):
+        if os.path.isdir(candidate):
+            return Path(candidate)
+    return None
+
+
 class Source:
     """Where the files of one checkpoint are looked up: made once, handed on to all that read it.
 
@@ -88,10 +109,9 @@ class Source:
     ) -> None:
         self.name = os.fspath(name)
         self.folder: Path | None = None
-        self._repository, self._subfolder = (
-            self.name,
-            "",
-        )  # `inside` changes the name, not the repository
+        # `inside` changes the name, but not the repository
+        self._repository = self.name
+        self._subfolder = ""
         self.assumed_absent: list[str] = []
         self._answers: bool | None = None
         self._hub = {
@@ -100,28 +120,20 @@ class Source:
             "local_files_only": local_files_only,
             "token": token,
         }
-        bundled = os.path.join(BUNDLED_MODELS, self.name)
-        for folder in (os.path.expanduser(self.name), bundled):
-            if self.name and os.path.isdir(folder):
-                if folder == os.path.basename(bundled) and os.path.isdir(bundled):
-                    if not os.path.isfile(os.path.join(folder, "config.json")):
-                        continue  # no model, but the output of a run, for instance
-                    warnings.warn(
-                        f"{folder} is read as the folder of that name here, not as the bundled "
-                        "model. Rename the folder if you mean the bundled model.",
-                        stacklevel=3,
-                    )
-                self.folder = Path(folder)
-                return
-        if not _HUB_NAME.fullmatch(self.name) or self.name.startswith("."):
-            kind = (
-                "a file; pass the folder that holds it"
-                if os.path.isfile(self.name)
-                else "not a folder"
-            )
-            raise FileNotFoundError(
-                f"Checkpoint {self.name!r:.100} is {kind}, and it cannot be a Hub id."
-            )
+        self.folder = _local_folder(self.name)
+        if self.folder is None:
+            self._check_hub_name()
+
+    def _check_hub_name(self) -> None:
+        if _HUB_NAME.fullmatch(self.name) and not self.name.startswith("."):
+            return
+        if os.path.isfile(self.name):
+            kind = "a file; pass the folder that holds it"
+        else:
+            kind = "not a folder"
+        raise FileNotFoundError(
+            f"Checkpoint {self.name!r:.100} is {kind}, and it cannot be a Hub id."
+        )
 
     @classmethod
     def of(
@@ -135,9 +147,11 @@ class Source:
         """
         if not isinstance(name, Source):
             return cls(name, **options).inside(subfolder or "")
-        if given := [option for option, value in options.items() if value]:
+        options_of_source = [option for option, value in options.items() if value]
+        if options_of_source:
             raise ValueError(
-                f"{given[0]} belongs to the Source: pass it where the Source of {name} is made."
+                f"{options_of_source[0]} belongs to the Source: pass it where the Source of {name} "
+                "is made."
             )
         return name.inside(subfolder or "")
 
@@ -148,7 +162,8 @@ class Source:
         inner = copy.copy(self)
         inner._subfolder = f"{self._subfolder}{subfolder.rstrip('/')}/"
         inner.name = f"{self.name}/{subfolder.rstrip('/')}"
-        inner.folder = None if self.folder is None else self.folder / subfolder
+        if self.folder is not None:
+            inner.folder = self.folder / subfolder
         return inner
 
     def __str__(self) -> str:
@@ -165,7 +180,10 @@ class Source:
                 may not be) and the cache does not hold the file.
             ValueError: something else is in place of the file: a Git LFS pointer, or a web page.
         """
-        path = self._from_hub(filename) if self.folder is None else self.folder / filename
+        if self.folder is None:
+            path = self._from_hub(filename)
+        else:
+            path = self.folder / filename
         if path is None or not os.path.isfile(
             path
         ):  # False, too, for what can be no name, such as a very long one
@@ -180,7 +198,8 @@ class Source:
             FileNotFoundError: none exists.
         """
         for filename in filenames:
-            if path := self.file(filename):
+            path = self.file(filename)
+            if path is not None:
                 return path
         raise FileNotFoundError(
             f"{self.name!r:.300} holds no {' or '.join(filenames):.300}; is it a BERT checkpoint?"
@@ -190,45 +209,57 @@ class Source:
         import huggingface_hub  # here, because it costs a third of what importing torch costs
         from huggingface_hub import errors
 
-        name, filename = self._repository, self._subfolder + filename
+        path_in_repository = self._subfolder + filename
         try:
             place: dict[str, Any] = dict(self._hub)
             place["local_files_only"] = place["local_files_only"] or not self._hub_answers()
-            return Path(huggingface_hub.hf_hub_download(name, filename, **place))
-        except errors.GatedRepoError:
-            why = (
-                f"The Hub repository {name!r} is gated: accept its terms on its page, "
-                "then pass token=."
-            )
-        except errors.RepositoryNotFoundError:
-            why = (
-                f"{name!r} is neither a local folder nor a repository on the Hub: check the "
-                "spelling (and pass token= if it is private)."
-            )
-        except errors.RevisionNotFoundError:
-            why = f"The Hub repository {name!r} has no revision {self._hub['revision']!r}."
+            path = huggingface_hub.hf_hub_download(self._repository, path_in_repository, **place)
+            return Path(path)
         except errors.LocalEntryNotFoundError as error:
-            # an offline cache that knows the repository but not this file: like a file that is not
-            # there
+            # an offline cache that knows the repository but not this file: the file is absent
             if isinstance(self._in_cache("config.json"), str):
-                self._assume_absent(filename)
+                self._assume_absent(path_in_repository)
                 return None
-            offline = self._hub["local_files_only"] or isinstance(
-                error.__cause__, errors.OfflineModeIsEnabled
-            )
-            reason = "offline mode is on" if offline else "the Hub cannot be reached"
-            why = (
-                f"{name!r} is not a local folder, {filename} is not in the cache, and {reason}: "
-                "go online once, or pass a folder."
-            )
+            reason = self._why_not_in_cache(path_in_repository, error)
         except errors.EntryNotFoundError:
             return None
         except (errors.HfHubHTTPError, OSError) as error:
-            why = f"Could not get {filename} of {name!r} from the Hub: {str(error).splitlines()[0]}"
-        near = difflib.get_close_matches(
-            name, [folder.name for folder in BUNDLED_MODELS.iterdir()], n=1, cutoff=0.8
+            reason = self._why_not_downloaded(path_in_repository, error)
+        names = [folder.name for folder in BUNDLED_MODELS.iterdir()]
+        for model in difflib.get_close_matches(self._repository, names, n=1, cutoff=0.8):
+            reason += f" Did you mean {model}?"
+        raise FileNotFoundError(reason)
+
+    def _why_not_in_cache(self, filename: str, error: Exception) -> str:
+        from huggingface_hub import errors
+
+        is_offline = isinstance(error.__cause__, errors.OfflineModeIsEnabled)
+        if self._hub["local_files_only"] or is_offline:
+            reason = "offline mode is on"
+        else:
+            reason = "the Hub cannot be reached"
+        return (
+            f"{self._repository!r} is not a local folder, {filename} is not in the cache, and "
+            f"{reason}: go online once, or pass a folder."
         )
-        raise FileNotFoundError(why + "".join(f" Did you mean {model}?" for model in near))
+
+    def _why_not_downloaded(self, filename: str, error: Exception) -> str:
+        from huggingface_hub import errors
+
+        name = self._repository
+        if isinstance(error, errors.GatedRepoError):
+            return (
+                f"The Hub repository {name!r} is gated: accept its terms on its page, then pass "
+                "token=."
+            )
+        if isinstance(error, errors.RepositoryNotFoundError):
+            return (
+                f"{name!r} is neither a local folder nor a repository on the Hub: check the "
+                "spelling (and pass token= if it is private)."
+            )
+        if isinstance(error, errors.RevisionNotFoundError):
+            return f"The Hub repository {name!r} has no revision {self._hub['revision']!r}."
+        return f"Could not get {filename} of {name!r} from the Hub: {str(error).splitlines()[0]}"
 
     def _hub_answers(self) -> bool:
         """Whether the Hub accepts a connection.
@@ -241,8 +272,10 @@ class Source:
 
         # offline mode has an error of its own, and what lies behind a proxy only the proxy knows
         if self._answers is None and not constants.HF_HUB_OFFLINE and not getproxies():
-            url, self._answers = urlsplit(constants.ENDPOINT), False
-            port = url.port or (80 if url.scheme == "http" else 443)
+            self._answers = False
+            url = urlsplit(constants.ENDPOINT)
+            default_port = 80 if url.scheme == "http" else 443
+            port = url.port or default_port
             with suppress(OSError), socket.create_connection((url.hostname, port), timeout=5):
                 self._answers = True
         return self._answers is not False
@@ -251,12 +284,9 @@ class Source:
         """Warn about a file that was never looked for, so that the repository may have it."""
         from huggingface_hub import _CACHED_NO_EXIST
 
-        known = self._in_cache(filename) is _CACHED_NO_EXIST
-        if (
-            known
-            or filename in self.assumed_absent
-            or (default := DEFAULTS.get(Path(filename).name)) is None
-        ):
+        default = DEFAULTS.get(Path(filename).name)
+        is_absent = self._in_cache(filename) is _CACHED_NO_EXIST
+        if is_absent or default is None or filename in self.assumed_absent:
             return
         self.assumed_absent.append(filename)
         warnings.warn(
@@ -294,7 +324,8 @@ def preset_file(name: str) -> Path:
     """
     # in the wheel the presets lie inside the package, in a checkout beside it
     folder = packaged("configs")
-    folder = folder if folder.is_dir() else folder.parents[1] / "configs"
+    if not folder.is_dir():
+        folder = folder.parents[1] / "configs"
     path = folder / f"{name}.json"
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in folder.glob("*.json")))
@@ -306,7 +337,11 @@ def split_source(
     name: str | os.PathLike[str] | Source, options: Mapping[str, Any]
 ) -> tuple[Source, dict[str, Any]]:
     """Return the source that a name and keyword arguments describe, and the other arguments."""
-    own = {option: value for option, value in options.items() if option in SOURCE_OPTIONS}
-    return Source.of(name, **own), {
-        option: value for option, value in options.items() if option not in own
-    }
+    source_options = {}
+    rest = {}
+    for option, value in options.items():
+        if option in SOURCE_OPTIONS:
+            source_options[option] = value
+        else:
+            rest[option] = value
+    return Source.of(name, **source_options), rest

@@ -80,7 +80,8 @@ def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
                 f"{source} lacks {shard}, a shard that {path.name} names; get it again."
             )
         tensors.update(_read_file(file, mmap))
-    if absent := shards.keys() - tensors.keys():
+    absent = shards.keys() - tensors.keys()
+    if absent:
         raise ValueError(
             f"{source}: {path.name} names {min(absent)}, which no shard holds; get the "
             "checkpoint again."
@@ -116,15 +117,16 @@ def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
                     offset = start + entries[tensor]["data_offsets"][0]
                     dtype = SAFETENSORS_DTYPES.get(entries[tensor]["dtype"])
                     if dtype is None or offset % dtype.itemsize:
-                        tensors[tensor] = file.get_tensor(
-                            tensor
-                        )  # a rare type, or data that are not aligned
+                        # a rare type, or data that are not aligned
+                        tensors[tensor] = file.get_tensor(tensor)
                     else:
                         # a storage of its own, on the same memory: pickling a tensor writes all of
                         # its storage
-                        own = content[offset : start + entries[tensor]["data_offsets"][1]]
+                        end = start + entries[tensor]["data_offsets"][1]
+                        shape = entries[tensor]["shape"]
                         empty = torch.empty(0, dtype=dtype, device="cpu")
-                        tensors[tensor] = empty.set_(own, 0, entries[tensor]["shape"])  # type: ignore[call-overload]
+                        view: Any = empty.set_
+                        tensors[tensor] = view(content[offset:end], 0, shape)
                 return tensors
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
         raise ValueError(
