@@ -71,24 +71,25 @@ def answer_question(
 ) -> Answer | list[Answer]:
     """The best answer to a question in a context, which may be longer than what the model takes at once.
 
-    Of all windows, the span whose first token's start logit and last token's end logit have the largest sum
-    (paper, section 4.2).
+    Of all windows, the span whose first token's start logit and last token's end logit have the
+    largest sum (paper, section 4.2).
 
     Args:
         model: A question answerer.
         tokenizer: Its tokenizer.
         questions: A question or several.
         contexts: The text that holds the answer, one for each question.
-        stride: Tokens of context that neighboring windows share. None: a quarter of a window, or half of what a long
-            question leaves of it.
+        stride: Tokens of context that neighboring windows share. None: a quarter of a window, or
+            half of what a long question leaves of it.
         max_answer_length: Tokens of the longest answer.
-        no_answer: Allow for questions that the context does not answer (paper, section 4.3). Their score is that of
-            [CLS] as start and end, in the window where it is lowest. The answer is empty if that score is higher than
-            the best span's.
+        no_answer: Allow for questions that the context does not answer (paper, section 4.3). Their
+            score is that of [CLS] as start and end, in the window where it is lowest. The answer is
+            empty if that score is higher than the best span's.
 
     Returns:
-        For each question `{"answer", "score", "start", "end"}`: the answer, the sum of its two logits, and
-        `[start, end)` in characters of the context. With `no_answer` also "no_answer_score".
+        For each question `{"answer", "score", "start", "end"}`: the answer, the sum of its two
+        logits, and `[start, end)` in characters of the context. With `no_answer` also
+        "no_answer_score".
 
     Raises:
         TypeError: `model` is not a question answerer.

@@ -67,11 +67,13 @@ def classify(
         pairs: The second text of each.
         top_k: How many labels of each text to return. None: all.
         threshold: Return only labels with at least this score. None: all.
-        max_length: Tokens after which texts are truncated. None: what the model and its tokenizer take.
+        max_length: Tokens after which texts are truncated. None: what the model and its tokenizer
+            take.
 
     Returns:
-        For each text a list of `{"label", "score"}`, best first. The score is a probability, by softmax, or by sigmoid
-        if `problem_type` is "multi_label_classification". The score of a regression is the predicted number.
+        For each text a list of `{"label", "score"}`, best first. The score is a probability, by
+        softmax, or by sigmoid if `problem_type` is "multi_label_classification". The score of a
+        regression is the predicted number.
 
     Raises:
         TypeError: `model` is not a sequence classifier.

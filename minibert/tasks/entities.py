@@ -85,25 +85,26 @@ def find_entities(
 ) -> list[Entity] | list[list[Entity]]:
     """Labeled spans of texts, such as names.
 
-    A word has the label of its first piece. Neighboring words of one kind form a span. B- begins a new one. I-
-    continues it, even if no B- came before. E- and L- end it, and S- and U- are spans alone. A label without such a
-    prefix is a kind itself, and O is not an entity.
+    A word has the label of its first piece. Neighboring words of one kind form a span. B- begins a
+    new one. I- continues it, even if no B- came before. E- and L- end it, and S- and U- are spans
+    alone. A label without such a prefix is a kind itself, and O is not an entity.
 
-    Words are the tokenizer's: split at white space and around punctuation. CoNLL splits differently: a model that
-    was trained on `U.S.` as one word has never seen labels of its parts.
+    Words are the tokenizer's: split at white space and around punctuation. CoNLL splits
+    differently: a model that was trained on `U.S.` as one word has never seen labels of its parts.
 
     Args:
         model: A token classifier.
         tokenizer: Its tokenizer.
-        texts: A text or several. A text that is too long for the model is split into windows. If two windows show a
-            word, the one with more around it decides.
+        texts: A text or several. A text that is too long for the model is split into windows. If
+            two windows show a word, the one with more around it decides.
         stride: Tokens that neighboring windows share. None: a quarter of a window.
-        by_piece: Each piece has a label of its own, as in a model trained on labels of characters. A name may then
-            end inside a word, as before a Korean particle.
+        by_piece: Each piece has a label of its own, as in a model trained on labels of characters.
+            A name may then end inside a word, as before a Korean particle.
 
     Returns:
-        For each text a list of `{"entity_group", "score", "word", "start", "end"}` in the order of the text: the kind,
-        the mean probability of its words' labels, the text, and `[start, end)` in characters.
+        For each text a list of `{"entity_group", "score", "word", "start", "end"}` in the order of
+        the text: the kind, the mean probability of its words' labels, the text, and `[start, end)`
+        in characters.
 
     Raises:
         TypeError: `model` is not a token classifier.

@@ -76,10 +76,12 @@ class Evaluation:
         task: The task, such as "classification".
         rows: How many rows (texts, sentences, questions or pairs) were evaluated.
         metrics: The scores by name, as fine-tuning prints them.
-        intervals: Lower and upper bound of each metric at 95% confidence, by bootstrap over the rows.
+        intervals: Lower and upper bound of each metric at 95% confidence, by bootstrap over the
+            rows.
         classes: Precision, recall and F1 of each class, or of each kind of entity.
         labels: The names of the rows and columns of `confusion`.
-        confusion: How often each label (rows) is predicted as each label (columns). Empty for other tasks.
+        confusion: How often each label (rows) is predicted as each label (columns). Empty for other
+            tasks.
         errors: The wrong rows, the most confident mistakes first.
     """
 
@@ -125,12 +127,14 @@ def evaluate(
     """Scores a fine-tuned model on labeled data.
 
     Args:
-        model: A sequence classifier, a token classifier, a question answerer, or a `SentenceEmbedder`.
+        model: A sequence classifier, a token classifier, a question answerer, or a
+            `SentenceEmbedder`.
         tokenizer: The model's tokenizer. None for a `SentenceEmbedder`, which has its own.
-        data: A file as for fine-tuning: a table, tagged words, or questions in SQuAD format. Or rows: dicts with the
-            columns of a table or of a question, or (words, tags) of a sentence.
-        task: What to measure. None: what the model does; of an embedder "scores" if the rows have a label, else
-            "pairs".
+        data: A file as for fine-tuning: a table, tagged words, or questions in SQuAD format. Or
+            rows: dicts with the columns of a table or of a question, or (words, tags) of a
+                sentence.
+        task: What to measure. None: what the model does; of an embedder "scores" if the rows have a
+            label, else "pairs".
         text_column: Column of the text, or of the anchor.
         pair_column: Column of the second text, or of the positive.
         label_column: Column of the label, the number, the list of labels, or the similarity.
@@ -140,13 +144,14 @@ def evaluate(
         seed: Seed of the resamples.
 
     Returns:
-        The scores. Metrics by task: "classification" accuracy, f1 (macro); "multi_label" f1_micro, f1_macro,
-        accuracy; "regression" and "scores" pearson, spearman; "tokens" f1, macro_f1, precision, recall; "answers"
-        exact_match, f1; "pairs" mrr, accuracy@k, recall@k.
+        The scores. Metrics by task: "classification" accuracy, f1 (macro); "multi_label" f1_micro,
+        f1_macro, accuracy; "regression" and "scores" pearson, spearman; "tokens" f1, macro_f1,
+        precision, recall; "answers" exact_match, f1; "pairs" mrr, accuracy@k, recall@k.
 
     Raises:
         TypeError: The model is of another kind.
-        ValueError: The data have no rows, lack a column, or have a label that the model does not have.
+        ValueError: The data have no rows, lack a column, or have a label that the model does not
+            have.
     """
     check_count("bootstrap", bootstrap, minimum=0)
     columns = _Columns(text_column, pair_column, label_column)

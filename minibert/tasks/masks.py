@@ -63,12 +63,13 @@ def fill_mask(
         top: Former name of `top_k`, for one release.
 
     Returns:
-        For each text a list, for each [MASK] in it a list of `{"score", "token", "token_str"}`, best first. The score
-        is the word's probability, `token` its id.
+        For each text a list, for each [MASK] in it a list of `{"score", "token", "token_str"}`,
+        best first. The score is the word's probability, `token` its id.
 
     Raises:
         TypeError: `model` has no masked language modeling head.
-        ValueError: A text has no [MASK], or more tokens than the model takes; or `top_k` is less than 1.
+        ValueError: A text has no [MASK], or more tokens than the model takes; or `top_k` is less
+            than 1.
     """
     require_model(model, BertForMaskedLM, BertForPreTraining)
     if top is not None:

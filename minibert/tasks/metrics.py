@@ -172,9 +172,11 @@ def entity_scores(
 ) -> dict[str, float]:
     """Precision, recall and F1 of whole entities, as the CoNLL-2003 task counts them (tags such as B-PER, I-PER, O).
 
-    `macro_f1` is the mean over the kinds of entities, the "entity F1" of KLUE (Park et al. 2021, section 3.4).
+    `macro_f1` is the mean over the kinds of entities, the "entity F1" of KLUE (Park et al. 2021,
+    section 3.4).
 
-    An entity is what `minibert.find_entities` makes of the tags. It is right if kind, first and last word are.
+    An entity is what `minibert.find_entities` makes of the tags. It is right if kind, first and
+    last word are.
     """
     expected, predicted = entities_of(labels, predictions)
     _, counts = entity_counts(expected, predicted, len(labels))
@@ -198,7 +200,8 @@ def answer_scores(answers: Sequence[Sequence[str]], predictions: Sequence[str]) 
     """Exact match and F1 of answers, in the normalization of the SQuAD paper (Rajpurkar et al. 2016, section 6.1).
 
     Args:
-        answers: The right answers of each question, one of which has to be matched; none if it has no answer.
+        answers: The right answers of each question, one of which has to be matched; none if it has
+            no answer.
         predictions: One for each question.
     """
     exact, overlap = answer_agreements(answers, predictions).mean(0).tolist()

@@ -43,16 +43,17 @@ class _Line:
 def read_conll(path: FilePath) -> list[TaggedSentence]:
     """Words and tags of each sentence of a file.
 
-    In CoNLL format a line is a word with its tag in the last column, and an empty line ends a sentence. Columns are
-    separated by tabs, or else by blanks. A word may be a single character, a space as well, as in KLUE's named
-    entities. Comments (`## `, or `# ` before the words of a sentence) are left out, and so is a first column that
-    counts the words. A file of JSON has the words under "tokens" or "words" and their tags under "ner_tags", "tags" or
-    "labels".
+    In CoNLL format a line is a word with its tag in the last column, and an empty line ends a
+    sentence. Columns are separated by tabs, or else by blanks. A word may be a single character, a
+    space as well, as in KLUE's named entities. Comments (`## `, or `# ` before the words of a
+    sentence) are left out, and so is a first column that counts the words. A file of JSON has the
+    words under "tokens" or "words" and their tags under "ner_tags", "tags" or "labels".
 
     Raises:
         FileNotFoundError: The file does not exist.
-        ValueError: A line has no tag or another number of columns than the line before, a tag does not look like one,
-            the file has a header line or no words, or it has whole texts instead of words.
+        ValueError: A line has no tag or another number of columns than the line before, a tag does
+            not look like one, the file has a header line or no words, or it has whole texts instead
+            of words.
     """
     text = read_text(path)
     if text.lstrip()[:1] in ("{", "[") and _is_json(path, text):
@@ -165,7 +166,8 @@ def _columns(line: str) -> list[str]:
 def _without_comments(sentences: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
     """Leaves out the comments before the words of each sentence; a word `#` with its tag stays.
 
-    Such a line is a word if it has as many columns as the others, and a tag that other words have, too.
+    Such a line is a word if it has as many columns as the others, and a tag that other words have,
+    too.
     """
     split = [_split_head(lines) for lines in sentences]
     others = [line for _, body in split for line in body]

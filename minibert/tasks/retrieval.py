@@ -22,7 +22,8 @@ def positive_ranks(
     Args:
         anchors: (n, D).
         candidates: (m, D); candidate i is the positive of anchor i.
-        texts: The text of each anchor. Equal ones share their positives, which do not count as wrong.
+        texts: The text of each anchor. Equal ones share their positives, which do not count as
+            wrong.
         answers: The text of each candidate. Equal ones count once.
 
     Returns:

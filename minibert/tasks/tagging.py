@@ -42,15 +42,15 @@ def encode_sentences(
 ) -> list[SentenceWindow]:
     """Tokenizes sentences into windows that share a quarter of their tokens.
 
-    A word is represented by its first piece (paper, section 5.3). A word that is in two windows is represented in the
-    first one.
+    A word is represented by its first piece (paper, section 5.3). A word that is in two windows is
+    represented in the first one.
 
     Args:
         sentences: Words and tags.
         tokenizer: The tokenizer.
         max_length: Tokens of a window.
-        by_character: The words are characters. The text is joined from them, and each piece represents its first
-            character.
+        by_character: The words are characters. The text is joined from them, and each piece
+            represents its first character.
     """
     texts: list[Any] = [words for words, _ in sentences]
     if by_character:
@@ -85,7 +85,8 @@ def tags_of_sentences(
 
     Args:
         sentences: Words and tags.
-        windows: Of each window the index of its sentence, `words` as in `SentenceWindow`, and a tag for each token.
+        windows: Of each window the index of its sentence, `words` as in `SentenceWindow`, and a tag
+            for each token.
         by_character: As in `encode_sentences`.
 
     Returns:

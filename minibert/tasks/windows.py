@@ -38,7 +38,8 @@ def encode_windows(
         is_split_into_words: Each of `texts` is a list of words.
 
     Returns:
-        The tokenizer's batch with a row for each window; `overflow_to_sample_mapping` has the index of its text.
+        The tokenizer's batch with a row for each window; `overflow_to_sample_mapping` has the index
+        of its text.
     """
     return tokenizer(
         texts,
@@ -98,7 +99,8 @@ class BestAnswer:
     """The best span of all windows of a context.
 
     Attributes:
-        span: Its score, and `[start, end)` in characters. None if no window has a word of the context.
+        span: Its score, and `[start, end)` in characters. None if no window has a word of the
+            context.
         no_answer_score: The score of [CLS] as start and end, in the window where it is lowest.
     """
 

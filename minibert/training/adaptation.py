@@ -19,8 +19,9 @@ def same_vocabulary(first: BertTokenizer, second: BertTokenizer) -> bool:
 def adapt_vocabulary(model: Any, old: BertTokenizer, new: BertTokenizer) -> None:
     """Gives a model another vocabulary, for training on text of another domain.
 
-    Pieces that both vocabularies have keep their embeddings. A new piece starts from the mean of the old pieces that it
-    is split into, or from the mean of all if the old vocabulary cannot spell it. The decoder's bias follows.
+    Pieces that both vocabularies have keep their embeddings. A new piece starts from the mean of
+    the old pieces that it is split into, or from the mean of all if the old vocabulary cannot spell
+    it. The decoder's bias follows.
 
     Args:
         model: A model with word embeddings, changed in place.

@@ -116,7 +116,8 @@ def check_data(
         train: Training rows, as the task reads them.
         dev: Evaluation rows, if there are any.
         names: The names of the two files.
-        tokenizer: Measures how many texts are truncated, and whether the vocabulary can spell them. None: neither.
+        tokenizer: Measures how many texts are truncated, and whether the vocabulary can spell them.
+            None: neither.
         max_length: Tokens after which training truncates.
         skipped: Rows that were left out when the files were read.
 

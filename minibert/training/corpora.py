@@ -163,14 +163,15 @@ def _checksum(folder: Path, dtype: str) -> int:
 class Corpus:
     """Files of text, cut into ids part by part; training reads the first parts while others are still being cut.
 
-    The parts are read in a random order, and the documents of a part in a random order; after the last part all begin
-    again in another one. So every document is read before any is read again, whatever the cutting's pace. A share of
-    the documents is `held_out`.
+    The parts are read in a random order, and the documents of a part in a random order; after the
+    last part all begin again in another one. So every document is read before any is read again,
+    whatever the cutting's pace. A share of the documents is `held_out`.
 
     Args:
         sources: as `read_texts` takes them.
         tokenizer: cuts them.
-        folder: for the ids. What an earlier run has left there, a `TokenCache` for each part, is not cut again.
+        folder: for the ids. What an earlier run has left there, a `TokenCache` for each part, is
+            not cut again.
         column: of the text in tables; None: "text".
         held_out: the share of documents that training does not read.
         seed: of the order, and of what is held out.
@@ -231,7 +232,8 @@ class Corpus:
         for number in range(processes):
             arguments = (missing[number::processes], tokenizer, column, self._error)
             self._workers.append(spawn.Process(target=_cut_parts, args=arguments, daemon=True))
-            # takes as long as the other process needs to start, because the tokenizer is more than a pipe holds
+            # takes as long as the other process needs to start, because the tokenizer is more than
+            # a pipe holds
             threading.Thread(target=self._workers[-1].start).start()
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
 """Files of labelled text, examples, the batches they are put into, and an order that can be resumed anywhere.
 
-An example is a dict of token ids and labels. Its arrays that have one entry for each token are packed or padded; its
-single numbers become a tensor (batch,). Where it holds several texts one after the other, `lengths` says how long each
-is; such examples can only be packed.
+An example is a dict of token ids and labels. Its arrays that have one entry for each token are
+packed or padded; its single numbers become a tensor (batch,). Where it holds several texts one
+after the other, `lengths` says how long each is; such examples can only be packed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def epoch_order(
 ) -> list[list[int]]:
     """The batches of an epoch: numbers of examples, shuffled; the order depends on the arguments alone.
 
-    So that the examples of a batch are similar in length, `pool` batches are sorted together before they are cut; 1
-    leaves the order random. The last batch may be smaller.
+    So that the examples of a batch are similar in length, `pool` batches are sorted together before
+    they are cut; 1 leaves the order random. The last batch may be smaller.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(lengths))

@@ -26,9 +26,9 @@ from minibert.training.finetuning import Path_, Rows, Task, inputs_of, number_of
 class TokenTask(Task):
     """A tag for every word, or for every character, from files in CoNLL format.
 
-    A word's first piece speaks for it (paper, section 5.3). Where all words are single characters (KLUE), the text is
-    put together from them, and each piece has the tag of its first character: so a particle is no part of a name where
-    `find_entities` is asked `by_piece=True`.
+    A word's first piece speaks for it (paper, section 5.3). Where all words are single characters
+    (KLUE), the text is put together from them, and each piece has the tag of its first character:
+    so a particle is no part of a name where `find_entities` is asked `by_piece=True`.
     """
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForTokenClassification
@@ -60,8 +60,8 @@ class TokenTask(Task):
     ) -> list[Example]:
         """Sentences; only the pieces that speak for a word or a character have a label.
 
-        A sentence of more than `max_length` tokens is read through windows that share a quarter. A word that is in
-        two of them has its label in the first.
+        A sentence of more than `max_length` tokens is read through windows that share a quarter. A
+        word that is in two of them has its label in the first.
         """
         examples = []
         for window in encode_sentences(rows, tokenizer, max_length, are_characters(rows)):

@@ -76,7 +76,8 @@ class Task(Protocol):
     ) -> list[Any]:
         """The rows of a training file, or with `dev` of an evaluation file.
 
-        `bad_rows` receives rows that are certainly wrong, which are then left out. None: they are errors.
+        `bad_rows` receives rows that are certainly wrong, which are then left out. None: they are
+        errors.
         """
 
     def texts_of(self, row: Any) -> tuple[str, ...]:
@@ -143,15 +144,18 @@ def finetune(
     The tokenizer keeps `max_length`, so predictions truncate texts as training did.
 
     Args:
-        task: `SequenceTask`, `AnswerTask`, `TokenTask` (entities.py) or `SimilarityTask` (pairs.py).
+        task: `SequenceTask`, `AnswerTask`, `TokenTask` (entities.py) or `SimilarityTask`
+            (pairs.py).
         checkpoint: Folder, bundled model or Hub id.
         train: Training file.
-        dev: Evaluation file, which chooses the best model. None: a share of the training rows is held out.
+        dev: Evaluation file, which chooses the best model. None: a share of the training rows is
+            held out.
         folder: For the model, the states and the log.
         options: How to train.
         test: File to score the best model on, once at the end.
         held_out: Share of the training rows that are held out without `dev`, of each label alike.
-        skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are errors.
+        skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are
+            errors.
         max_length: Tokens after which an example is truncated.
         resume: Continue the run in `folder`, as in `Trainer`.
         callback: See `Trainer`.
@@ -235,7 +239,8 @@ def hold_out(
 
     Args:
         rows: The rows.
-        strata: A label for each row. Of each label the same share is held out, but never all of its rows.
+        strata: A label for each row. Of each label the same share is held out, but never all of its
+            rows.
         share: Share of the rows to hold out, between 0 and 1.
         seed: The same seed holds out the same rows.
 
@@ -461,11 +466,12 @@ class SequenceTask(Task):
 class AnswerTask(Task):
     """Where in a text the answer to a question is, from files in SQuAD format (paper, sections 4.2 and 4.3).
 
-    A text that is too long is read through windows. A window without the answer has [CLS] for one, and so has every
-    window of a question that cannot be answered.
+    A text that is too long is read through windows. A window without the answer has [CLS] for one,
+    and so has every window of a question that cannot be answered.
 
     Attributes:
-        stride: tokens that a window repeats from the one before, or half of what the longest question leaves.
+        stride: tokens that a window repeats from the one before, or half of what the longest
+            question leaves.
     """
 
     stride: int = 64
@@ -542,7 +548,8 @@ class AnswerTask(Task):
     def answers(self, model: Any, rows: Rows, examples: Sequence[Example]) -> list[str]:
         """The best answer to each question; "" where none is better, if some questions cannot be answered.
 
-        As in `minibert.answer_question`: the best span of all windows, against the lowest score of [CLS].
+        As in `minibert.answer_question`: the best span of all windows, against the lowest score of
+        [CLS].
         """
         logits = outputs_of(model, examples, span_logits)
         windows = [

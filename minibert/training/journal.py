@@ -28,8 +28,8 @@ def journal(
 ) -> Iterator[Callable[[Record], None]]:
     """Gives a function that passes on every record of a run; `done` of its `steps` lie behind it.
 
-    It goes to the file `log`, a JSON object a line, and to `callback`; what that raises ends the run. Without a file
-    nothing is passed on.
+    It goes to the file `log`, a JSON object a line, and to `callback`; what that raises ends the
+    run. Without a file nothing is passed on.
     """
     if log is None:
         yield lambda record: None
