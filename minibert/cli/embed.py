@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 SUMMARY = "Turn texts into vectors, on stdout, in a file or in shards."
 EXAMPLE = '"I love Korea" "Paris is in France"'
 FORMATS = ("npy", "safetensors", "jsonl", "parquet")
+MANIFESTS = ("manifest.json", "_manifest.json")  # the second beside parquet
 THREADS_PER_PROCESS = 8
 MAX_SHOWN = 8  # texts in the table at a terminal, which has as many columns
 _WIDTH = 32  # columns for a text
@@ -236,7 +237,7 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
         if options.output is not None:
             claim_file(options.output, options.force)
     # a folder that an earlier run has begun is resumed, which compares model and settings
-    elif not os.path.isfile(os.path.join(folder, "manifest.json")):
+    elif not any(os.path.isfile(os.path.join(folder, name)) for name in MANIFESTS):
         claim_folder(folder, options.force)
 
 

@@ -182,15 +182,23 @@ def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
     path = Path(path)
     if not path.is_dir():
         return open_vector_file(path)
-    if not (path / "index.json").is_file():
+    prefix = ""
+    if not (path / "index.json").is_file() and (path / "_index.json").is_file():
+        prefix = "_"  # as beside parquet; see `minibert.corpus.records.metadata`
+    if not (path / f"{prefix}index.json").is_file():
         raise ValueError(
             f"{path} has no index.json: run minibert embed --out-dir again, it goes on where it stopped."
         )
-    index = read_json(path / "index.json")
+    index = read_json(path / f"{prefix}index.json")
     shards = [
         path / f"shard-{number:06d}.{index['file_format']}" for number in range(index["shards"])
     ]
-    lines = [int(read_json(shard.with_suffix(".json"))["lines"]) for shard in shards]
+    lines = []
+    for shard in shards:
+        record = shard.with_suffix(".json")
+        if not record.is_file():
+            record = shard.with_name(f"_{record.name}")
+        lines.append(int(read_json(record)["lines"]))
     return ShardedVectors(shards, lines, index["dimension"], index.get("unit", False))
 
 

@@ -22,29 +22,64 @@ SAMPLES = 8
 SAME = 0.95
 
 
-def check_manifest(folder: Location, settings: dict[str, Any]) -> None:
-    """Writes the settings of a new folder, or compares them with those it was begun with."""
-    manifest = folder / "manifest.json"
+def metadata(folder: Location, name: str, file_format: str = "parquet") -> Location:
+    """Return the place of a file about vectors, such as "index.json", in their folder.
+
+    Beside parquet its name begins with an underscore, so that readers of such folders pass it over
+    (`pandas.read_parquet(folder)`). Folders of earlier versions have it without.
+
+    Args:
+        folder: The folder of shards.
+        name: Name of the file.
+        file_format: Format of the shards, where it is known; otherwise what exists is found.
+    """
+    plain = folder / name
+    if file_format != "parquet" or plain.files():
+        return plain
+    return folder / f"_{name}"
+
+
+def check_manifest(
+    folder: Location, settings: dict[str, Any], model_name: str | None = None
+) -> None:
+    """Write the settings of a new folder, or compare them with those that it was begun with.
+
+    Args:
+        folder: The folder of shards.
+        settings: What `describe` returns, and the format and size of the shards.
+        model_name: Where the model was loaded from, for the error. It may be another place, as long
+            as the weights are the same.
+
+    Raises:
+        ValueError: The folder was begun with another model or other settings, or its manifest is
+            damaged.
+    """
+    manifest = metadata(folder, "manifest.json", settings["file_format"])
     try:
         earlier = manifest.read_json()
-        if missing := settings.keys() - earlier.keys():
+        missing = settings.keys() - earlier.keys()
+        if missing:
             raise ValueError(f"{manifest} does not say {min(missing)}.")
     except FileNotFoundError:
-        manifest.write_json(settings)
+        manifest.write_json({**settings, "model_name": model_name})
         return
     except ValueError as error:
         raise ValueError(
-            f"{error} It is damaged: give another folder; or delete it to go on here, with the same model and settings."
+            f"{error} It is damaged: give another folder; or delete it to go on here, with the "
+            "same model and settings."
         ) from None
     # weights differ with the precision, too, so the model is named last
-    if other := _difference(earlier, settings, [name for name in settings if name != "model"]):
+    difference = _difference(earlier, settings, [name for name in settings if name != "model"])
+    if difference:
         raise ValueError(
-            f"{folder} was begun with {other}: use the same settings to go on, or another folder."
+            f"{folder} was begun with {difference}: use the same settings to go on, or another "
+            "folder."
         )
     if earlier["model"] != settings["model"]:
-        raise ValueError(
-            f"{folder} was begun with another model or tokenizer; give another folder."
-        )
+        begun = earlier.get("model_name") or "another model or tokenizer"
+        if begun == model_name:
+            begun = f"other weights or another tokenizer than {model_name} has now"
+        raise ValueError(f"{folder} was begun with {begun}; give another folder.")
 
 
 def _difference(made: dict[str, Any], own: dict[str, Any], names: Iterable[str]) -> str:
@@ -96,7 +131,7 @@ def check_corpus(
     if not path.is_dir():
         return _check_samples(path, embedder, texts, prompt)
     own = describe(embedder, embedder.settings(prompt=prompt))
-    about = Location(path / "manifest.json").read_json()
+    about = metadata(Location(path), "manifest.json").read_json()
     for made in (about, own):
         made["precision"] = made.get("precision") or "fp32"
         # cosines do not depend on lengths
@@ -113,7 +148,7 @@ def check_corpus(
         raise ValueError(f"{path} was made with {other}: search it with the same, or make it anew.")
     start = 0
     for number in count():
-        record = read_record(Location(path / f"shard-{number:06d}.json"))
+        record = read_record(metadata(Location(path), f"shard-{number:06d}.json"))
         if record is None or start >= len(texts):
             return
         shard = texts[start : start + record["lines"]]

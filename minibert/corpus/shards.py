@@ -41,6 +41,7 @@ from minibert.corpus.records import (
     check_manifest,
     describe,
     digest_of,
+    metadata,
     read_record,
     sha256_of_file,
     sha256_of_json,
@@ -170,12 +171,12 @@ def encode_to_shards(
     target.make_folder()
     about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
     run = _Run(embedder, settings, file_format, target, sha256_of_json(about))
-    if update and (Path(target.path) / "index.json").is_file():
+    if update and metadata(target, "index.json").files():
         return _update(run, texts, about, show_progress, total)
     # object stores have no locks; there, two runs at a time do their work twice, and write the same
     alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
     with alone, Progress(show_progress, total) as progress, interruptible() as stop_requested:
-        check_manifest(target, about)
+        check_manifest(target, about, _model_name(run))
         source = _Shards(texts, shard_size, rank, world_size, stop_requested)
         report = CorpusReport()
         for part in _write_shards(run, source, processes, progress):
@@ -249,6 +250,10 @@ def _write_shards(
         yield run.write_shard(number, shard, progress)
 
 
+def _model_name(run: _Run) -> str | None:
+    return getattr(run.embedder, "model_name", None)
+
+
 def _totals(run: _Run, about: dict[str, Any]) -> dict[str, Any]:
     """What the index of a folder says besides its counts."""
     return {
@@ -273,10 +278,10 @@ def _update(
         Progress(show_progress, total) as progress,
         interruptible() as stop_requested,
     ):
-        check_manifest(run.target, about)
+        check_manifest(run.target, about, _model_name(run))
         with replacing_folder(folder) as (new, earlier):
             target = Location(new)
-            check_manifest(target, about)
+            check_manifest(target, about, _model_name(run))
             kept = KeptVectors(earlier, run.file_format, run.embedder.dimension)
             writer = replace(run, target=target, kept=kept)
             source = _Shards(texts, about["shard_size"], 0, 1, stop_requested)
@@ -340,7 +345,8 @@ class _Run:
     ) -> CorpusReport:
         """Writes one shard and then its record, unless an earlier run has done so."""
         name, texts_hash = f"shard-{number:06d}", digest_of(texts)
-        path, record = self.target / f"{name}.{self.file_format}", self.target / f"{name}.json"
+        path = self.target / f"{name}.{self.file_format}"
+        record = metadata(self.target, f"{name}.json", self.file_format)
         if earlier := read_record(record):
             if earlier["settings_sha256"] != self.settings_hash:
                 raise ValueError(
@@ -452,12 +458,16 @@ def _write_shard(number: int, texts: list[str]) -> tuple[CorpusReport, list[str]
 
 def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) -> None:
     """Writes the totals if this run, or this process among several, was the last to finish its shards."""
-    names = [f"shard-{number:06d}.json" for number in range(shards)]
-    if any(re.fullmatch(r"shard-\d+\.json", name) for name in folder.files().keys() - names):
+    file_format = about["file_format"]
+    names = [f"shard-{number:06d}" for number in range(shards)]
+    expected = {f"{name}.{ending}" for name in names for ending in (file_format, "json")}
+    pattern = rf"shard-\d+\.({file_format}|json)"
+    if any(re.fullmatch(pattern, name) for name in folder.files().keys() - expected):
         raise ValueError(
             f"{folder} holds more than the {shards} shards of this input: the input has changed."
         )
-    counts = [record for name in names if (record := read_record(folder / name))]
+    records = [read_record(metadata(folder, f"{name}.json", file_format)) for name in names]
+    counts = [record for record in records if record]
     if len(counts) < shards:
         return
     totals = {name: sum(c[name] for c in counts) for name in ("lines", "tokens", "overlong")}
@@ -465,7 +475,7 @@ def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) ->
         raise ValueError(
             f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has changed."
         )
-    (folder / "index.json").write_json({"shards": shards, **about, **totals})
+    metadata(folder, "index.json", file_format).write_json({"shards": shards, **about, **totals})
 
 
 encode_file = encode_to_file

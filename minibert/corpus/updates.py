@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from minibert.corpus.formats import ShardedVectors
 from minibert.corpus.location import Location
-from minibert.corpus.records import read_record
+from minibert.corpus.records import metadata, read_record
 from minibert.sentences.rows import Vectors
 
 DIGEST_BYTES = 12
@@ -57,7 +57,8 @@ class KeptVectors:
         digests = b""
         for folder in folders:
             for shard in sorted(folder.glob(f"shard-*.{file_format}")):
-                record = read_record(Location(shard.with_suffix(".json")))
+                name = f"{shard.stem}.json"
+                record = read_record(metadata(Location(folder), name, file_format))
                 if record is None or "texts" not in record:
                     continue
                 if shard.stat().st_size != record["bytes"]:

@@ -151,6 +151,7 @@ class SentenceEmbedder(nn.Module):
         self.include_prompt = include_prompt
         self.precision: str | None = None  # that of `optimize`, set by `from_pretrained`
         self.similarity_fn_name: Metric = "cosine"
+        self.model_name: str | None = None  # where it was loaded from
         self.eval()
 
     @overload
@@ -307,6 +308,7 @@ class SentenceEmbedder(nn.Module):
             include_prompt=folder.include_prompt,
         )
         embedder.precision = precision_name
+        embedder.model_name = str(source)
         embedder.similarity_fn_name = folder.similarity_fn_name  # type: ignore[assignment]
         return embedder
 

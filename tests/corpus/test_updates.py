@@ -45,6 +45,14 @@ def test_only_new_texts_are_computed(
     assert names(tmp_path) == {"vectors", "anew"}  # nothing is left behind
 
 
+def test_pandas_reads_a_folder_of_parquet(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    encode_to_shards(embedder, TEXTS, tmp_path / "v", file_format="parquet", **SIZE)
+    frame = pandas.read_parquet(tmp_path / "v")
+    assert frame["text"].tolist() == TEXTS
+    assert np.array_equal(np.stack(frame["vector"]), np.asarray(open_vectors(tmp_path / "v")))
+
+
 def test_ids_come_from_the_new_file(embedder: SentenceEmbedder, tmp_path: Path) -> None:
     options: Any = {"file_format": "jsonl", **SIZE}
     for first in (0, 100):
@@ -103,3 +111,14 @@ def test_killed_at_any_moment(embedder: SentenceEmbedder, tmp_path: Path) -> Non
         np.asarray(open_vectors(tmp_path / "v")), loaded.encode(CHANGED), atol=1e-5
     )
     assert len(states[0]) == len(TEXTS)
+
+
+def test_a_refusal_names_the_model(tmp_path: Path) -> None:
+    for name, layers in (("one", 1), ("two", 2)):
+        tiny_folder(tmp_path / name, num_hidden_layers=layers)
+    first, second = (SentenceEmbedder.from_pretrained(tmp_path / name) for name in ("one", "two"))
+    encode_to_shards(first, TEXTS[:4], tmp_path / "v")
+    with pytest.raises(ValueError, match=r"was begun with "):
+        encode_to_shards(second, TEXTS[:4], tmp_path / "v", update=True)
+    manifest = json.loads((tmp_path / "v" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["model_name"] == str(tmp_path / "one")
