@@ -28,7 +28,6 @@ EXEMPT = {
     WHOLE,
     "cli",
     "corpus",
-    "inference",
     "page",
     "sentences",
     "serving",

@@ -53,16 +53,20 @@ def resolve_layers(
             f"layers {layers!r} should lie between 0 (embeddings) and {last}, the model's last "
             "layer."
         )
-    if weights is None:
-        return indices, None
-    if len(weights) != len(indices):
+    if weights is not None:
+        _check_weights(weights, layers, len(indices))
+        weights = list(weights)
+    return indices, weights
+
+
+def _check_weights(weights: Sequence[float], layers: Layers, count: int) -> None:
+    """Check that there is one finite weight for each layer."""
+    if len(weights) != count:
         raise ValueError(
-            f"layers {layers!r} takes {len(indices)} weights, one for each layer, not "
-            f"{len(weights)}."
+            f"layers {layers!r} takes {count} weights, one for each layer, not {len(weights)}."
         )
     if not all(map(math.isfinite, weights)):
         raise ValueError(f"layer_weights should be finite numbers, not {list(weights)}.")
-    return indices, list(weights)
 
 
 def _named_layers(name: str, last: int) -> list[int]:
