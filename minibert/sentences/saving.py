@@ -1,8 +1,10 @@
 """Writing a sentence-transformers folder; `folder` describes the format, and reads it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -10,9 +12,11 @@ from torch import nn
 from minibert.checkpoints.tensors import write_tensors
 from minibert.files import replacing, write_json
 from minibert.model import BertModel
-from minibert.sentences.embedder import SentenceEmbedder
 from minibert.sentences.folder import MODULES, POOLING_FLAGS, POOLINGS
 from minibert.sentences.pooling import Dense, Truncate
+
+if TYPE_CHECKING:
+    from minibert.sentences.embedder import SentenceEmbedder
 
 _CARD = """---
 library_name: sentence-transformers
