@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -14,9 +14,7 @@ from minibert.files import replacing, write_json
 from minibert.model import BertModel
 from minibert.sentences.folder import MODULES, POOLING_FLAGS, POOLINGS
 from minibert.sentences.pooling import Dense, Truncate
-
-if TYPE_CHECKING:
-    from minibert.sentences.embedder import SentenceEmbedder
+from minibert.tokenization.tokenizer import BertTokenizer
 
 _CARD = """---
 library_name: sentence-transformers
@@ -42,7 +40,35 @@ vectors = embedder.encode(["I love Korea", "Paris"])
 """
 
 
-def save_sentence_folder(embedder: SentenceEmbedder, path: Path) -> None:
+class TorchEmbedder(Protocol):
+    """The parts of a `SentenceEmbedder` that are saved."""
+
+    model: BertModel
+    tokenizer: BertTokenizer
+    pooling: list[str]
+    layers: list[int]
+    layer_weights: list[float] | None
+    steps: nn.Sequential
+    width: int
+    dimension: int
+    prompts: dict[str, str]
+    default_prompt_name: str | None
+    include_prompt: bool
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of the longest row."""
+
+    @property
+    def truncate_dim(self) -> int | None:
+        """Dimensions that the last step keeps."""
+
+    @property
+    def similarity_fn_name(self) -> str:
+        """How vectors are compared."""
+
+
+def save_sentence_folder(embedder: TorchEmbedder, path: Path) -> None:
     """Writes everything that a `SentenceEmbedder` consists of; see its `save_pretrained`.
 
     Args:
@@ -94,7 +120,7 @@ def save_sentence_folder(embedder: SentenceEmbedder, path: Path) -> None:
         temporary.write_text(card, encoding="utf-8")
 
 
-def _portable(embedder: SentenceEmbedder) -> tuple[BertModel, list[str], list[nn.Module]]:
+def _portable(embedder: TorchEmbedder) -> tuple[BertModel, list[str], list[nn.Module]]:
     """The BERT, the poolings and the steps in terms of the format.
 
     It has only the vectors of the last layer, and no pooler.
