@@ -31,6 +31,7 @@ from minibert.compat.keywords import drop_ignored_keywords, one_device
 from minibert.config import BertConfig
 from minibert.files import prefix_errors
 from minibert.initialization import Loading, loading
+from minibert.progress import collector_paused
 
 HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
 """Tensors that one class of BERT has and another rightly leaves out."""
@@ -194,7 +195,7 @@ def load_model(
     check_completeness(config, tensors, label)
 
     names = [renamed(name) for name in tensors]
-    with prefix_errors(label), loading(names) as checkpoint, on_cpu():
+    with collector_paused(), prefix_errors(label), loading(names) as checkpoint, on_cpu():
         model = build(model_class, config, model_options, checkpoint)
     report = LoadReport(label)
     fill(model, checkpoint, tensors, report, ignore_mismatched_sizes)

@@ -161,17 +161,18 @@ class Vocabulary:
         return len(self.base_vocab)
 
     def __len__(self) -> int:
-        return len(self.base_vocab.keys() | self._added_ids.keys())
+        return self.embedding_rows
 
     @property
     def embedding_rows(self) -> int:
         """Rows that an embedding table needs for every token: the highest id + 1.
 
-        That is `len(tokenizer)`, unless the vocabulary has unused ids (blank or repeated lines).
+        `len(tokenizer)` is the same number. In a vocabulary with unused ids (blank or repeated
+        lines) transformers counts tokens instead, which is too few rows for the last ones.
 
         >>> vocabulary = Vocabulary({"[UNK]": 0, "the": 7}, {"unk_token": "[UNK]"})
         >>> len(vocabulary), vocabulary.embedding_rows
-        (2, 8)
+        (8, 8)
         """
         return max(self._by_id) + 1
 
@@ -291,8 +292,7 @@ class Vocabulary:
         """Add tokens, which are found in texts as they are written.
 
         Tokens that the vocabulary lacks get the next ids. The embeddings of the model must then
-        grow: `model.resize_token_embeddings(tokenizer.embedding_rows)`. In a vocabulary without
-        unused ids that is `len(tokenizer)`.
+        grow: `model.resize_token_embeddings(len(tokenizer))`.
 
         Args:
             new_tokens: a string or `AddedToken`, or a list of them.
@@ -359,7 +359,6 @@ class Vocabulary:
             new._added = dict(self._added)
             new._added_ids = dict(self._added_ids)
             new._by_id = dict(self._by_id)
-            tokens_before = len(self)
             yield new
             new._build()
             # only what changed: another thread may have set an option meanwhile
@@ -368,13 +367,6 @@ class Vocabulary:
                 if value is not before.get(name):
                     changes[name] = value
             vars(self).update(changes)
-        if len(self) > tokens_before and len(self) < self.embedding_rows:
-            warnings.warn(
-                f"The vocabulary has {len(self)} tokens, but ids up to {self.embedding_rows - 1}: "
-                "call model.resize_token_embeddings(tokenizer.embedding_rows), because "
-                "len(tokenizer) rows would cut off the embeddings of real tokens.",
-                stacklevel=4,
-            )
 
     def _add(self, token: AddedToken, token_id: int | None = None) -> bool:
         """Add one token, with its id in the vocabulary, else `token_id`, else the next id.

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import shared_data
+from conftest import shared_data, tiny_config
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
+import minibert
 import minibert.tokenization
 from minibert.tokenization.added import AddedToken, TokenFinder
 from minibert.tokenization.basic import (
@@ -625,8 +626,7 @@ def test_duplicate_lines_warn_and_the_last_counts(tmp_path: Path) -> None:
     ):
         tokenizer = BertTokenizer.from_pretrained(write_vocabulary(tmp_path, [*WORDS, "love"]))
     assert tokenizer.encode("love", add_special_tokens=False) == [15]
-    with pytest.warns(UserWarning, match="embedding_rows"):
-        tokenizer.add_tokens("new")
+    tokenizer.add_tokens("new")
     assert tokenizer.convert_tokens_to_ids("new") == 16  # never an id that is taken
 
 
@@ -1041,20 +1041,21 @@ def test_two_tokens_never_share_an_id(tmp_path: Path) -> None:
 # --- vocabularies with unused ids
 
 
-def test_embedding_rows_of_a_vocabulary_with_holes(tmp_path: Path) -> None:
-    """Blank lines take ids, too: `len` counts tokens, as in transformers, and is too small then."""
+def test_resized_embeddings_have_a_row_for_each_id_of_a_vocabulary_with_holes(
+    tmp_path: Path,
+) -> None:
+    """Blank lines take ids, too."""
     write_vocabulary(tmp_path, [*WORDS[:7], "", "", *WORDS[7:]])
     tokenizer = BertTokenizer.from_pretrained(tmp_path)
-    assert len(tokenizer) == 16 and tokenizer.embedding_rows == 17
-    with pytest.warns(UserWarning, match=r"17 tokens, but ids up to 17: call .*embedding_rows"):
-        tokenizer.add_tokens("Seoul")
-    assert tokenizer.convert_tokens_to_ids("Seoul") == 17 and tokenizer.embedding_rows == 18
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tokenizer.add_tokens("Seoul")  # nothing new
-        dense = BertTokenizer(WORDS)
-        dense.add_tokens("Seoul")
-    assert len(dense) == dense.embedding_rows == 16
+    assert len(tokenizer) == tokenizer.embedding_rows == 17
+    tokenizer.add_tokens("Seoul")
+    assert tokenizer.convert_tokens_to_ids("Seoul") == 17
+    assert len(tokenizer) == 18
+    model = minibert.BertModel(tiny_config(vocab_size=17, num_hidden_layers=1))
+    last_word = model.get_input_embeddings().weight[16].clone()
+    model.resize_token_embeddings(len(tokenizer))
+    assert torch.equal(model.get_input_embeddings().weight[16], last_word)
+    model(**tokenizer(f"{WORDS[-1]} Seoul", return_tensors="pt"))
 
 
 # --- names of transformers
