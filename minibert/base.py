@@ -75,7 +75,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
 
         Args:
             pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`. None:
-                `config` and `state_dict` are the whole checkpoint.
+                the whole checkpoint is passed as `config=` and `state_dict=`.
             config: config to use instead of the checkpoint's own, or where to load it from.
                 Checkpoints that `transformers.Trainer` writes of subclasses have none.
             state_dict: tensors to use instead of the checkpoint's own.

@@ -100,7 +100,7 @@ class ModelCompatibility(nn.Module):
 
         Raises:
             ValueError: the value of an argument asks for something that minibert does not have.
-            TypeError: no `forward` has this argument.
+            TypeError: the forward of no model has this argument.
         """
         from minibert.compat.keywords import drop_ignored_keywords
 
