@@ -2,8 +2,8 @@
 
     .npy           the vectors, (N, D) float32
     .safetensors   the same, called "vectors"
-    .jsonl         {"text": ..., "vector": [...]} a line, with as many digits as float32 needs to be read back exactly
-    .parquet       columns text and vector, a list of fixed size; needs pyarrow
+    .jsonl         {"text": ..., "vector": [...]} a line, with as many digits as float32 needs to be
+    read back exactly .parquet       columns text and vector, a list of fixed size; needs pyarrow
 
 The last two have an "id" first where the texts are `minibert.corpus.inputs.Text` with one.
 """
@@ -173,7 +173,8 @@ def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
     """The vectors (N, D) of a file or folder that `minibert embed` wrote, in the order of the texts.
 
     Args:
-        path: an .npy, .safetensors, .jsonl or .parquet file, or the folder that `--out-dir` or `encode_to_shards` filled.
+        path: an .npy, .safetensors, .jsonl or .parquet file, or the folder that `--out-dir` or
+            `encode_to_shards` filled.
 
     Raises:
         FileNotFoundError: there is no such file, or a shard is missing.

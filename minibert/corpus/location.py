@@ -1,6 +1,7 @@
 """Files and folders by path or by URI: `s3://bucket/folder`, `gs://...`, `hdfs://...`, through pyarrow's file systems.
 
-What is written appears atomically everywhere: it is made on this machine, copied beside its place, and moved there.
+What is written appears atomically everywhere: it is made on this machine, copied beside its place,
+and moved there.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Location:
     """A file or a folder, on this machine or elsewhere.
 
     Args:
-        name: a path, or a URI that `pyarrow.fs.FileSystem.from_uri` understands, its options behind a question mark.
+        name: a path, or a URI that `pyarrow.fs.FileSystem.from_uri` understands, its options behind
+            a question mark.
 
     Raises:
         ImportError: a URI without pyarrow.
@@ -98,8 +100,8 @@ class Location:
     def files(self) -> dict[str, tuple[int, float]]:
         """Size in bytes and time of the last change of every file, by its path below this folder, sorted.
 
-        A file's own name is "". Names that begin with a dot or an underscore are left out, as every reader of such
-        folders does. What does not exist is empty.
+        A file's own name is "". Names that begin with a dot or an underscore are left out, as every
+        reader of such folders does. What does not exist is empty.
         """
         if self.fs is None:
             if os.path.exists(self.path) and not os.path.isdir(

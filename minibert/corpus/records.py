@@ -16,8 +16,9 @@ from minibert.sentences.rows import Settings
 from minibert.sentences.search import pairwise_similarity
 from minibert.tokenization.files import tokenizer_digest
 
-# how many vectors of a file are made again to see whether they are those of its texts, and from which cosine on they
-# are: vectors in int8 and float32 of one model have more, those of two poolings less
+# how many vectors of a file are made again to see whether they are those of its texts, and from
+# which cosine on they are: vectors in int8 and float32 of one model have more, those of two
+# poolings less
 SAMPLES = 8
 SAME = 0.95
 
@@ -115,8 +116,8 @@ def check_corpus(
 ) -> None:
     """Refuses vectors that are not those of these texts by this embedder, because a search would answer from them.
 
-    A folder of shards knows what made it. Of a file, the vectors of some texts are made again and compared; a text
-    that has changed among others goes unnoticed there.
+    A folder of shards knows what made it. Of a file, the vectors of some texts are made again and
+    compared; a text that has changed among others goes unnoticed there.
 
     Args:
         path: what `minibert.open_vectors` opens.
@@ -125,7 +126,8 @@ def check_corpus(
         prompt: that the embedder puts before them.
 
     Raises:
-        ValueError: they were made by another model, with another pooling or prompt, or from other texts.
+        ValueError: they were made by another model, with another pooling or prompt, or from other
+            texts.
     """
     path = Path(path)
     if not path.is_dir():

@@ -3,13 +3,12 @@
     folder/
       manifest.json         model and settings; a folder is only continued with the same
       shard-000000.npy      vectors of the first `shard_size` lines
-      shard-000000.json     its counts and hashes of its lines, its vectors and the settings, written after it
-      ...
-      index.json            totals, written when every shard is complete
+      shard-000000.json     its counts and hashes of its lines, its vectors and the settings,
+      written after it ... index.json            totals, written when every shard is complete
 
-A shard is encoded by itself, so it does not matter which run, or which of several processes, wrote it: the bytes are
-the same. A run that was stopped, however hard, is continued by starting it again: shards whose vectors are those that
-their record describes are skipped, all others are made.
+A shard is encoded by itself, so it does not matter which run, or which of several processes, wrote
+it: the bytes are the same. A run that was stopped, however hard, is continued by starting it again:
+shards whose vectors are those that their record describes are skipped, all others are made.
 """
 
 from __future__ import annotations
@@ -93,8 +92,8 @@ def encode_to_file(
     Args:
         embedder: what makes the vectors.
         texts: read one after the other.
-        path: the file, a path or a URI (see `minibert.corpus.location.Location`); its ending says the format, one of
-            those of `minibert.corpus.formats`.
+        path: the file, a path or a URI (see `minibert.corpus.location.Location`); its ending says
+            the format, one of those of `minibert.corpus.formats`.
         show_progress: a bar with tokens per second; None: a line every half minute.
         total: how many texts there are, if that is known, for the bar to say how long it will take.
         options: as in `SentenceEmbedder.encode`.
@@ -132,8 +131,8 @@ def encode_to_shards(
 ) -> CorpusReport:
     """Writes the vectors of `texts` as shards into `folder`, going on where an earlier run stopped.
 
-    Of several runs at a time, on one machine or many, each takes every `world_size`-th shard; they need not know of
-    each other, but all read the same texts.
+    Of several runs at a time, on one machine or many, each takes every `world_size`-th shard; they
+    need not know of each other, but all read the same texts.
 
     Args:
         embedder: what makes the vectors.
@@ -141,23 +140,26 @@ def encode_to_shards(
         folder: where the shards go, a path or a URI; made when it does not exist.
         file_format: one of those of `minibert.corpus.formats`.
         shard_size: texts in a shard.
-        processes: that encode for this run, each with a copy of the embedder and its share of torch's threads. They
-            are spawned, so a script that asks for several does so under `if __name__ == "__main__":`.
+        processes: that encode for this run, each with a copy of the embedder and its share of
+            torch's threads. They are spawned, so a script that asks for several does so under `if
+            __name__ == "__main__":`.
         rank: number of this run.
         world_size: number of runs.
-        update: the texts may differ from those of a finished folder. Vectors of texts that are still
-            there are kept, those of new and changed texts are computed, all others are dropped; the
-            order is that of `texts`. The new state takes the place of the old one in one step.
+        update: the texts may differ from those of a finished folder. Vectors of texts that are
+            still there are kept, those of new and changed texts are computed, all others are
+            dropped; the order is that of `texts`. The new state takes the place of the old one in
+            one step.
         show_progress: a bar with tokens per second; None: a line every half minute.
         total: how many texts there are, if that is known, for the bar to say how long it will take.
         options: as in `SentenceEmbedder.encode`.
 
     Raises:
-        ValueError: an option that does not exist, something that is not a text, or a folder that was begun with other
-            texts, model or settings.
-        OSError: another process works in the folder, or a shard cannot be written; those before it are complete.
-            ChildProcessError: one of the processes has ended.
-        KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the shards at hand; a second signal ends at once.
+        ValueError: an option that does not exist, something that is not a text, or a folder that
+            was begun with other texts, model or settings.
+        OSError: another process works in the folder, or a shard cannot be written; those before it
+            are complete. ChildProcessError: one of the processes has ended.
+        KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the shards at hand; a second
+            signal ends at once.
     """
     _check_shards(file_format, shard_size, rank, world_size)
     check_count("processes", processes)
@@ -357,7 +359,8 @@ class _Run:
                     f"{path} was made from other texts: the input has changed, so give another folder."
                 )
             if written := path.files().get(""):
-                # object stores keep hashes of their own, and reading everything back would cost more than a resumption
+                # object stores keep hashes of their own, and reading everything back would cost
+                # more than a resumption
                 same = written[0] == earlier["bytes"]
                 if same and (
                     path.fs or sha256_of_file(Path(path.path)) == earlier["vectors_sha256"]
@@ -397,12 +400,13 @@ def _in_processes(
 ) -> Iterator[CorpusReport]:
     """Writes shards in processes that share the threads; when one of them fails, the others end, too.
 
-    What they do around the encoder (tokenize, sort, embed, pool) is not shared among threads. With MiniLM on Zen 4 it
-    goes at 0.45 M tokens a second, and the encoder in int8 at about 0.01 M a core; so by Amdahl's law 8 threads are at
-    work 85% of the time, 32 threads 60%, 64 threads 40%.
+    What they do around the encoder (tokenize, sort, embed, pool) is not shared among threads. With
+    MiniLM on Zen 4 it goes at 0.45 M tokens a second, and the encoder in int8 at about 0.01 M a
+    core; so by Amdahl's law 8 threads are at work 85% of the time, 32 threads 60%, 64 threads 40%.
     """
     others = set(active_children())
-    # weights are packed for the threads that there are, so the copy is unpacked when their number is set
+    # weights are packed for the threads that there are, so the copy is unpacked when their number
+    # is set
     how = (max(1, run.embedder.threads // processes), pickle.dumps(run))
     with ProcessPoolExecutor(processes, get_context("spawn"), _start_process, how) as pool:
         waiting: deque[tuple[int, Future[tuple[CorpusReport, list[str]]]]] = deque()

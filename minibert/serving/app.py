@@ -273,7 +273,8 @@ def create_app(
     """The application.
 
     Args:
-        models: what is served, by `Served.name`; a request that names none gets the first that can answer it.
+        models: what is served, by `Served.name`; a request that names none gets the first that can
+            answer it.
         limits: of every request.
         key: what clients send as `Authorization: Bearer KEY`; None: nothing.
         json_log: log lines are JSON.

@@ -40,8 +40,8 @@ class Served:
         name: by which requests ask for it.
         kind: "embedding", "reranker", "classifier" or "tagger".
         encoder: makes vectors or logits (N, D) of rows, in one thread.
-        settings_of: how texts with the prompt of a name (None: the default one) are encoded; ValueError for a name
-            that the model does not have.
+        settings_of: how texts with the prompt of a name (None: the default one) are encoded;
+            ValueError for a name that the model does not have.
         about: what `GET /v1/models` says of it.
         activation: of a classifier: logits (N, labels) to scores.
         predict_activation: the same for `/predict`, where it differs; None: `activation`.
@@ -80,7 +80,8 @@ class Served:
         """Rows of texts, pairs of texts, or token ids; long ones are cut on this side, None: the one of the model.
 
         Raises:
-            HTTPException: a text that is none, or a prompt or token id that the model does not have.
+            HTTPException: a text that is none, or a prompt or token id that the model does not
+                have.
         """
 
         def read() -> list[Request]:
@@ -114,7 +115,9 @@ class Served:
     async def run(self, requests: Sequence[Request]) -> Any:
         """Vectors or logits (N, D) or lists of spans, computed together with those of other requests; raises as `Batched.submit`."""
         futures = self.batched.submit_rows(requests)
-        try:  # once the first has come, most of the others have, too: waiting for each costs 20 microseconds
+        # once the first has come, most of the others have, too: waiting for each costs 20
+        # microseconds
+        try:
             values = [
                 one.result() if one.done() else await asyncio.wrap_future(one) for one in futures
             ]
@@ -188,7 +191,8 @@ def load(
 
     Args:
         name: under which it is served.
-        source: where it lies. Nothing of it is memory-mapped: the folder may change while the service runs.
+        source: where it lies. Nothing of it is memory-mapped: the folder may change while the
+            service runs.
         backend: "torch" or "onnx".
         precision: as in `minibert.optimize`; None runs the model unchanged.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
