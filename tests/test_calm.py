@@ -30,7 +30,6 @@ EXEMPT = {
     "corpus",
     "page",
     "sentences",
-    "serving",
     "study",
     "tasks",
     "tokenization",

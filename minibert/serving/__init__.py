@@ -1,1 +1,1 @@
-"""A model away from Python's notebooks: exported to ONNX (`export`), and behind HTTP (`app`)."""
+"""Models behind HTTP: the application (`app`), its middleware (`gate`), its models (`models`)."""

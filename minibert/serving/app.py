@@ -1,12 +1,13 @@
-"""Models behind HTTP, in the words of OpenAI's clients (/v1) and of those of Hugging Face's text-embeddings-inference.
+"""Models behind HTTP, with the APIs of OpenAI (/v1) and Hugging Face text-embeddings-inference.
 
     POST /v1/embeddings   /v1/rerank   /v1/classify                       GET /v1/models
     POST /embed   /rerank   /predict   /similarity   /tokenize   /        GET /info
     GET  /health   /health/live   /health/ready   /metrics
 
-FastAPI reads the requests, `models` answers them, `gate` stands before both. No response repeats
-what was sent. Texts that were truncated are reported by their indices: "truncated" in an object has
-all of them, the header X-Truncated the first ten, and X-Truncated-Count their number.
+FastAPI validates the requests, `models` computes the responses, and `gate` is the middleware around
+both. No response repeats the content of its request. Texts that were truncated are reported by
+their indices: "truncated" in an object has all of them, the header X-Truncated the first ten, and
+X-Truncated-Count their number.
 
 In all requests null stands for the default. Vectors are L2-normalized unless the request says
 `"normalize": false` or the application was created with `normalize=False`.
@@ -67,28 +68,28 @@ class _Body(BaseModel):
 
 
 class _Request(_Body):
-    model: str | None = None  # of several; None: the first that can answer
-    prompt_name: str | None = None  # ours
+    model: str | None = None  # None: the first model of a suitable kind
+    prompt_name: str | None = None  # not in the original APIs
     truncate: bool | None = None  # False: a text that is too long is an error
 
 
 class EmbeddingsRequest(_Request):
-    """OpenAI's."""
+    """Body of `/v1/embeddings`, as in OpenAI's API."""
 
     input: Texts
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: PositiveInt | None = None
-    normalize: bool | None = None  # ours; None: as the service was started
+    normalize: bool | None = None  # not OpenAI's; None: the default of the service
 
 
 class Document(BaseModel):
-    """A document that comes as an object."""
+    """A document that is sent as an object."""
 
     text: str
 
 
 class RankRequest(_Request):
-    """As Cohere, Jina and vLLM have it."""
+    """Body of `/v1/rerank`, as in the APIs of Cohere, Jina and vLLM."""
 
     query: str
     documents: Annotated[list[str | Document], Field(min_length=1)]
@@ -97,22 +98,22 @@ class RankRequest(_Request):
 
 
 class ClassifyRequest(_Request):
-    """As vLLM has it."""
+    """Body of `/v1/classify`, as in vLLM's API."""
 
     input: str | Annotated[list[str], Field(min_length=1)]
 
 
 class EmbedRequest(_Request):
-    """Text-embeddings-inference's, as the next two."""
+    """Body of `/embed`, as in text-embeddings-inference."""
 
     inputs: Texts
-    normalize: bool | None = None  # None: as the service was started
+    normalize: bool | None = None  # None: the default of the service
     truncation_direction: Direction | None = None  # None: the model's
     dimensions: PositiveInt | None = None
 
 
 class RankTextsRequest(_Request):
-    """A query and the texts to rank."""
+    """Body of `/rerank`, as in text-embeddings-inference: a query and the texts to rank."""
 
     query: str
     texts: Annotated[list[str], Field(min_length=1)]
@@ -121,14 +122,14 @@ class RankTextsRequest(_Request):
 
 
 class PredictRequest(_Request):
-    """A text; one or two texts in a list; or several such lists."""
+    """Body of `/predict`: a text, a list of one or two texts, or several such lists."""
 
     inputs: str | OneOrTwo | Annotated[list[OneOrTwo], Field(min_length=1)]
     raw_scores: bool = False
 
 
 class SimilarityInputs(BaseModel):
-    """A text, and those that it is compared with."""
+    """A text, and the texts to compare it with."""
 
     source_sentence: str
     sentences: Annotated[list[str], Field(min_length=1)]
@@ -143,7 +144,7 @@ class SimilarityParameters(_Body):
 
 
 class SimilarityRequest(_Body):
-    """Text-embeddings-inference's, as the next one."""
+    """Body of `/similarity`, as in text-embeddings-inference."""
 
     inputs: SimilarityInputs
     parameters: SimilarityParameters = SimilarityParameters()
@@ -151,7 +152,7 @@ class SimilarityRequest(_Body):
 
 
 class TokenizeRequest(_Body):
-    """A text or several."""
+    """Body of `/tokenize`, as in text-embeddings-inference: one text or several."""
 
     inputs: str | Annotated[list[str], Field(min_length=1)]
     add_special_tokens: bool = True
@@ -159,23 +160,34 @@ class TokenizeRequest(_Body):
 
 
 class Answer(NamedTuple):
-    """To the texts of a request: whose, vectors or logits (N, D), how many tokens they had, and which were cut."""
+    """What a model computed for the texts of a request.
+
+    Attributes:
+        model: The model.
+        values: Vectors or logits (N, D), or the list of spans of each text from a tagger.
+        tokens: Number of tokens of all texts.
+        truncated: Indices of the texts that were truncated.
+    """
 
     model: Served
-    values: Any  # spans of a tagger are lists
+    values: Any
     tokens: int
     truncated: list[int]
 
     def scores(self, raw: bool = False) -> Vectors:
-        """The scores that logits stand for; raw: the logits."""
+        """Return the scores of the logits, or the logits themselves if `raw`."""
         values: Vectors = self.values
-        return values if raw else self.model.activation(values)
+        if raw:
+            return values
+        return self.model.activation(values)
 
     def predictions(self, raw: bool) -> list[list[dict[str, Any]]]:
-        """For each text the spans that a tagger found, or the labels with their scores, best first."""
+        """Return the spans of each text, or its labels with their scores, best first."""
         if self.model.kind == "tagger":
             return list(self.values)
-        scores = self.values if raw else self.model.predict_activation(self.values)
+        scores: Vectors = self.values
+        if not raw:
+            scores = self.model.predict_activation(scores)
         labels = self.model.about["labels"]
         predictions = []
         for row in scores:
@@ -185,7 +197,7 @@ class Answer(NamedTuple):
 
 
 class Service:
-    """The models, and what all routes do with them."""
+    """The models, and the steps that the routes share."""
 
     def __init__(self, models: Mapping[str, Served], limits: Limits, normalize: bool) -> None:
         self.models = models
@@ -195,7 +207,11 @@ class Service:
         self.started = int(time.time())
 
     def choose(self, name: str | None, kinds: Sequence[str]) -> Served:
-        """The model of this name; None: the first of the first kind that there is.
+        """Return the model of this name.
+
+        Args:
+            name: Name of the model; None: the first model of the first kind that is served.
+            kinds: Suitable kinds, the preferred kind first.
 
         Raises:
             HTTPException: No model of these kinds has the name.
@@ -218,19 +234,24 @@ class Service:
     ) -> Answer:
         """Compute the texts of a request by the model that it names, or the first of these kinds.
 
+        Args:
+            request: The request, whose log line gets the counts.
+            body: Its body.
+            kinds: Kinds of models that can answer it, the preferred kind first.
+            inputs: Its texts.
+            side: Side on which long texts are truncated; None: the model's.
+
         Raises:
             HTTPException: The model does not exist, or the request exceeds a limit.
         """
         model = self.choose(body.model, kinds)
-        if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
-            raise HTTPException(422, "this model tags single texts, not pairs of texts.")
-        if len(inputs) > self.limits.texts:
-            raise HTTPException(422, f"a request has at most {self.limits.texts} texts.")
+        self._check_inputs(model, inputs)
         rows = await model.read(inputs, body.prompt_name, side)
-        tokens = sum(own.tokens for own, _ in rows)
+        tokens = sum(row.tokens for row, _ in rows)
         if tokens > self.limits.tokens:
             raise HTTPException(422, f"a request has at most {self.limits.tokens} tokens.")
-        if body.truncate is False and any(own.overlong for own, _ in rows):
+        truncated = [index for index, (row, _) in enumerate(rows) if row.overlong]
+        if truncated and body.truncate is False:
             raise HTTPException(
                 422, f"a text has more than {model.max_length} tokens, and truncate is false."
             )
@@ -241,11 +262,21 @@ class Service:
         self.metrics.texts.labels(model.name).inc(len(inputs))
         self.metrics.tokens.labels(model.name).inc(tokens)
         request.scope["minibert"].update(model=model.name, texts=len(inputs), tokens=tokens)
-        truncated = [index for index, (row, _) in enumerate(rows) if row.overlong]
         return Answer(model, values, tokens, truncated)
 
+    def _check_inputs(self, model: Served, inputs: Sequence[Input]) -> None:
+        if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
+            raise HTTPException(422, "this model tags single texts, not pairs of texts.")
+        if len(inputs) > self.limits.texts:
+            raise HTTPException(422, f"a request has at most {self.limits.texts} texts.")
+
     def vectors(self, answer: Answer, dimensions: int | None, normalize: bool | None) -> Vectors:
-        """The vectors of an answer, or their first dimensions; L2-normalized or not.
+        """Return the vectors of an answer.
+
+        Args:
+            answer: The answer of an embedder.
+            dimensions: Number of leading dimensions to return; None: all.
+            normalize: L2-normalize the vectors; None: the default of the service.
 
         Raises:
             HTTPException: The model's vectors have fewer dimensions.
@@ -258,7 +289,9 @@ class Service:
             vectors = vectors[:, :dimensions]
         if normalize is None:
             normalize = self.normalize
-        return unit(vectors) if normalize else vectors
+        if normalize:
+            return unit(vectors)
+        return vectors
 
 
 def create_app(
@@ -270,31 +303,33 @@ def create_app(
     normalize: bool = True,
     metrics_open: bool = False,
 ) -> FastAPI:
-    """The application.
+    """Create the application.
 
     Args:
-        models: what is served, by `Served.name`; a request that names none gets the first that can
-            answer it.
-        limits: of every request.
-        key: what clients send as `Authorization: Bearer KEY`; None: nothing.
-        json_log: log lines are JSON.
-        normalize: L2-normalize the vectors of requests that do not say `normalize`.
-        metrics_open: `GET /metrics` needs no key.
+        models: The models, each with its own name. A request without a model name gets the first
+            model of a suitable kind.
+        limits: Limits of each request; None: the defaults.
+        key: Key that clients send as `Authorization: Bearer KEY`; None: no key is required.
+        json_log: Write log lines as JSON.
+        normalize: L2-normalize the vectors of requests without `normalize`.
+        metrics_open: Serve `GET /metrics` without the key.
     """
     service = Service({model.name: model for model in models}, limits or Limits(), normalize)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        for model in models:  # what waits is answered first
+        for model in models:  # `close` waits for the texts in the queue
             await asyncio.to_thread(model.batched.close)
 
-    # the interactive page would come from other computers
+    without_key: list[str] = []
+    if metrics_open:
+        without_key.append("/metrics")
     app = FastAPI(
         title="minibert",
         version=minibert.__version__,
         lifespan=lifespan,
-        docs_url=None,
+        docs_url=None,  # the interactive page would load scripts from other servers
         redoc_url=None,
     )
     app.add_middleware(
@@ -303,34 +338,25 @@ def create_app(
         key=key,
         metrics=service.metrics,
         json_log=json_log,
-        without_key=["/metrics"] if metrics_open else [],
+        without_key=without_key,
     )
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        # where it is wrong and what should stand there; what stands there is left out
-        wrong = error.errors()[:6]
-        if any(one["loc"] == ("body",) or one["type"] == "json_invalid" for one in wrong):
-            told = ["send an object of JSON, with the header Content-Type: application/json"]
-        else:
-            places = groupby(wrong, lambda one: one["loc"][1])
-            told = [
-                f"{place}: {' or '.join(dict.fromkeys(one['msg'] for one in ones))}"
-                for place, ones in places
-            ]
-        return problem(path_in_app(request.scope), 422, "; ".join(told) + ".")
+        path = path_in_app(request.scope)
+        return problem(path, 422, _validation_message(error.errors()[:6]))
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         path = path_in_app(request.scope)
-        if (
-            error.status_code == 400
-        ):  # FastAPI's for bytes that are no text, numbers without an end, and the like
+        # FastAPI's status for bytes that are not UTF-8, endless numbers, and the like
+        if error.status_code == 400:
             return problem(path, 422, "the body is not JSON.")
         return problem(path, error.status_code, f"{error.detail}".rstrip(".") + ".", error.headers)
 
     _add_openai(app, service)
     _add_tei(app, service)
+    _add_tei_tools(app, service)
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -353,44 +379,49 @@ def create_app(
     return app
 
 
+def _validation_message(errors: Sequence[Any]) -> str:
+    """The fields of a request that are invalid and what they should be, without their content."""
+    if any(error["loc"] == ("body",) or error["type"] == "json_invalid" for error in errors):
+        return "send an object of JSON, with the header Content-Type: application/json."
+    sentences = []
+    for field, field_errors in groupby(errors, lambda error: error["loc"][1]):
+        reasons = dict.fromkeys(error["msg"] for error in field_errors)
+        sentences.append(f"{field}: {' or '.join(reasons)}")
+    return "; ".join(sentences) + "."
+
+
 def _add_openai(app: FastAPI, service: Service) -> None:
-    """The routes below /v1."""
+    """Add the routes below /v1."""
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
-        return {"object": "list", "data": [about(model) for model in service.models.values()]}
+        return {
+            "object": "list",
+            "data": [_about(service, model) for model in service.models.values()],
+        }
 
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
         if name not in service.models:
             raise HTTPException(404, "there is no such model here: GET /v1/models lists all.")
-        return about(service.models[name])
-
-    def about(model: Served) -> dict[str, Any]:
-        own = {
-            "id": model.name,
-            "object": "model",
-            "created": service.started,
-            "owned_by": "minibert",
-        }
-        return {**own, "kind": model.kind, "max_length": model.max_length, **model.about}
+        return _about(service, service.models[name])
 
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
         answer = await service.answer(request, body, EMBEDDERS, _inputs(body.input))
         vectors = service.vectors(answer, body.dimensions, body.normalize)
-        data: list[Any] = vectors.tolist()
+        embeddings: list[Any] = vectors.tolist()
         if body.encoding_format == "base64":
-            data = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
-        found = [
-            {"object": "embedding", "index": number, "embedding": own}
-            for number, own in enumerate(data)
+            embeddings = [_base64(vector) for vector in vectors]
+        data = [
+            {"object": "embedding", "index": index, "embedding": embedding}
+            for index, embedding in enumerate(embeddings)
         ]
-        return _reply({"object": "list", "data": found, **_usage(answer)}, answer)
+        return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
 
     @app.post("/v1/rerank")
     async def rerank(body: RankRequest, request: Request) -> Response:
-        documents = [own if isinstance(own, str) else own.text for own in body.documents]
+        documents = [_text_of(document) for document in body.documents]
         answer = await service.answer(
             request, body, RERANKERS, [(body.query, document) for document in documents]
         )
@@ -407,18 +438,31 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         labels = answer.model.about["labels"]
         data = [
             {
-                "index": number,
-                "label": labels[int(own.argmax())],
-                "probs": own.tolist(),
+                "index": index,
+                "label": labels[int(scores.argmax())],
+                "probs": scores.tolist(),
                 "num_classes": len(labels),
             }
-            for number, own in enumerate(answer.scores())
+            for index, scores in enumerate(answer.scores())
         ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
 
 
+def _about(service: Service, model: Served) -> dict[str, Any]:
+    """A model as an entry of `GET /v1/models`."""
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": service.started,
+        "owned_by": "minibert",
+        "kind": model.kind,
+        "max_length": model.max_length,
+        **model.about,
+    }
+
+
 def _add_tei(app: FastAPI, service: Service) -> None:
-    """The routes of text-embeddings-inference, whose clients also post to /, for the first model."""
+    """Add the routes of text-embeddings-inference; its clients post to / for the first model."""
 
     @app.post("/embed")
     async def embed(body: EmbedRequest, request: Request) -> Response:
@@ -432,23 +476,35 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         answer = await service.answer(
             request, body, RERANKERS, [(body.query, text) for text in body.texts]
         )
-        ranked = _ranked(answer.scores(body.raw_scores))
-        text = {
-            index: {"text": body.texts[index]} if body.return_text else {} for index, _ in ranked
-        }
-        return _reply(
-            [{"index": index, "score": score, **text[index]} for index, score in ranked], answer
-        )
+        results: list[dict[str, Any]] = []
+        for index, score in _ranked(answer.scores(body.raw_scores)):
+            results.append({"index": index, "score": score})
+            if body.return_text:
+                results[-1]["text"] = body.texts[index]
+        return _reply(results, answer)
 
     @app.post("/predict")
     async def predict(body: PredictRequest, request: Request) -> Response:
         inputs, is_single = _texts_and_pairs(body.inputs)
         answer = await service.answer(request, body, CLASSIFIERS, inputs)
         predictions = answer.predictions(body.raw_scores)
-        # at / pipelines answer, whose clients expect a list for each text, also for a single one
+        # at / the API is that of pipelines: a list for each text, also for a single text
         if is_single and request.scope["route"].path != "/":
             return _reply(predictions[0], answer)
         return _reply(predictions, answer)
+
+    first = next(iter(service.models.values()))
+    routes: dict[str, Any] = {
+        "embedding": embed,
+        "reranker": rerank,
+        "classifier": predict,
+        "tagger": predict,
+    }
+    app.post("/")(routes[first.kind])
+
+
+def _add_tei_tools(app: FastAPI, service: Service) -> None:
+    """Add the other routes of text-embeddings-inference: similarities, tokens, and /info."""
 
     @app.post("/similarity")
     async def similarity(body: SimilarityRequest, request: Request) -> Response:
@@ -464,7 +520,9 @@ def _add_tei(app: FastAPI, service: Service) -> None:
 
     @app.post("/tokenize")
     async def tokenize(body: TokenizeRequest) -> Response:
-        texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+        texts = body.inputs
+        if isinstance(texts, str):
+            texts = [texts]
         if len(texts) > service.limits.texts:
             raise HTTPException(422, f"a request has at most {service.limits.texts} texts.")
         model = service.choose(body.model, (*EMBEDDERS, *CLASSIFIERS))
@@ -472,13 +530,6 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         return Response(to_json(tokens), media_type="application/json")
 
     first = next(iter(service.models.values()))
-    routes: dict[str, Any] = {
-        "embedding": embed,
-        "reranker": rerank,
-        "classifier": predict,
-        "tagger": predict,
-    }
-    app.post("/")(routes[first.kind])
 
     @app.get("/info")
     async def info() -> dict[str, Any]:
@@ -499,7 +550,7 @@ def _add_tei(app: FastAPI, service: Service) -> None:
 
 
 def _inputs(texts: str | list[Any]) -> list[Input]:
-    """The texts of a request: a single text, or the ids of a single text, becomes a list."""
+    """The texts of a request as a list, also where it is a single text or the ids of one."""
     if isinstance(texts, str) or isinstance(texts[0], int):
         return [texts]
     return list(texts)
@@ -508,21 +559,35 @@ def _inputs(texts: str | list[Any]) -> list[Input]:
 def _texts_and_pairs(inputs: str | list[Any]) -> tuple[list[Input], bool]:
     """The inputs of `/predict`, and whether they are a single text or pair.
 
-    As in text-embeddings-inference a list of two strings is one pair of texts. Several texts are a
+    As in text-embeddings-inference, a list of two strings is one pair of texts. Several texts are a
     list of lists of one string each.
     """
     if isinstance(inputs, str):
         return [inputs], True
-    is_single = isinstance(inputs[0], str)
-    rows = [inputs] if is_single else inputs
-    texts: list[Input] = []
-    for row in rows:
-        texts.append(row[0] if len(row) == 1 else (row[0], row[1]))
-    return texts, is_single
+    if isinstance(inputs[0], str):
+        return [_text_or_pair(inputs)], True
+    return [_text_or_pair(texts) for texts in inputs], False
+
+
+def _text_or_pair(texts: list[str]) -> Input:
+    if len(texts) == 1:
+        return texts[0]
+    return texts[0], texts[1]
+
+
+def _text_of(document: str | Document) -> str:
+    if isinstance(document, str):
+        return document
+    return document.text
+
+
+def _base64(vector: Vectors) -> str:
+    """A vector as OpenAI's clients decode it: float32, little-endian, in base64."""
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
 
 def _ranked(scores: Vectors) -> list[tuple[int, float]]:
-    """Numbers and scores, best first."""
+    """Indices and scores, best first."""
     flat = scores.ravel()
     return [(index, float(flat[index])) for index in np.argsort(-flat, kind="stable").tolist()]
 

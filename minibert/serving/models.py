@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Input = str | Pair | list[int]
 Request = tuple[Rows, Settings]  # the row of one text
 
-# a request with more characters is tokenised in a thread of its own, while others are answered
+# a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
 
 
@@ -37,15 +37,15 @@ class Served:
     """A model with its queue.
 
     Args:
-        name: by which requests ask for it.
+        name: Name of the model in requests.
         kind: "embedding", "reranker", "classifier" or "tagger".
-        encoder: makes vectors or logits (N, D) of rows, in one thread.
-        settings_of: how texts with the prompt of a name (None: the default one) are encoded;
-            ValueError for a name that the model does not have.
-        about: what `GET /v1/models` says of it.
-        activation: of a classifier: logits (N, labels) to scores.
-        predict_activation: the same for `/predict`, where it differs; None: `activation`.
-        reads_windows: the model reads long texts in windows, so that none is truncated.
+        encoder: Computes vectors or logits (N, D) of rows, in one thread.
+        settings_of: Returns how texts with the prompt of a name (None: the default prompt) are
+            encoded. Raises ValueError for a name that the model does not have.
+        about: Fields of `GET /v1/models`.
+        activation: Computes the scores of a classifier from its logits, (N, labels).
+        predict_activation: The same for `/predict`, where it differs; None: `activation`.
+        reads_windows: The model splits long texts into windows, so that none is truncated.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
     """
 
@@ -67,7 +67,9 @@ class Served:
         self.activation = activation
         self.predict_activation = predict_activation or activation
         self.max_length = encoder.max_length
-        self._row_length = sys.maxsize if reads_windows else encoder.max_length
+        self._row_length = encoder.max_length
+        if reads_windows:
+            self._row_length = sys.maxsize
         self._tokenizer = encoder.tokenizer
         self._encoder = encoder
         self._settings_of = cache(settings_of)
@@ -77,23 +79,27 @@ class Served:
     async def read(
         self, inputs: Sequence[Input], prompt_name: str | None = None, side: str | None = None
     ) -> list[Request]:
-        """Rows of texts, pairs of texts, or token ids; long ones are cut on this side, None: the one of the model.
+        """Tokenize texts and pairs of texts, or check token ids.
+
+        Args:
+            inputs: Texts, pairs of texts, or token ids.
+            prompt_name: Name of the prompt; None: the default prompt.
+            side: Side on which long texts are truncated; None: the model's.
 
         Raises:
-            HTTPException: a text that is none, or a prompt or token id that the model does not
-                have.
+            HTTPException: A text with a lone surrogate, or a prompt or token id that the model does
+                not have.
         """
 
         def read() -> list[Request]:
-            return [self._read(own, None, prompt_name, side) for own in inputs]
+            return [self._read(text, None, prompt_name, side) for text in inputs]
 
-        size = sum(
-            len(own) if isinstance(own, str | list) else len(own[0]) + len(own[1]) for own in inputs
-        )
-        return read() if size < MAX_CHARACTERS_AT_ONCE else await asyncio.to_thread(read)
+        if sum(map(_size, inputs)) < MAX_CHARACTERS_AT_ONCE:
+            return read()
+        return await asyncio.to_thread(read)
 
     def tokens(self, texts: Sequence[str], add_special_tokens: bool) -> list[list[dict[str, Any]]]:
-        """The tokens of texts, each with its id and `[start, stop)` in characters, as TEI has them."""
+        """Return the tokens of texts with their ids and characters `[start, stop)`, as TEI does."""
         batch = self._tokenizer(
             list(texts), add_special_tokens=add_special_tokens, truncation=False, verbose=False
         )
@@ -113,26 +119,36 @@ class Served:
         return result
 
     async def run(self, requests: Sequence[Request]) -> Any:
-        """Vectors or logits (N, D) or lists of spans, computed together with those of other requests; raises as `Batched.submit`."""
+        """Compute rows in batches with those of other requests.
+
+        Returns:
+            Vectors or logits, (N, D), or the list of spans of each text from a tagger.
+
+        Raises:
+            BusyError: As `Batched.submit_rows`.
+        """
         futures = self.batched.submit_rows(requests)
-        # once the first has come, most of the others have, too: waiting for each costs 20
-        # microseconds
+        values = []
         try:
-            values = [
-                one.result() if one.done() else await asyncio.wrap_future(one) for one in futures
-            ]
-            return np.stack(values) if self.kind != "tagger" else values
-        except BaseException:  # also when whoever asked has gone
+            for future in futures:
+                # most are done once the first one is, and waiting for each costs 20 microseconds
+                if not future.done():
+                    await asyncio.wrap_future(future)
+                values.append(future.result())
+        except BaseException:  # also when the client has disconnected
             for future in futures:
                 future.cancel()
             raise
+        if self.kind == "tagger":
+            return values
+        return np.stack(values)
 
     def _encode(self, rows: Rows, settings: Settings) -> Any:
         self.observe_batch(len(rows.ids))
         return self._encoder.encode_rows(rows, settings)
 
     def _read(
-        self, given: Input, prompt: str | None, prompt_name: str | None, side: str | None = None
+        self, text: Input, prompt: str | None, prompt_name: str | None, side: str | None = None
     ) -> Request:
         """The row of a text; token ids get [CLS] and [SEP], unless they have them."""
         try:
@@ -141,29 +157,39 @@ class Served:
             raise HTTPException(
                 422, "this model has no such prompt; GET /v1/models lists those that it has."
             ) from None
-        if not isinstance(given, list):
-            try:
-                rows = tokenize_rows(self._tokenizer, [given], self._row_length, settings, side)
-                return rows, settings
-            except ValueError:
-                raise HTTPException(
-                    422, "a text holds a lone surrogate (half a character, left by wrong decoding)."
-                ) from None
-        if not all(0 <= token < len(self._tokenizer) for token in given):
+        if isinstance(text, list):
+            return self._row_of_ids(text, side), settings
+        try:
+            rows = tokenize_rows(self._tokenizer, [text], self._row_length, settings, side)
+        except ValueError:
+            raise HTTPException(
+                422, "a text holds a lone surrogate (half a character, left by wrong decoding)."
+            ) from None
+        return rows, settings
+
+    def _row_of_ids(self, ids: list[int], side: str | None) -> Rows:
+        if not all(0 <= token_id < len(self._tokenizer) for token_id in ids):
             raise HTTPException(
                 422, f"token ids of this model lie between 0 and {len(self._tokenizer) - 1}."
             )
-        begin, end = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
-        ids = given if given[:1] == [begin] else [begin, *given, end]
-        side = side or self._tokenizer.truncation_side
+        if ids[:1] != [self._tokenizer.cls_token_id]:
+            ids = [self._tokenizer.cls_token_id, *ids, self._tokenizer.sep_token_id]
         is_overlong = len(ids) > self.max_length
         if is_overlong:
+            side = side or self._tokenizer.truncation_side
             ids = truncate_row(ids, self.max_length, side)
-        return Rows([Row("token ids", [ids], is_overlong=is_overlong)], [0]), settings
+        return Rows([Row("token ids", [ids], is_overlong=is_overlong)], [0])
+
+
+def _size(text: Input) -> int:
+    """Characters of a text or pair of texts, or the number of token ids."""
+    if isinstance(text, tuple):
+        return len(text[0]) + len(text[1])
+    return len(text)
 
 
 class Tagger:
-    """A token classifier as an encoder of texts: to the spans that `find_entities` finds."""
+    """A token classifier that encodes texts to the spans of `find_entities`."""
 
     def __init__(self, model: BertForTokenClassification, tokenizer: BertTokenizer) -> None:
         self.model = model
@@ -172,7 +198,7 @@ class Tagger:
         self.max_length = min(tokenizer.model_max_length, positions)
 
     def encode_rows(self, rows: Rows, settings: Settings) -> list[list[Entity]]:
-        """The spans of each text."""
+        """Return the spans of each text."""
         from minibert.tasks.entities import find_entities
 
         texts = [str(rows.rows[index].text) for index in rows.indices]
@@ -187,28 +213,28 @@ def load(
     precision: Precision | None = "fp32",
     **queue: Any,
 ) -> Served:
-    """A model as its folder says: an embedder, a reranker (a classifier with one label), a classifier or a tagger.
+    """Load the model of a folder, whose files determine the kind of model.
+
+    It is an embedder, a reranker (a classifier with one label), a classifier or a tagger.
 
     Args:
-        name: under which it is served.
-        source: where it lies. Nothing of it is memory-mapped: the folder may change while the
-            service runs.
+        name: Name of the model in requests.
+        source: Folder of the checkpoint. Its files are not memory-mapped, so that the folder may
+            change while the service runs.
         backend: "torch" or "onnx".
-        precision: as in `minibert.optimize`; None runs the model unchanged.
+        precision: As in `minibert.optimize`; None runs the model unchanged.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
 
     Raises:
-        FileNotFoundError: no such checkpoint, or a file of it is missing.
-        ValueError: a damaged file, or a model that is none of the four.
+        FileNotFoundError: The checkpoint does not exist, or one of its files is missing.
+        ValueError: A damaged file, or another kind of model.
     """
-    if (
-        backend == "torch"
-        and not is_embedder(source)
-        and (served := _load_classifier(name, source, precision, queue))
-    ):
-        return served
-    if backend == "onnx" and not is_embedder(source):
-        return _load_exported_head(name, source, queue)
+    if not is_embedder(source):
+        if backend == "onnx":
+            return _load_exported_head(name, source, queue)
+        classifier = _load_classifier(name, source, precision, queue)
+        if classifier is not None:
+            return classifier
     embedder: TextEncoder
     if backend == "onnx":
         from minibert.sentences.onnx import OnnxEmbedder
@@ -236,7 +262,7 @@ def load(
 def _load_classifier(
     name: str, source: Source, precision: Precision | None, queue: dict[str, Any]
 ) -> Served | None:
-    """A classifier of texts or tokens; None for a BERT with a head of its pre-training, which is still an embedder."""
+    """A classifier of texts or tokens; None for a pre-trained BERT, which serves as an embedder."""
     import torch
 
     from minibert.auto import class_for_tensors
@@ -266,10 +292,11 @@ def _load_classifier(
     is_reranker = config.num_labels == 1
 
     def activation(logits: Vectors) -> Vectors:
-        found = torch.from_numpy(logits)
-        scores: Vectors = (
-            encoder.activation(found) if is_reranker else class_scores(config, found)
-        ).numpy()
+        scores: Vectors
+        if is_reranker:
+            scores = encoder.activation(torch.from_numpy(logits)).numpy()
+        else:
+            scores = class_scores(config, torch.from_numpy(logits)).numpy()
         return scores
 
     about = {
@@ -285,7 +312,7 @@ def _load_classifier(
 
     return Served(
         name,
-        "reranker" if is_reranker else "classifier",
+        _kind(config.num_labels),
         encoder,
         partial(encoder.settings, None),
         about,
@@ -306,8 +333,14 @@ def _load_exported_head(name: str, source: Source, queue: dict[str, Any]) -> Ser
     config = head.config
     labels = [config.id2label[index] for index in range(config.num_labels)]
     about = {"labels": labels, "precision": None}
-    kind = "reranker" if config.num_labels == 1 else "classifier"
+    kind = _kind(config.num_labels)
     return Served(name, kind, head, head.settings, about, head.activation, **queue)
+
+
+def _kind(num_labels: int) -> str:
+    if num_labels == 1:
+        return "reranker"
+    return "classifier"
 
 
 def _load_tagger(
