@@ -2,7 +2,7 @@
 
 Vaswani et al. 2017, section 3.2.
 
-The shapes on the way, for `hidden = heads * head_size` (a packed batch has `tokens` in place of
+The shapes, for `hidden = heads * head_size` (a packed batch has `tokens` in place of
 `batch, seq`):
 
     hidden_states    (batch, seq, hidden)
@@ -24,7 +24,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.config import BertConfig
-from minibert.custom import call_custom
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, as_layout
 
 AttentionOutput = tuple[Tensor, Tensor | None]
@@ -212,6 +211,9 @@ class BertAttention(nn.Module):
         if type(self.self) is BertSelfAttention:
             context, weights = self.self(hidden_states, layout, attend)
         else:  # a subclass, or a module that a user has put in its place
+            # Imported here, because BERT itself does not need it.
+            from minibert.custom import call_custom
+
             context, weights = call_custom(self.self, hidden_states, layout, attend=attend)
         attention_output = self.output(context, hidden_states)
         return attention_output, weights

@@ -16,7 +16,6 @@ from torch.utils.checkpoint import checkpoint
 
 from minibert.attention import AttentionFunction, BertAttention, sdpa_attention
 from minibert.config import BertConfig
-from minibert.custom import call_custom
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, as_layout
 from minibert.outputs import BertModelOutput
 
@@ -120,6 +119,9 @@ class BertLayer(nn.Module):
         if type(self.attention) is BertAttention:
             attention_output, weights = self.attention(hidden_states, layout, attend)
         else:  # a subclass, or a module that a user has put in its place
+            # Imported here, because BERT itself does not need it.
+            from minibert.custom import call_custom
+
             attention_output, weights = call_custom(
                 self.attention, hidden_states, layout, attend=attend
             )
@@ -156,7 +158,7 @@ class BertEncoder(nn.Module):
             output_hidden_states: return h0 and the output of every layer.
             output_attentions: return the attention probabilities of every layer; only
                 `eager_attention` has any.
-            attention_mask: a mask instead of a layout.
+            attention_mask: the name of `layout` in transformers, for a mask.
 
         Returns:
             A `BertModelOutput` without `pooler_output`.
@@ -215,6 +217,8 @@ def _run_layer(
     if type(layer) is BertLayer:
         next_states: Tensor = layer(hidden_states, layout, attend, attentions)
         return next_states
+    from minibert.custom import call_custom  # as in `BertLayer.forward`
+
     next_states, weights = call_custom(
         layer, hidden_states, layout, attend=attend, attentions=attentions
     )
