@@ -1,7 +1,7 @@
 """PreTrainedModel: what all models share, a config, a device, a dtype, and initial weights.
 
-Loading and saving have files of their own, loading.py and saving.py. Compatibility with the tools
-around a model is in compat/model.py. None of them computes anything of BERT.
+Loading and saving are in loading.py and saving.py. Methods that tools such as peft and the Trainer
+call are in compat/model.py. A first reader can skip all of them: BERT is computed in model.py.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
 
 Model = TypeVar("Model", bound="PreTrainedModel")
-
-WORD_EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 
 _process: int | None = None
 """The process in which the first model was built."""
@@ -71,7 +69,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         output_loading_info: bool = False,
         **options: Any,
     ) -> Model:
-        """Load a checkpoint. The model is in eval mode, and its `load_report` tells what was done.
+        """Load a checkpoint. The model is in eval mode and has a `load_report`.
 
         Args:
             pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`. None:
@@ -85,8 +83,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             device_map: the same for code written for transformers. It names one device.
             ignore_mismatched_sizes: initialize tensors whose shape differs from the model's,
                 instead of raising.
-            mmap: False reads the file into memory, so that the model does not depend on what
-                happens to the file later. This is for servers that run for long.
+            mmap: False reads the file into memory, so that a server can run for long while the
+                file is changed or deleted.
             output_loading_info: return the model and a dict of missing, unexpected and mismatched
                 names.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
@@ -129,7 +127,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         config = as_bert_config(config)
         return cls(config.replace(**changes) if changes else config)
 
-    _from_config = from_config
+    _from_config = from_config  # the name in transformers
 
     def save_pretrained(
         self,
@@ -159,32 +157,33 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
 
     @contextmanager
     def initial_weights(self) -> Iterator[None]:
-        """Draw the initial weights of the parts that are built inside, by `_init_weights`.
+        """Draw the weights of the parts that are built in the `with` block, by `_init_weights`.
 
-        While a checkpoint is loaded, parts that it has tensors for are built without drawing.
+        While a checkpoint is loaded, parts that it has tensors for are not drawn (see
+        initialization.py).
         """
-        before = {id(parameter) for parameter in self.parameters()}
+        old_ids = {id(parameter) for parameter in self.parameters()}
         checkpoint = current_loading()
         if checkpoint is None:
             yield
         else:
             with NoDraws():
                 yield
-        open_ids = self._leave_open(checkpoint, before)
+        open_ids = self._leave_open(checkpoint, old_ids)
         for module in self.modules():
-            new = [p for p in module._parameters.values() if p is not None and id(p) not in before]
+            new = [p for p in module._parameters.values() if p is not None and id(p) not in old_ids]
             if any(id(parameter) not in open_ids for parameter in new):
                 self._init_weights(module)
             if new:
-                _mark_initialized(module)
+                _mark_initialized(module)  # so that `init_weights` of a subclass leaves it alone
         self.tie_weights()
 
-    def _leave_open(self, checkpoint: Loading | None, before: set[int]) -> set[int]:
+    def _leave_open(self, checkpoint: Loading | None, old_ids: set[int]) -> set[int]:
         """Return the `id` of new parameters that are not drawn: aliases, and loaded ones."""
         aliases = self.tied_weights()
         open_ids = set()
         for name, parameter in self.named_parameters(remove_duplicate=False):
-            if id(parameter) in before:
+            if id(parameter) in old_ids:
                 continue
             is_loaded = checkpoint is not None and checkpoint.has(name)
             if is_loaded or name in aliases:
@@ -196,8 +195,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def init_weights(self) -> None:
         """Draw the weights of modules that have not been initialized, by `_init_weights`.
 
-        The `__init__` of a subclass may end with it, to initialize its new layers as BERT's. The
-        parts of minibert, and models inside, have been initialized already.
+        The `__init__` of a subclass may call it last, to initialize its new layers as BERT's.
         """
         for module in self.own_modules():
             if not _is_initialized(module):
@@ -205,12 +203,12 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
                 _mark_initialized(module)
         self.tie_weights()
 
-    post_init = init_weights
+    post_init = init_weights  # the newer name in transformers
 
     def own_modules(self) -> Iterator[nn.Module]:
         """Yield all modules but those of models inside, which initialize their own."""
         modules: list[nn.Module] = [self]
-        for module in modules:
+        for module in modules:  # the loop also visits what it appends
             children = [m for m in module.children() if not isinstance(m, PreTrainedModel)]
             modules.extend(children)
         yield from modules
@@ -218,10 +216,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def _init_weights(self, module: nn.Module) -> None:
         """Draw the initial weights of one module, without its children.
 
-        Subclasses may replace this method.
         Linear layers and embeddings are normal with `initializer_range`, biases 0, LayerNorms 1 and
-        0 (`create_initializer` in google-research/bert). Other modules keep what their constructor
-        gave.
+        0 (`create_initializer` in google-research/bert). Other modules keep the values of their
+        constructor. Subclasses may override this method.
         """
         with torch.no_grad():
             if isinstance(module, nn.LayerNorm):
@@ -239,7 +236,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
                     bias.zero_()
 
     def tied_weights(self) -> dict[str, str]:
-        """Return the aliases of parameters, each with the name that its tensor is saved under.
+        """Return other names of shared parameters, each with the name that is saved.
 
         A subclass can also name them in a class attribute `_tied_weights_keys`.
         """
@@ -247,7 +244,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         return dict(names) if isinstance(names, Mapping) else {}
 
     def tie_weights(self, **unused: Any) -> None:
-        """Make every alias of `tied_weights` the very tensor it stands for."""
+        """Make every alias of `tied_weights` the same parameter as its original."""
         for alias, name in self.tied_weights().items():
             owner, _, attribute = alias.rpartition(".")
             try:
@@ -257,9 +254,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             setattr(module, attribute, self.get_parameter(name))
 
     def train(self: Model, mode: bool = True) -> Model:
-        """As `nn.Module.train`.
+        """As `nn.Module.train`, but a model stays as it was if one of its modules raises.
 
-        A model that cannot be trained, such as an optimized one, stays as it was.
+        The modules of an optimized model cannot be trained.
         """
         before = self.training
         try:
@@ -289,7 +286,7 @@ BertPreTrainedModel = PreTrainedModel
 
 
 def as_bert_config(config: Any) -> BertConfig:
-    """Return a config as a `BertConfig`; that of transformers is converted.
+    """Return a config as a `BertConfig`, converted if it is one of transformers.
 
     Raises:
         TypeError: not a config.
@@ -320,9 +317,9 @@ def _is_initialized(module: nn.Module) -> bool:
 def use_one_thread_after_fork() -> None:
     """Let a forked process compute in one thread, if its parent had built a model before.
 
-    The threads of torch do not exist in a forked process, and an operator that waits for them there
-    waits for ever. The first model that is built, or the first forward, in such a process sets its
-    number of threads to 1. It may be set to another number afterwards at the caller's risk.
+    The threads of torch do not exist in a forked process, such as a worker of a `DataLoader`. An
+    operator that needs them would wait forever. So the first model that is built in such a process,
+    or its first forward, sets the number of threads to 1. The caller may change it afterwards.
     """
     global _process
     process = os.getpid()

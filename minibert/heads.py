@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 import torch
 from torch import Tensor, nn
 
-from minibert.base import WORD_EMBEDDINGS, PreTrainedModel
+from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
 from minibert.losses import (
@@ -34,6 +34,8 @@ from minibert.outputs import (
     to_output,
 )
 
+WORD_EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
+
 
 class _Head(PreTrainedModel):
     """A `BertModel`, called `bert` as in the official checkpoints, and a layer on top."""
@@ -51,7 +53,7 @@ class _Head(PreTrainedModel):
         inputs_embeds: Tensor | None,
         options: ForwardOptions,
     ) -> BertModelOutput:
-        """Run `BertModel`; a head itself decides about `return_dict`."""
+        """Run `BertModel`. `return_dict` is for the output of the head."""
         encoder_options: ForwardOptions = {**options, "return_dict": True}
         return self.bert(
             input_ids=input_ids,
@@ -160,8 +162,8 @@ class BertPreTrainingHeads(nn.Module):
 
     Args:
         config: the sizes and the activation.
-        mlm: whether to have the first.
-        nsp: whether to have the second.
+        mlm: False leaves out the head of masked-language modeling.
+        nsp: False leaves out the head of next-sentence prediction.
     """
 
     def __init__(self, config: BertConfig, mlm: bool = True, nsp: bool = True) -> None:
@@ -173,7 +175,7 @@ class BertPreTrainingHeads(nn.Module):
 
 
 class _MaskedLMHead(_Head):
-    """A head with a decoder of words, tied to the word embeddings whatever happens to either."""
+    """A head with a decoder of words, which is tied to the word embeddings."""
 
     def __init__(self, config: BertConfig, nsp: bool) -> None:
         super().__init__(config, add_pooling_layer=nsp)
@@ -236,7 +238,7 @@ class BertForMaskedLM(_MaskedLMHead):
     """Predicts the words behind [MASK]: logits (batch, seq, vocab).
 
     Devlin et al. 2019, section 3.1, task 1. `labels` (batch, seq) are the correct word ids, and
-    `IGNORED` where nothing is predicted.
+    `IGNORED` (-100) where nothing is predicted.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -428,7 +430,7 @@ class BertForTokenClassification(_Classifier):
     """Predicts a label for every token: logits (batch, seq, num_labels).
 
     Devlin et al. 2019, section 5.3, named-entity recognition. `labels` (batch, seq) are the class
-    of each token, and `IGNORED` where there is none.
+    of each token, and `IGNORED` (-100) where there is none.
     """
 
     has_pooler = False

@@ -1,8 +1,9 @@
-"""Initial weights while a checkpoint is loaded: what the file has is not drawn first.
+"""Initial weights while a checkpoint is loaded: only what the file lacks is drawn at random.
 
-Drawing the weights of a base-size model takes longer than everything else that loading does. So the
-parts of minibert's own classes are built without drawing, if the checkpoint has a tensor for them.
-Everything that a subclass builds in its `__init__` is built as it is written.
+Drawing the weights of a base-size model takes longer than everything else that loading does. So
+minibert's own layers are built without drawing if the checkpoint has a tensor for them. Their
+parameters are "open": memory without a value, until loading assigns the tensor of the file. Layers
+that a subclass adds in its `__init__` are drawn as usual.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,12 +22,13 @@ class Loading:
         names: names of its tensors, as a model calls them.
 
     Attributes:
-        open_parameters: parameters whose values are not drawn, by `id`. They are any values that
-            were in memory.
+        open_parameters: parameters that have no value yet, by `id`.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.open_parameters: dict[int, nn.Parameter] = {}
+        # A layer is built before it is part of a model, so its tensors are looked up without the
+        # prefix that they have in the file.
         self._suffixes: set[str] = set()
         for name in names:
             parts = name.split(".")
@@ -34,7 +36,7 @@ class Loading:
                 self._suffixes.add(".".join(parts[start:]))
 
     def has(self, name: str) -> bool:
-        """Whether the checkpoint has a tensor of this name, below some module or other."""
+        """Whether the checkpoint has a tensor of this name, with any prefix."""
         return name in self._suffixes
 
     def leave_open(self, parameter: nn.Parameter) -> None:
@@ -66,12 +68,12 @@ def loading(names: Iterable[str]) -> Iterator[Loading]:
 
 
 class NoDraws(TorchFunctionMode):
-    """Leaves out `torch.nn.init`, whose functions torch's modules call in their constructors."""
+    """Skips the functions of `torch.nn.init`, which `nn.Linear` and others call when built."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Return the tensor as it is instead of drawing its values."""
         if getattr(function, "__module__", None) == "torch.nn.init":
-            return kwargs["tensor"]
+            return kwargs["tensor"]  # torch.nn.init always passes it by keyword
         return function(*args, **(kwargs or {}))
