@@ -1,8 +1,9 @@
 """BertConfig: the sizes and switches of a model, under the names of the official config.json.
 
 The first file of the reading path. Sizes are those of Devlin et al. 2019, section 3: L =
-num_hidden_layers, H = hidden_size, A = num_attention_heads. The next file is embeddings.py (before
-it, tokenization/ turns text into ids).
+num_hidden_layers, H = hidden_size, A = num_attention_heads.
+
+Next file: layouts.py. (The tokenizer in tokenization/ turns text into ids.)
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ SUPPORTED = {
     "add_cross_attention": False,
     "position_embedding_type": "absolute",
 }
-"""The only value that minibert supports of fields that change what a model computes."""
+"""Fields that would change what a model computes, and the only value that minibert supports."""
 
 
 @dataclass(kw_only=True, repr=False)
@@ -63,8 +64,7 @@ class BertConfig(ConfigCompatibility):
 
     Names and defaults are those of the official config.json (`BertConfig` in google-research/bert).
     Fields can be assigned. They are checked by `validate`, which runs when a config is made and
-    when a model is built from it. A size that changes after the model was built has no effect on
-    that model.
+    when a model is built from it. Changing a size afterwards has no effect on that model.
 
     Args:
         num_labels: number of labels with default names, `LABEL_0` and so on. Ignored if `id2label`
@@ -149,7 +149,7 @@ class BertConfig(ConfigCompatibility):
     label2id: InitVar[Mapping[str, int] | None] = None
 
     def __post_init__(self, num_labels: int | None, label2id: Mapping[str, int] | None) -> None:
-        """Name the labels, and check everything."""
+        """Name the labels, and check all fields."""
         self.id2label = name_labels(num_labels, self.id2label, label2id)
         if self.dtype is not None:
             self.dtype = str(self.dtype).removeprefix("torch.")
@@ -159,8 +159,7 @@ class BertConfig(ConfigCompatibility):
         """Check every field.
 
         Raises:
-            ValueError: a field has a value that no BERT can have, or that minibert does not
-                support.
+            ValueError: as when a config is made.
         """
         for name in SIZES:
             self._check(name, _is_count(getattr(self, name), 1), "a whole number of 1 or more")
@@ -193,6 +192,7 @@ class BertConfig(ConfigCompatibility):
         value = getattr(self, name)
         may_be_none = name in OPTIONAL and value is None
         if not is_valid and not may_be_none:
+            # `:.80` shows at most 80 characters of the value, here and below.
             raise ValueError(f"config field {name} should be {expected}, not {value!r:.80}.")
 
     def _check_labels(self) -> None:
@@ -218,7 +218,7 @@ class BertConfig(ConfigCompatibility):
         Fields that minibert does not have are kept in `extra`.
 
         Args:
-            config_dict: fields by name. Older names of a field work, too.
+            config_dict: fields by name. Older names of a field are accepted.
             changes: fields that replace those of `config_dict`.
 
         Raises:
@@ -307,13 +307,13 @@ class BertConfig(ConfigCompatibility):
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
 
     def _notes(self) -> dict[str, Any]:
-        """Attributes that are not fields, which tools have set."""
+        """Return attributes that are not fields: the name of the checkpoint, and what tools set."""
         names = {f.name for f in fields(self)}
         return {name: value for name, value in vars(self).items() if name not in names}
 
 
-# The defaults of constructor-only arguments stay on a dataclass, where they would hide these
-# properties.
+# `@dataclass` keeps the default of an InitVar, here None, as an attribute of the class. It would
+# hide the property of the same name that the class inherits.
 BertConfig.num_labels = ConfigCompatibility.num_labels  # type: ignore[method-assign]
 BertConfig.label2id = ConfigCompatibility.label2id  # type: ignore[method-assign]
 
@@ -324,7 +324,7 @@ def _is_count(value: Any, minimum: int) -> bool:
 
 
 def name_labels(num_labels: int | None, id2label: Any, label2id: Any) -> dict[int, str]:
-    """Return the name of each label, from whichever of the three official fields is there.
+    """Return the name of each label, from whichever of the three official fields is set.
 
     Args:
         num_labels: number of labels. None: 2, or as many as are named.

@@ -37,9 +37,11 @@ class BertEmbeddings(nn.Module):
         size = self.position_embeddings.num_embeddings
         return torch.arange(size, device=self.position_embeddings.weight.device)[None]
 
+    # `position_ids` is a buffer in transformers. Code that extends a model to longer sequences
+    # assigns it or registers it again, so both accept 0, 1, 2, ...
+
     @position_ids.setter
     def position_ids(self, value: Tensor) -> None:
-        """Accept 0, 1, 2, ..., which code that extends a model to longer sequences assigns."""
         if not torch.equal(value.flatten().cpu(), torch.arange(value.numel(), device="cpu")):
             raise ValueError(
                 "embeddings.position_ids should be 0, 1, 2, ... Pass other positions to the "
@@ -52,7 +54,7 @@ class BertEmbeddings(nn.Module):
         return torch.zeros_like(self.position_ids)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """As `nn.Module.register_buffer`; `position_ids` is assigned."""
+        """As `nn.Module.register_buffer`, except for the property `position_ids`."""
         if name == "position_ids" and tensor is not None:
             self.position_ids = tensor
         else:
@@ -81,12 +83,12 @@ class BertEmbeddings(nn.Module):
 
         Raises:
             ValueError: an id has no row in its embedding table, or a tensor has another dtype or
-                shape.
+                shape. (A GPU raises its own error for the first.)
         """
         if inputs_embeds is None:
             words = _look_up(self.word_embeddings, input_ids, "input_ids")
         else:
-            words = inputs_embeds  # (batch, seq, hidden)
+            words = inputs_embeds
         tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
         if token_type_ids is None:
             token_type_ids = torch.zeros(tokens, dtype=torch.long, device=words.device)
@@ -101,7 +103,7 @@ class BertEmbeddings(nn.Module):
         positions = _look_up(self.position_embeddings, position_ids, "position_ids")
         # The reference implementation adds in this order, and floating-point sums depend on it.
         embeddings = words + segments
-        embeddings = embeddings + positions  # (batch, seq, hidden) + (seq, hidden)
+        embeddings = embeddings + positions  # (..., seq, hidden) + (seq, hidden)
         hidden_states: Tensor = self.dropout(self.LayerNorm(embeddings))
         return hidden_states
 
@@ -115,7 +117,7 @@ class BertEmbeddings(nn.Module):
             )
 
 
-# What to look at first if an id has no row in the embedding table of this argument.
+# What to check first if an id has no row in the embedding table of this argument.
 _ADVICE = {
     "input_ids": "Are the tokenizer and the model from the same checkpoint?",
     "token_type_ids": "The number of segments is config.type_vocab_size.",
@@ -146,7 +148,7 @@ def _look_up(table: nn.Embedding, ids: Tensor | None, argument: str) -> Tensor:
 
 
 def _check_shape(ids: Tensor, tokens: torch.Size, argument: str) -> None:
-    """Check that ids are of the shape of the tokens; a padded batch may share one row of ids."""
+    """Check that ids have the shape of the tokens. A padded batch may share one row of ids."""
     if not isinstance(ids, Tensor) or ids.shape == tokens:
         return
     is_padded = len(tokens) == 2

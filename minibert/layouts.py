@@ -29,7 +29,7 @@ Block = tuple[Tensor, Tensor, Tensor]
 
 Layout = Union["PaddedLayout", "PackedLayout"]
 
-LayoutOrMask = Union["PaddedLayout", "PackedLayout", Tensor, None]
+LayoutOrMask = Layout | Tensor | None
 """A layout, or an attention mask in its place, as code written for transformers passes it."""
 
 
@@ -49,7 +49,7 @@ class PaddedLayout:
 
     def __init__(self, attention_mask: Tensor | None = None) -> None:
         self.mask: Tensor | None = None
-        self._mask_shape: tuple[int, ...] = ()
+        self._mask_shape: tuple[int, ...] = ()  # for `check`, also if the mask is left out
         if attention_mask is None:
             return
         if not isinstance(attention_mask, Tensor):
@@ -99,7 +99,7 @@ class PaddedLayout:
         mask_batch = self._mask_shape[0]
         mask_seq = self._mask_shape[-1]
         fits = mask_batch in (1, batch) and mask_seq == seq
-        if len(self._mask_shape) > 2:
+        if len(self._mask_shape) > 2:  # (..., queries, keys)
             mask_queries = self._mask_shape[-2]
             fits = fits and mask_queries in (1, seq)
         if not fits:
@@ -141,13 +141,13 @@ UNMASKED = PaddedLayout()
 class PackedLayout:
     """Sequences one after another, `(tokens, hidden)`: no padding, so no wasted work and no mask.
 
-    Neighbors of equal length are attended to in one block, so sorting by length makes few and large
-    blocks.
+    Attention computes neighbors of equal length in one block, so sorting by length makes few and
+    large blocks.
 
     Args:
         lengths: tokens of each sequence, in order; each at least 1.
-        tail: rows behind the last sequence that belong to no sequence. No token attends to them,
-            and their own context is 0.
+        tail: number of rows behind the last sequence that belong to no sequence, to round up the
+            size. No token attends to them, and their own context is 0.
 
     Raises:
         ValueError: a length is below 1.
@@ -156,7 +156,7 @@ class PackedLayout:
     def __init__(self, lengths: Sequence[int], tail: int = 0) -> None:
         self.lengths = list(lengths)
         self.tail = tail
-        self.mask: Tensor | None = None
+        self.mask: Tensor | None = None  # always, because nothing is hidden within a sequence
         if min(self.lengths, default=1) < 1:
             raise ValueError(
                 f"PackedLayout lengths contains {min(self.lengths)}, but every sequence needs at "
@@ -165,7 +165,7 @@ class PackedLayout:
         # Pairs of a length and the number of consecutive sequences that have it.
         self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)]
         if not self.runs:
-            self.runs = [(0, 0)]
+            self.runs = [(0, 0)]  # without sequences, `join` still needs one block, an empty one
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
         """Return the position of each token in its sequence, (tokens,): 0, 1, 2, ..."""
@@ -269,6 +269,8 @@ class PackedLayout:
 def as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
     """Return a layout for hidden states.
 
+    Every part of the encoder calls it, so that each can also be called alone, with a mask.
+
     Args:
         layout: a layout, which is returned as it is, or an attention mask. None hides nothing.
         hidden_states: (batch, seq, hidden), which a mask has to fit.
@@ -288,7 +290,7 @@ def as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
 def is_traced(tensor: Tensor) -> bool:
     """Whether a call only records a graph, so that no branch may depend on the values of `tensor`.
 
-    That is the case under `torch.compile`, `torch.export`, `torch.jit.trace` and both exporters to
+    This is the case under `torch.compile`, `torch.export`, `torch.jit.trace` and both exporters to
     ONNX, on the meta device, for fake tensors, and while a CUDA graph is captured.
     """
     return (

@@ -111,7 +111,7 @@ def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") ->
             "labels should be from 0.0 to 1.0 for every label (multi_label_classification)."
         )
     if not labels.is_floating_point():
-        # Floating-point labels keep their precision, even beside bfloat16 logits.
+        # Floating-point labels keep their precision, even if the logits are bfloat16.
         labels = labels.to(logits.dtype)
     return F.binary_cross_entropy_with_logits(logits, labels, reduction=reduction)
 

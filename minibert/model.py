@@ -56,7 +56,7 @@ class BertPooler(nn.Module):
 
 
 class UnusedArguments(TypedDict, total=False):
-    """Arguments of decoders in transformers, accepted as long as they ask for nothing."""
+    """Arguments that tools for transformers pass, accepted as long as they ask for nothing."""
 
     use_cache: bool | None
     past_key_values: None
@@ -122,8 +122,7 @@ class BertModel(PreTrainedModel):
             return_dict: False returns a plain tuple. None: as the config says.
             layout: where sequences begin and end, instead of `attention_mask`. A `PackedLayout` is
                 for sequences one after another without padding.
-            unused: arguments of the decoders of transformers. They have no effect, or raise an
-                error.
+            unused: further arguments of transformers. They have no effect, or raise an error.
 
         Returns:
             A `BertModelOutput`, or its values as a tuple. With a `PackedLayout` its hidden states
@@ -149,6 +148,7 @@ class BertModel(PreTrainedModel):
         check_inputs(input_ids, inputs_embeds, layout)
         if inputs_embeds is not None:
             check_embeddings(inputs_embeds, self)
+        # The positions of a single sequence are those that the embeddings use anyway.
         if isinstance(layout, PackedLayout) and len(layout.lengths) > 1 and position_ids is None:
             position_ids = layout.position_ids(self.device)  # (tokens,)
 
@@ -169,14 +169,14 @@ class BertModel(PreTrainedModel):
             output.pooler_output = self._pool(output.last_hidden_state, layout)
         return to_output(output, return_dict, self.config)
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # so that type checkers know the arguments and the output of `model(...)`
         __call__ = forward
 
     def _pool(self, hidden_states: Tensor, layout: Layout) -> Tensor:
         """Run the pooler, whose input is (batch, seq, hidden) whatever the layout."""
         if isinstance(layout, PackedLayout):
             if type(self.pooler) is BertPooler:
-                # It reads only the first token of each sequence, so the others need not be padded.
+                # It uses only the first token of each sequence, so the others need no padding.
                 hidden_states = layout.first_tokens(hidden_states)[:, None]  # (batch, 1, hidden)
             else:
                 hidden_states = layout.pad(hidden_states)  # (batch, seq, hidden)
@@ -233,7 +233,7 @@ def check_inputs(input_ids: Any, inputs_embeds: Any, layout: Layout) -> None:
     """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
-    # Inputs that are not tensors are refused where they are used, by their type.
+    # Inputs that are not tensors raise an error later, where they are used.
     if isinstance(input_ids, Tensor):
         layout.check(input_ids.shape, "input_ids")
     if isinstance(inputs_embeds, Tensor):

@@ -66,7 +66,7 @@ class ModelOutput:
     @classmethod
     def _from_pairs(cls, pairs: Iterable[tuple[str, Any]]) -> ModelOutput:
         output = cls()
-        vars(output).update(pairs)
+        vars(output).update(pairs)  # as they are: a pytree may also hold what is not a tensor
         return output
 
     @classmethod
@@ -130,7 +130,7 @@ class ModelOutput:
         return name in self.keys()
 
 
-Mapping.register(ModelOutput)
+Mapping.register(ModelOutput)  # for tools that ask isinstance(output, Mapping)
 
 
 def _is_pair(value: Any) -> bool:
