@@ -2,12 +2,14 @@
 
     resolve   the name becomes a `Source`, which finds files
     read      config.json and the tensors, memory-mapped
-    build     the model, whose parts are not drawn if the checkpoint has them
-    match     names of tensors to names in the model
-    tie       aliases of one tensor
-    assign    the tensors become the model's
-    draw      what the checkpoint lacks
-    report    what was done with each tensor
+    build     the model, without drawing weights that the checkpoint has (see initialization.py)
+    fill      the model:
+      match     names of tensors with names in the model
+      alias     a tensor under its second name moves to its first
+      assign    the tensors become the model's
+      draw      what the checkpoint lacks
+      report    what was done with each tensor
+    move      to a device
 
 Names in the model equal the names in the official files, so no mapping table is needed. Two legacy
 names change (`checkpoints.tensors.RENAMES`), and the prefix of the base model is added or removed.
@@ -36,9 +38,11 @@ from minibert.progress import collector_paused
 HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
 """Tensors that one class of BERT has and another rightly leaves out."""
 
-BACKBONE = ("embeddings.", "encoder.", "pooler.")
+BASE_MODEL_PARTS = ("embeddings.", "encoder.", "pooler.")
+"""How names start in a checkpoint of `BertModel` alone, where the prefix `bert.` is absent."""
 
 OWN_MODULES = ("minibert.model", "minibert.heads")
+"""The modules of minibert's own model classes."""
 
 MAX_NEW = 50_000_000
 """A checkpoint that lacks more parameters than this, and ten times what it has, is refused."""
@@ -46,6 +50,7 @@ MAX_NEW = 50_000_000
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 
 Mismatch = tuple[str, tuple[int, ...], tuple[int, ...]]
+"""Name of a tensor, its shape in the file and its shape in the model."""
 
 
 @dataclass
@@ -56,8 +61,8 @@ class LoadReport:
         source: the name that was loaded.
         missing: parameters and buffers of the model that the checkpoint lacks. They have initial
             values.
-        mismatched: tensors whose shape differs, as (name, shape in the file, shape in the model).
-            They have initial values, too, because of `ignore_mismatched_sizes`.
+        mismatched: tensors whose shape differs. They have initial values, too, because of
+            `ignore_mismatched_sizes`.
         unexpected: tensors of the checkpoint that the model has no place for.
         left_out: tensors of a head that this class rightly does not have.
         renamed: (name in the file, name in the model) of each tensor whose name differs.
@@ -103,7 +108,10 @@ class LoadReport:
                 "checkpoint complete?"
             )
         if self.mismatched:
-            shapes = [f"{name} (file {ours}, model {its})" for name, ours, its in self.mismatched]
+            shapes = [
+                f"{name} (file {in_file}, model {in_model})"
+                for name, in_file, in_model in self.mismatched
+            ]
             sentences.append(
                 f"{_listed(shapes)} of another shape in {self.source}, newly initialized."
             )
@@ -122,7 +130,7 @@ class LoadReport:
 
 
 def _is_backbone(name: str) -> bool:
-    """Whether every BERT has a tensor of this name, with or without a pooler or head."""
+    """Whether every BERT has a tensor of this name, also without a pooler or head."""
     plain = name.removeprefix("bert.")
     return plain.startswith(("embeddings.", "encoder.layer.")) and not HEADS.match(name)
 
@@ -152,28 +160,12 @@ def load_model(
     mmap: bool,
     options: Mapping[str, Any],
 ) -> tuple[Any, LoadReport]:
-    """Load a checkpoint into a new model.
+    """Load a checkpoint into a new `model_class`, a subclass of `PreTrainedModel`.
 
-    Args:
-        model_class: a subclass of `PreTrainedModel`.
-        name: name of the checkpoint; the further arguments are those of
-            `PreTrainedModel.from_pretrained`.
-        config: config to use, or where to load it from.
-        state_dict: tensors to use.
-        dtype: type of the parameters.
-        device: device of the parameters.
-        device_map: the same as transformers has it.
-        ignore_mismatched_sizes: initialize tensors of another shape.
-        mmap: whether the file stays mapped.
-        options: options of the source, of the class and of the config.
+    The other arguments, and the errors, are those of `PreTrainedModel.from_pretrained`.
 
     Returns:
         The model in eval mode, and the report.
-
-    Raises:
-        FileNotFoundError: there is no such checkpoint, or it lacks a file.
-        ValueError: a file is damaged, or does not fit the config.
-        TypeError: an option is unknown.
     """
     source, options = resolve_source(name, drop_ignored_keywords(options))
     if source is None and (config is None or state_dict is None):
@@ -236,15 +228,15 @@ def build(
 
 
 def clone(module: nn.Module, checkpoint: Loading) -> nn.Module:
-    """Return a module like this one, with parameters of its own that have no values yet."""
+    """Return a copy of a module, with new parameters that have no values yet."""
     twin = module.__new__(type(module))
     for name, value in vars(module).items():
         vars(twin)[name] = value.copy() if isinstance(value, dict | set) else value
     for name, parameter in module._parameters.items():
         if parameter is not None:
-            own = nn.Parameter(torch.empty_like(parameter))
-            checkpoint.leave_open(own)
-            twin._parameters[name] = own
+            twin_parameter = nn.Parameter(torch.empty_like(parameter))
+            checkpoint.leave_open(twin_parameter)
+            twin._parameters[name] = twin_parameter
     for name, child in module._modules.items():
         if child is not None:
             twin._modules[name] = clone(child, checkpoint)
@@ -261,7 +253,7 @@ def on_cpu() -> AbstractContextManager[Any]:
 def resolve_source(
     name: str | os.PathLike[str] | Source | None, options: Mapping[str, Any]
 ) -> tuple[Source | None, dict[str, Any]]:
-    """Return the source that a name and options describe, and the other options."""
+    """Return the source that a name and its options describe (None: None), and the rest."""
     if name is None:
         return None, dict(options)
     return split_source(name, options)
@@ -270,7 +262,7 @@ def resolve_source(
 def split_model_options(
     model_class: Any, options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Divide options into keywords of the class's `__init__` and the rest."""
+    """Split options into keywords of the class's `__init__` and the rest."""
     parameters = inspect.signature(model_class).parameters
     model_options = {name: value for name, value in options.items() if name in parameters}
     rest = {name: value for name, value in options.items() if name not in parameters}
@@ -295,7 +287,7 @@ def resolve_config(
 
 
 def with_dtype(config: BertConfig, tensors: Mapping[str, Tensor]) -> BertConfig:
-    """Let a config that names no type have that of the first tensor."""
+    """Set the dtype of a config that names none to that of the first floating-point tensor."""
     if config.dtype is None:
         config.dtype = "float32"
         for tensor in tensors.values():
@@ -306,7 +298,7 @@ def with_dtype(config: BertConfig, tensors: Mapping[str, Tensor]) -> BertConfig:
 
 
 def check_not_quantized(tensors: Mapping[str, Tensor], source: str) -> None:
-    """Refuse weights of 8 bits or fewer, whose scales minibert does not know.
+    """Refuse weights of 8 bits or fewer, whose scales minibert does not read.
 
     Raises:
         ValueError: a tensor is quantized.
@@ -321,7 +313,7 @@ def check_not_quantized(tensors: Mapping[str, Tensor], source: str) -> None:
 
 
 def check_completeness(config: BertConfig, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Refuse a config that asks for far more parameters than there are, before a model is built.
+    """Refuse a config with far more parameters than the checkpoint, before they take up memory.
 
     Raises:
         ValueError: the config does not belong to these tensors.
@@ -350,7 +342,7 @@ def candidates(name: str, prefix: str) -> list[str]:
     names = [current]
     if current.startswith(prefix):
         names.append(current.removeprefix(prefix))
-    elif current.startswith(BACKBONE):
+    elif current.startswith(BASE_MODEL_PARTS):
         names.append(prefix + current)
     return names
 
@@ -447,11 +439,10 @@ def check_shapes(report: LoadReport, ignore_mismatched_sizes: bool) -> None:
 def check_any_match(
     values: Mapping[str, Tensor], tensors: Mapping[str, Tensor], report: LoadReport
 ) -> None:
-    """Refuse a checkpoint of which nothing fits.
+    """Refuse a checkpoint of which nothing fits, such as that of another architecture.
 
     Raises:
-        ValueError: the model has no place for any of the tensors, except perhaps for those of a
-            head.
+        ValueError: the model has no place for any tensor, apart from those of a head.
     """
     fitting = [*values, *(name for name, _, _ in report.mismatched)]
     if not any(not HEADS.match(name) or "pooler." in name for name in fitting):
@@ -464,11 +455,10 @@ def check_any_match(
 def move_aliases(
     model: Any, slots: dict[str, Tensor], values: dict[str, Tensor], report: LoadReport
 ) -> None:
-    """Move each alias to its original.
+    """Move the tensor of each alias to its original name.
 
-    A decoder that differs from the word embeddings is untied instead.
-
-    Where a file has a bias under both names, the alias counts, as in transformers.
+    If a file has a bias under both names, the tensor of the alias counts, as in transformers. A
+    decoder that differs from the word embeddings is untied instead.
     """
     for alias, name in model.tied_weights().items():
         if alias not in values:
@@ -496,7 +486,7 @@ def assign(
 ) -> set[int]:
     """Give parameters and buffers their values without copying them.
 
-    The objects stay the same, so that what shares or watches a parameter still does.
+    The parameter objects stay the same, so that modules still share them.
 
     Returns:
         The `id` of each parameter and buffer that has its value now.
@@ -511,7 +501,7 @@ def assign(
 
 
 def draw_missing(model: Any, checkpoint: Loading, filled: set[int]) -> None:
-    """Draw parameters that were left open and are not in the checkpoint after all.
+    """Draw parameters that have no value yet, because the checkpoint lacks them after all.
 
     A subclass that defines `_init_weights` also initializes its own modules that the checkpoint
     lacks.
@@ -566,7 +556,7 @@ def cast_rest(model: nn.Module, filled: set[int], dtype: torch.dtype) -> None:
 def report_missing(
     model: Any, slots: Mapping[str, Tensor], filled: set[int], report: LoadReport
 ) -> None:
-    """Report what the checkpoint lacks. An alias has the value of its original."""
+    """Report what the checkpoint lacks. Aliases are left out: they have the original's value."""
     mismatched = {name for name, _, _ in report.mismatched}
     aliases = model.tied_weights()
     for name, slot in slots.items():

@@ -143,10 +143,10 @@ def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keeps Python's cycle collector from walking all objects again and again while many are made that stay.
+    """Pause Python's garbage collector while many objects are made that stay in use.
 
-    That would be 2/3 of the time of making rows of tokens, and after `import torch` a fifth of a
-    second of loading.
+    It would examine all of them again and again. That takes 2/3 of the time of making rows of
+    tokens, and a fifth of a second of loading a model after `import torch`.
     """
     paused = gc.isenabled()
     if paused:  # else another thread has paused it, and may let it go on at any moment

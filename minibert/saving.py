@@ -19,14 +19,7 @@ def save_model(
     state_dict: Mapping[str, Tensor] | None,
     options: Mapping[str, Any],
 ) -> None:
-    """Write a model.
-
-    Args:
-        model: a `PreTrainedModel`; the further arguments are those of its `save_pretrained`.
-        save_directory: the folder.
-        is_main_process: False writes nothing.
-        state_dict: tensors to write instead of the model's own.
-        options: keywords of transformers that have no effect here.
+    """Write a `PreTrainedModel`. The other arguments are those of its `save_pretrained`.
 
     Raises:
         ValueError: a keyword asks for something that minibert does not have.
@@ -48,7 +41,7 @@ def save_model(
 
 
 def tensors_to_write(model: Any, state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a state dict without their second names.
+    """Return the tensors of a state dict, each under one name if the config ties them.
 
     An untied model writes every name, because transformers looks for aliases only where the config
     ties. Tensors that share memory are copied then, because safetensors refuses them.
