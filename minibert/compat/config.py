@@ -118,7 +118,7 @@ class ConfigCompatibility:
 
     def __getattr__(self, name: str) -> Any:
         """Return a field of `extra`, or the default that transformers has for it."""
-        # vars(self) would not be traced by torch.compile of older versions
+        # torch.compile of older versions cannot trace vars(self).
         for values in (self.__dict__.get("extra", {}), UNUSED):
             if name in values:
                 return values[name]

@@ -67,10 +67,10 @@ SAVING = {
 def drop_ignored_keywords(
     options: Mapping[str, Any], ignored: Container[str] = WITHOUT_EFFECT, refused: Refused = REFUSED
 ) -> dict[str, Any]:
-    """The options that are left when those without effect are taken out.
+    """Return the options without those that have no effect.
 
     Raises:
-        ValueError: one that asks for what there is not, with what to do instead.
+        ValueError: an option asks for something that minibert does not have.
 
     >>> drop_ignored_keywords({"trust_remote_code": True, "force_download": False, "num_labels": 3})
     {'num_labels': 3}
@@ -79,8 +79,8 @@ def drop_ignored_keywords(
         usual, instead = refused.get(name, (value, ""))
         if value is None or value is usual:
             continue
-        # a tensor says something, whatever it holds; an empty value beside an empty one says
-        # nothing
+        # A tensor asks for something, whatever its values are. An empty value asks for nothing if
+        # the usual value is empty, too.
         if hasattr(value, "shape") or not (value == usual or (not value and not usual)):
             shown = f"{name}={value!r:.60}" if isinstance(value, str | int | float) else name
             raise ValueError(f"{shown} is not supported: {instead}")

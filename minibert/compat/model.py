@@ -1,8 +1,4 @@
-"""The API of transformers' base class, beyond loading, computing and saving: what tools call.
-
-A keyword of transformers either does here what its name says, has no effect for the reason beside
-it, or raises an error if its value asks for something that minibert does not have.
-"""
+"""Methods of transformers' base class that tools call, beyond loading, computing and saving."""
 
 from __future__ import annotations
 
@@ -11,10 +7,12 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+# Arguments of `forward` in transformers, with the reason why they have no effect here.
 ARGUMENTS_WITHOUT_EFFECT = {
     "use_cache": "an encoder computes a text once and has nothing to keep",
     "num_items_in_batch": "the Trainer's count of labels; losses of BERT are means over the batch",
 }
+# Arguments that raise an error with any other value than this, and the end of the message.
 REFUSED_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "past_key_values": (None, "it is for decoders; an encoder computes every text at once."),
     "encoder_hidden_states": (None, "it is for decoders; minibert is an encoder."),
@@ -27,25 +25,25 @@ REFUSED_ARGUMENTS: dict[str, tuple[Any, str]] = {
 
 
 class ModelCompatibility(nn.Module):
-    """The API of transformers' base class, in all that is not loading, computing or saving.
+    """The methods and attributes by which tools for transformers handle a model.
 
-    Tools expect that every tensor of a state dict has memory of its own, while tied parameters
-    share theirs. So aliases are copies when weights are saved. When weights are loaded, the
-    original counts, and the tie stays.
+    Tools expect that every tensor of a state dict has its own memory, but tied parameters share
+    theirs. So `state_dict` copies aliases, and `load_state_dict` reads the original and keeps the
+    tie.
     """
 
     config: Any
     base_model: Any
 
     base_model_prefix: ClassVar[str] = "bert"
-    # peft's PrefixTuning finds by it a forward that it refuses
+    # PrefixTuning of peft looks up the forward of this model, and raises an error for it.
     transformer_backbone_name: ClassVar[str] = "bert"
     main_input_name: ClassVar[str] = "input_ids"
     input_modalities: ClassVar[tuple[str, ...]] = ("text",)
     supports_gradient_checkpointing: ClassVar[bool] = True
     _no_split_modules: ClassVar[list[str]] = ["BertEmbeddings", "BertLayer"]
     _tied_weights_keys: Any = None
-    # looked up by tools that choose attention, types of numbers or files for a model
+    # Tools look these up to choose the attention, the dtype or the files of a model.
     _supports_sdpa: ClassVar[bool] = True
     _supports_flash_attn: ClassVar[bool] = False
     _supports_flex_attn: ClassVar[bool] = False
@@ -59,7 +57,7 @@ class ModelCompatibility(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_state_dict_post_hook(_copy_aliases)  # type: ignore[no-untyped-call]
-        # load_state_dict(assign=True) unties
+        # load_state_dict(assign=True) unties.
         self.register_load_state_dict_post_hook(_tie)  # type: ignore[no-untyped-call]
 
     def tied_weights(self) -> dict[str, str]:
@@ -157,7 +155,7 @@ class ModelCompatibility(nn.Module):
 
     @classmethod
     def can_generate(cls) -> bool:
-        """Whether the model generates text; an encoder does not."""
+        """Whether the model generates text, which an encoder does not."""
         return False
 
     @classmethod
@@ -165,7 +163,7 @@ class ModelCompatibility(nn.Module):
         return True
 
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
-        """Return the number of parameters; shared tensors count once.
+        """Return the number of parameters. Shared tensors count once.
 
         Args:
             only_trainable: leave out frozen ones.
@@ -210,7 +208,7 @@ class ModelCompatibility(nn.Module):
         self.config.validate()
 
     def get_output_embeddings(self) -> nn.Linear | None:
-        """Return the decoder of words, (vocab, hidden); None in models without one."""
+        """Return the decoder of words, (vocab, hidden), or None in models without one."""
         return None
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -229,7 +227,7 @@ class ModelCompatibility(nn.Module):
         return words
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the word embeddings; a tied decoder follows."""
+        """Replace the word embeddings, and the weight of a tied decoder."""
         self.base_model.embeddings.word_embeddings = value
         self.config.vocab_size = value.num_embeddings
         self.tie_weights()
@@ -285,7 +283,7 @@ class ModelCompatibility(nn.Module):
             hook.remove()
 
     def push_to_hub(self, *_: Any, **__: Any) -> None:
-        """Refuse: checkpoints are uploaded by the Hub's own tool."""
+        """Raise an error that names the Hub's own tool for uploads."""
         raise ValueError(
             "minibert uploads nothing: save_pretrained(folder), then `hf upload NAME folder`."
         )
@@ -301,7 +299,7 @@ def _require_grad(_: nn.Module, __: Any, output: Tensor) -> None:
 def _copy_aliases(model: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
     for alias in model.tied_weights():
         tensor = state.get(prefix + alias)
-        # keep_vars=True asks for the very tensor, and other hooks may have taken the alias out
+        # keep_vars=True asks for the parameter itself, and other hooks may have removed the alias.
         if tensor is not None and not isinstance(tensor, nn.Parameter):
             state[prefix + alias] = tensor.clone()
 
