@@ -7,37 +7,59 @@ const LOWEST_SCORE = -3.4028234663852886e38; // what is added to the score of a 
 
 /** The number of a cell in the chosen stage. */
 function stageValue(layer, head, q, k) {
-  if (state.stage === "rollout") return rollout(layer).at(q, k);
-  if (isHidden(k)) return LOWEST_SCORE;
-  return attention(layer, state.stage === "probabilities" ? "probabilities" : "scores").at(head, q, k);
+  if (state.stage === "rollout") {
+    return rollout(layer).at(q, k);
+  }
+  if (isHidden(k)) {
+    return LOWEST_SCORE;
+  }
+  return attention(layer, state.stage === "probabilities" ? "probabilities" : "scores").at(
+    head,
+    q,
+    k,
+  );
 }
 
 const isShare = () => state.stage === "probabilities" || state.stage === "rollout";
 
 /** How strongly a cell is drawn as a line, from 0 to 1: a share as it is, a score by its place among those of its row. */
 function lineWeight(layer, head, q, k) {
-  if (!isDrawn(layer, head, q, k)) return 0;
-  if (isShare()) return stageValue(layer, head, q, k);
-  const row = attention(layer, "scores").row(head, q), low = Math.min(...row);
-  return isHidden(k) ? 0 : (attention(layer, "scores").at(head, q, k) - low) / (Math.max(...row) - low || 1);
+  if (!isDrawn(layer, head, q, k)) {
+    return 0;
+  }
+  if (isShare()) {
+    return stageValue(layer, head, q, k);
+  }
+  const row = attention(layer, "scores").row(head, q);
+  const low = Math.min(...row);
+  return isHidden(k)
+    ? 0
+    : (attention(layer, "scores").at(head, q, k) - low) / (Math.max(...row) - low || 1);
 }
 
 /** Whether a cell is to be seen at all. */
 function isDrawn(layer, head, q, k) {
   const bound = (i) => /^\[(CLS|SEP)\]$/.test(piece(i));
-  if (!state.special && (bound(q) || bound(k))) return false;
+  if (!state.special && (bound(q) || bound(k))) {
+    return false;
+  }
   return !isShare() || stageValue(layer, head, q, k) >= state.threshold;
 }
 
 function stagePython(layer, head, q, k) {
-  if (state.stage === "rollout") return python(`rollout(t)[${layer}, 0, ${q}, ${k}]`, { names: "rollout, run" });
-  const name = { scores: "scores", masked: "masked_scores", probabilities: "probabilities" }[state.stage];
+  if (state.stage === "rollout") {
+    return python(`rollout(t)[${layer}, 0, ${q}, ${k}]`, { names: "rollout, run" });
+  }
+  const name = { scores: "scores", masked: "masked_scores", probabilities: "probabilities" }[
+    state.stage
+  ];
   const cell = `t['layer.${layer}.attention.${name}'][0, ${head}, ${q}, ${k}]`;
   return python(cell, { format: isHidden(k) ? ".1e" : ".4f" });
 }
 
 function stageSays(layer, head, q, k) {
-  const value = written(stageValue(layer, head, q, k)) + (isHidden(k) ? ` (${t("attention.hidden")})` : "");
+  const value =
+    written(stageValue(layer, head, q, k)) + (isHidden(k) ? ` (${t("attention.hidden")})` : "");
   const where = state.stage === "rollout" ? "attention.cell.rollout" : "attention.cell";
   return t(where, { layer, head, query: piece(q), key: piece(k), value });
 }
@@ -45,13 +67,23 @@ function stageSays(layer, head, q, k) {
 // ---------------------------------------------------------------- one head as a map
 
 const attentionMap = new HeatMap("attention-map", () => {
-  const { layer, head } = state, most = attention(layer, "scores").typical();
+  const { layer, head } = state;
+  const most = attention(layer, "scores").typical();
   return {
-    rows: count, cols: count, square: true, slanted: true, top: 78, space: spaceBelow("attention-map", 90), cursor: [state.token, state.key],
-    rowLabel: piece, colLabel: piece,
+    rows: count,
+    cols: count,
+    square: true,
+    slanted: true,
+    top: 78,
+    space: spaceBelow("attention-map", 90),
+    cursor: [state.token, state.key],
+    rowLabel: piece,
+    colLabel: piece,
     palette: isShare() ? "sequential" : "diverging",
     shade: (r, c) => {
-      if (!isDrawn(layer, head, r, c) || isHidden(c)) return null;
+      if (!isDrawn(layer, head, r, c) || isHidden(c)) {
+        return null;
+      }
       const value = stageValue(layer, head, r, c);
       return isShare() ? Math.sqrt(value) : 0.5 + value / most / 2; // the root, so that small shares can be seen: see the legend
     },
@@ -74,21 +106,28 @@ const SPACE = 22; // beside and above the grid, for its numbers
 
 /** Every map as a thumbnail, on one canvas; a pixel shows the largest of the probabilities that fall on it. */
 function thumbnails(width, height, cell, ratio) {
-  const canvas = new OffscreenCanvas(width, height), context = canvas.getContext("2d");
-  const image = context.createImageData(width, height), pixels = new Uint32Array(image.data.buffer);
+  const canvas = new OffscreenCanvas(width, height);
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer);
   const [wide, high] = cell.map((size) => Math.max(1, Math.floor((size - 2) * ratio)));
-  const starts = (size) => Array.from({ length: size + 1 }, (_, i) => Math.floor((i * count) / size));
-  const cols = starts(wide), rows = starts(high);
+  const starts = (size) =>
+    Array.from({ length: size + 1 }, (_, i) => Math.floor((i * count) / size));
+  const cols = starts(wide);
+  const rows = starts(high);
   for (let layer = 0; layer < sizes.layers; layer++) {
     const { data, scale } = attention(layer, "probabilities");
     for (let head = 0; head < sizes.heads; head++) {
-      const left = Math.round((SPACE + head * cell[0] + 1) * ratio), top = Math.round((SPACE + layer * cell[1] + 1) * ratio);
+      const left = Math.round((SPACE + head * cell[0] + 1) * ratio);
+      const top = Math.round((SPACE + layer * cell[1] + 1) * ratio);
       for (let y = 0; y < high; y++) {
         for (let x = 0; x < wide; x++) {
           let most = 0;
           for (let r = rows[y]; r < Math.max(rows[y + 1], rows[y] + 1); r++) {
             const row = (head * count + r) * count;
-            for (let c = cols[x]; c < Math.max(cols[x + 1], cols[x] + 1); c++) most = Math.max(most, data[row + c]);
+            for (let c = cols[x]; c < Math.max(cols[x + 1], cols[x] + 1); c++) {
+              most = Math.max(most, data[row + c]);
+            }
           }
           pixels[(top + y) * width + left + x] = pixel("sequential", Math.sqrt(most / scale));
         }
@@ -99,27 +138,46 @@ function thumbnails(width, height, cell, ratio) {
   return canvas;
 }
 
-const isOff = (layer, head) => state.off.some((at) => at[0] === layer && (at.length === 1 || at[1] === head));
+const isOff = (layer, head) =>
+  state.off.some((at) => at[0] === layer && (at.length === 1 || at[1] === head));
 
 function drawGrid() {
-  const canvas = $("grid"), { layers, heads } = sizes;
+  const canvas = $("grid");
+  const { layers, heads } = sizes;
   const width = Math.max(canvas.parentElement.clientWidth, SPACE + heads * 18);
-  const height = Math.max(Math.min(spaceBelow("grid", 90), SPACE + ((width - SPACE) / heads) * layers), SPACE + layers * 18);
-  const cell = [(width - SPACE) / heads, (height - SPACE) / layers], context = prepare(canvas, width, height);
+  const height = Math.max(
+    Math.min(spaceBelow("grid", 90), SPACE + ((width - SPACE) / heads) * layers),
+    SPACE + layers * 18,
+  );
+  const cell = [(width - SPACE) / heads, (height - SPACE) / layers];
+  const context = prepare(canvas, width, height);
   if (!grid || grid.width !== canvas.width || grid.height !== canvas.height || grid.of !== shown) {
-    grid = Object.assign(thumbnails(canvas.width, canvas.height, cell, canvas.width / width), { of: shown });
+    grid = Object.assign(thumbnails(canvas.width, canvas.height, cell, canvas.width / width), {
+      of: shown,
+    });
   }
   context.drawImage(grid, 0, 0, width, height);
   context.textAlign = "center";
   context.fillStyle = color("soft");
-  for (let a = 0; a < heads; a++) context.fillText(a, SPACE + (a + 0.5) * cell[0], 11);
-  for (let l = 0; l < layers; l++) context.fillText(l, 10, SPACE + (l + 0.5) * cell[1]);
+  for (let a = 0; a < heads; a++) {
+    context.fillText(a, SPACE + (a + 0.5) * cell[0], 11);
+  }
+  for (let l = 0; l < layers; l++) {
+    context.fillText(l, 10, SPACE + (l + 0.5) * cell[1]);
+  }
   const frame = (layer, head, inset = 0) =>
-    context.strokeRect(SPACE + head * cell[0] + inset, SPACE + layer * cell[1] + inset, cell[0] - 1 - 2 * inset, cell[1] - 1 - 2 * inset);
+    context.strokeRect(
+      SPACE + head * cell[0] + inset,
+      SPACE + layer * cell[1] + inset,
+      cell[0] - 1 - 2 * inset,
+      cell[1] - 1 - 2 * inset,
+    );
   context.lineWidth = 2;
   for (let layer = 0; layer < layers; layer++) {
     for (let head = 0; head < heads; head++) {
-      if (!isOff(layer, head)) continue;
+      if (!isOff(layer, head)) {
+        continue;
+      }
       context.strokeStyle = color("cursor");
       context.beginPath();
       context.moveTo(SPACE + head * cell[0] + 3, SPACE + layer * cell[1] + 3);
@@ -127,27 +185,41 @@ function drawGrid() {
       context.stroke();
     }
   }
-  state.pinned.forEach(([layer, head], i) => { context.strokeStyle = pinColor(i); frame(layer, head, 2); });
+  state.pinned.forEach(([layer, head], i) => {
+    context.strokeStyle = pinColor(i);
+    frame(layer, head, 2);
+  });
   context.strokeStyle = color("cursor");
   frame(state.layer, state.head);
-  canvas.at = (event) => [Math.floor((event.offsetY - SPACE) / cell[1]), Math.floor((event.offsetX - SPACE) / cell[0])];
+  canvas.at = (event) => [
+    Math.floor((event.offsetY - SPACE) / cell[1]),
+    Math.floor((event.offsetX - SPACE) / cell[0]),
+  ];
 }
 
 function headName(layer, head) {
-  const { name, share } = pattern(layer, head), chosen = t("attention.chosen", { layer, head });
+  const { name, share } = pattern(layer, head);
+  const chosen = t("attention.chosen", { layer, head });
   return name ? `${chosen} · ${t(`pattern.${name}`)} ${share.toFixed(2)}` : chosen;
 }
 
-const chooseHead = (layer, head) => { change({ layer, head }); tell(headName(layer, head), null, patternPython(layer, head)); };
-const patternPython = (layer, head) => python(`attention_patterns(tokens, t['layer.${layer}.attention.probabilities'])[${head}].share`, {
-  names: "attention_patterns, run", format: ".2f", before: `tokens = ${literal(tokens.map((token) => token.piece))}; `,
-});
+const chooseHead = (layer, head) => {
+  change({ layer, head });
+  tell(headName(layer, head), null, patternPython(layer, head));
+};
+const patternPython = (layer, head) =>
+  python(`attention_patterns(tokens, t['layer.${layer}.attention.probabilities'])[${head}].share`, {
+    names: "attention_patterns, run",
+    format: ".2f",
+    before: `tokens = ${literal(tokens.map((token) => token.piece))}; `,
+  });
 
 // ---------------------------------------------------------------- controls
 
 const at = () => [state.layer, state.head];
 const has = (list, own) => list.some((other) => same(other, own));
-const toggled = (list, own) => (has(list, own) ? list.filter((other) => !same(other, own)) : [...list, own]);
+const toggled = (list, own) =>
+  has(list, own) ? list.filter((other) => !same(other, own)) : [...list, own];
 const pinColor = (i) => color("pins").split(",")[i % 5].trim();
 
 function buildAttention() {
@@ -159,11 +231,25 @@ function buildAttention() {
     const at = canvas.at(event);
     tell(event.pointerType === "mouse" && inside(at) ? headName(...at) : "", event);
   };
-  canvas.onclick = (event) => { const at = canvas.at(event); if (inside(at)) chooseHead(...at); };
+  canvas.onclick = (event) => {
+    const at = canvas.at(event);
+    if (inside(at)) {
+      chooseHead(...at);
+    }
+  };
   canvas.onpointerleave = () => tell("", true);
-  canvas.onfocus = () => tell(headName(state.layer, state.head), null, patternPython(state.layer, state.head));
-  walk(canvas, () => [sizes.layers, sizes.heads], () => [state.layer, state.head], chooseHead);
-  for (const [id, name, most] of [["layer", "layer", sizes.layers], ["head-choice", "head", sizes.heads]]) {
+  canvas.onfocus = () =>
+    tell(headName(state.layer, state.head), null, patternPython(state.layer, state.head));
+  walk(
+    canvas,
+    () => [sizes.layers, sizes.heads],
+    () => [state.layer, state.head],
+    chooseHead,
+  );
+  for (const [id, name, most] of [
+    ["layer", "layer", sizes.layers],
+    ["head-choice", "head", sizes.heads],
+  ]) {
     $(id).max = most - 1;
     $(id).oninput = () => change({ [name]: Number($(id).value) });
   }
@@ -175,18 +261,35 @@ function buildAttention() {
   $("all-on").onclick = () => ask({ off: [] });
   $("off-undo").onclick = () => ask({ off: state.off.slice(0, -1) });
 
-  const lines = $("lines"), row = (event) => clamp(Math.floor(event.offsetY / lineHeight()), 0, count - 1);
-  const say = () => tell(stageSays(...at(), state.token, state.key), null, stagePython(...at(), state.token, state.key));
-  const go = (token, key) => { change({ token, key }); say(); };
+  const lines = $("lines");
+  const row = (event) => clamp(Math.floor(event.offsetY / lineHeight()), 0, count - 1);
+  const say = () =>
+    tell(
+      stageSays(...at(), state.token, state.key),
+      null,
+      stagePython(...at(), state.token, state.key),
+    );
+  const go = (token, key) => {
+    change({ token, key });
+    say();
+  };
   Object.assign(lines, { tabIndex: 0, onfocus: say, onpointerleave: () => tell("", true) });
   lines.setAttribute("role", "application");
   const isLeft = (event) => event.offsetX < lines.clientWidth / 2;
   lines.onpointermove = (event) => {
-    if (event.pointerType === "mouse") tell(isLeft(event) ? piece(row(event)) : stageSays(...at(), state.token, row(event)), event);
+    if (event.pointerType === "mouse") {
+      tell(isLeft(event) ? piece(row(event)) : stageSays(...at(), state.token, row(event)), event);
+    }
   };
-  lines.onclick = (event) => (isLeft(event) ? go(row(event), state.key) : go(state.token, row(event)));
+  lines.onclick = (event) =>
+    isLeft(event) ? go(row(event), state.key) : go(state.token, row(event));
   // up and down choose the token that looks, left and right the one that it looks at
-  walk(lines, () => [count, count], () => [state.token, state.key], go);
+  walk(
+    lines,
+    () => [count, count],
+    () => [state.token, state.key],
+    go,
+  );
 }
 
 // ---------------------------------------------------------------- lines
@@ -194,8 +297,12 @@ function buildAttention() {
 const lineHeight = () => clamp(spaceBelow("lines-scroll", 90) / count, 20, 30);
 
 function drawLines() {
-  const canvas = $("lines"), height = lineHeight(), width = Math.max($("lines-scroll").clientWidth, 260);
-  const context = prepare(canvas, width, height * count), left = Math.min(96, width * 0.28), right = width - left - 54;
+  const canvas = $("lines");
+  const height = lineHeight();
+  const width = Math.max($("lines-scroll").clientWidth, 260);
+  const context = prepare(canvas, width, height * count);
+  const left = Math.min(96, width * 0.28);
+  const right = width - left - 54;
   const line = (i, j, alpha, weight) => {
     context.globalAlpha = alpha;
     context.lineWidth = weight;
@@ -209,7 +316,9 @@ function drawLines() {
     for (let i = 0; i < count; i++) {
       for (let j = 0; j < count; j++) {
         const p = lineWeight(...at(), i, j);
-        if (p >= 0.02 && i !== state.token) line(i, j, p * 0.35, 1);
+        if (p >= 0.02 && i !== state.token) {
+          line(i, j, p * 0.35, 1);
+        }
       }
     }
   }
@@ -218,11 +327,14 @@ function drawLines() {
     context.strokeStyle = stroke;
     for (let j = 0; j < count; j++) {
       const p = lineWeight(...own, state.token, j);
-      if (p >= 0.001) line(state.token, j, 0.15 + p * 0.85, 1 + 4 * p);
+      if (p >= 0.001) {
+        line(state.token, j, 0.15 + p * 0.85, 1 + 4 * p);
+      }
     }
   }
   for (let i = 0; i < count; i++) {
-    const y = (i + 0.5) * height, value = stageValue(...at(), state.token, i);
+    const y = (i + 0.5) * height;
+    const value = stageValue(...at(), state.token, i);
     context.globalAlpha = 1;
     context.fillStyle = color(i === state.token ? "accent" : "ink");
     context.textAlign = "right";
@@ -233,24 +345,45 @@ function drawLines() {
     context.textAlign = "right";
     context.fillText(written(value), width - 2, y);
   }
-  const scroll = $("lines-scroll"), y = state.token * height;
-  if (y < scroll.scrollTop || y + height > scroll.scrollTop + scroll.clientHeight) scroll.scrollTop = y - scroll.clientHeight / 2;
+  const scroll = $("lines-scroll");
+  const y = state.token * height;
+  if (y < scroll.scrollTop || y + height > scroll.scrollTop + scroll.clientHeight) {
+    scroll.scrollTop = y - scroll.clientHeight / 2;
+  }
 }
 
 /** One row of the map as a table: score, mask and probability of every key. */
 function drawSteps() {
-  const head = element("tr"), body = element("tbody"), { layer, token } = state, own = [state.head, token];
-  const scores = attention(layer, "scores"), probabilities = attention(layer, "probabilities");
-  for (const name of ["key", "scores", "masked", "probabilities"]) head.append(element("th", t(`attention.${name}`)));
+  const head = element("tr");
+  const body = element("tbody");
+  const { layer, token } = state;
+  const own = [state.head, token];
+  const scores = attention(layer, "scores");
+  const probabilities = attention(layer, "probabilities");
+  for (const name of ["key", "scores", "masked", "probabilities"]) {
+    head.append(element("th", t(`attention.${name}`)));
+  }
   tokens.forEach((other, j) => {
     const choose = () => {
       change({ key: j });
-      const name = t("attention.cell", { layer, head: state.head, query: piece(token), key: other.piece, value: probabilities.text(...own, j) });
+      const name = t("attention.cell", {
+        layer,
+        head: state.head,
+        query: piece(token),
+        key: other.piece,
+        value: probabilities.text(...own, j),
+      });
       tell(name, null, stepPython(`layer.${layer}.attention.probabilities`, ...own, j));
     };
-    const row = element("tr", "", { onclick: choose }), share = element("td", probabilities.text(...own, j));
+    const row = element("tr", "", { onclick: choose });
+    const share = element("td", probabilities.text(...own, j));
     share.append(bar(probabilities.at(...own, j)));
-    row.append(element("td", other.piece, { dir: "auto" }), element("td", scores.text(...own, j)), element("td", other.mask ? "0" : "−3.4e+38"), share);
+    row.append(
+      element("td", other.piece, { dir: "auto" }),
+      element("td", scores.text(...own, j)),
+      element("td", other.mask ? "0" : "−3.4e+38"),
+      share,
+    );
     row.classList.toggle("off", other.mask === 0);
     body.append(row);
   });
@@ -262,25 +395,42 @@ function drawSteps() {
 
 /** The heads that follow a pattern on this text, each a button. */
 function drawPatterns() {
-  const names = ["previous", "next", "itself", "same", "[CLS]", "[SEP]", "even"], parts = [];
+  const names = ["previous", "next", "itself", "same", "[CLS]", "[SEP]", "even"];
+  const parts = [];
   for (const name of names) {
     const found = [];
     for (let layer = 0; layer < sizes.layers; layer++) {
-      for (let head = 0; head < sizes.heads; head++) if (pattern(layer, head).name === name) found.push([layer, head]);
+      for (let head = 0; head < sizes.heads; head++) {
+        if (pattern(layer, head).name === name) {
+          found.push([layer, head]);
+        }
+      }
     }
-    if (!found.length) continue;
+    if (!found.length) {
+      continue;
+    }
     parts.push(element("b", `${t(`pattern.${name}`)}: `));
     for (const own of found) {
-      const button = element("button", own.join("."), { type: "button", onclick: () => chooseHead(...own) });
+      const button = element("button", own.join("."), {
+        type: "button",
+        onclick: () => chooseHead(...own),
+      });
       button.setAttribute("aria-label", headName(...own));
       parts.push(button);
     }
   }
-  $("patterns").replaceChildren(element("span", `${t(parts.length ? "pattern.say" : "pattern.none")} `), ...parts, element("span", ` ${t("pattern.warning")}`));
+  $("patterns").replaceChildren(
+    element("span", `${t(parts.length ? "pattern.say" : "pattern.none")} `),
+    ...parts,
+    element("span", ` ${t("pattern.warning")}`),
+  );
 }
 
 function drawAttention() {
-  for (const [id, name] of [["layer", "layer"], ["head-choice", "head"]]) {
+  for (const [id, name] of [
+    ["layer", "layer"],
+    ["head-choice", "head"],
+  ]) {
     $(id).value = state[name];
     $(`${id}-number`).textContent = state[name];
   }
@@ -289,16 +439,31 @@ function drawAttention() {
   $("threshold-number").textContent = state.threshold.toFixed(2);
   $("pin").textContent = t(has(state.pinned, at()) ? "attention.unpin" : "attention.pin");
   $("off-head").textContent = t(has(state.off, at()) ? "attention.on-head" : "attention.off-head");
-  $("off-layer").textContent = t(has(state.off, [state.layer]) ? "attention.on-layer" : "attention.off-layer");
-  const caption = state.stage === "rollout" ? t("attention.caption.rollout", { layer: state.layer }) : t("attention.caption", { head: headName(...at()) });
+  $("off-layer").textContent = t(
+    has(state.off, [state.layer]) ? "attention.on-layer" : "attention.off-layer",
+  );
+  const caption =
+    state.stage === "rollout"
+      ? t("attention.caption.rollout", { layer: state.layer })
+      : t("attention.caption", { head: headName(...at()) });
   $("map-caption").textContent = caption;
   const lines = state.view === "lines";
-  $("side-caption").textContent = t(lines ? "attention.from" : "attention.row", { token: piece(state.token) });
+  $("side-caption").textContent = t(lines ? "attention.from" : "attention.row", {
+    token: piece(state.token),
+  });
   $("lines-scroll").hidden = !lines;
   $("steps-scroll").hidden = lines;
   drawPatterns();
   drawGrid();
   attentionMap.draw();
-  if (isShare()) shareLegend(); else signedLegend("attention-legend", attention(state.layer, "scores").typical());
-  if (lines) drawLines(); else drawSteps();
+  if (isShare()) {
+    shareLegend();
+  } else {
+    signedLegend("attention-legend", attention(state.layer, "scores").typical());
+  }
+  if (lines) {
+    drawLines();
+  } else {
+    drawSteps();
+  }
 }

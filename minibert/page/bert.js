@@ -9,7 +9,10 @@
 //
 // Parameters go by their names in the official checkpoints. Layers and heads count from 0.
 
-const tensor = (shape, data = new Float32Array(shape.reduce((a, b) => a * b, 1))) => ({ shape, data });
+const tensor = (shape, data = new Float32Array(shape.reduce((a, b) => a * b, 1))) => ({
+  shape,
+  data,
+});
 
 // ---------------------------------------------------------------- four operations
 
@@ -20,25 +23,53 @@ const tensor = (shape, data = new Float32Array(shape.reduce((a, b) => a * b, 1))
  * the last one is computed again and again, which is quicker than one at a time.
  */
 function linear(x, weight, bias) {
-  const [seq, size] = x.shape, out = weight.shape[0], y = tensor([seq, out]);
-  const X = x.data, W = weight.data, Y = y.data;
+  const [seq, size] = x.shape;
+  const out = weight.shape[0];
+  const y = tensor([seq, out]);
+  const X = x.data;
+  const W = weight.data;
+  const Y = y.data;
   for (let o = 0; o < out; o += 2) {
-    const p = Math.min(o + 1, out - 1), v = o * size, w = p * size, [b, c] = bias ? [bias.data[o], bias.data[p]] : [0, 0];
+    const p = Math.min(o + 1, out - 1);
+    const v = o * size;
+    const w = p * size;
+    const [b, c] = bias ? [bias.data[o], bias.data[p]] : [0, 0];
     for (let s = 0; s < seq; s += 4) {
-      const s1 = Math.min(s + 1, seq - 1), s2 = Math.min(s + 2, seq - 1), s3 = Math.min(s + 3, seq - 1);
-      const x0 = s * size, x1 = s1 * size, x2 = s2 * size, x3 = s3 * size;
-      let b0 = b, b1 = b, b2 = b, b3 = b, c0 = c, c1 = c, c2 = c, c3 = c;
+      const s1 = Math.min(s + 1, seq - 1);
+      const s2 = Math.min(s + 2, seq - 1);
+      const s3 = Math.min(s + 3, seq - 1);
+      const x0 = s * size;
+      const x1 = s1 * size;
+      const x2 = s2 * size;
+      const x3 = s3 * size;
+      let b0 = b;
+      let b1 = b;
+      let b2 = b;
+      let b3 = b;
+      let c0 = c;
+      let c1 = c;
+      let c2 = c;
+      let c3 = c;
       for (let i = 0; i < size; i++) {
-        const vi = W[v + i], wi = W[w + i];
-        b0 += X[x0 + i] * vi, c0 += X[x0 + i] * wi;
-        b1 += X[x1 + i] * vi, c1 += X[x1 + i] * wi;
-        b2 += X[x2 + i] * vi, c2 += X[x2 + i] * wi;
-        b3 += X[x3 + i] * vi, c3 += X[x3 + i] * wi;
+        const vi = W[v + i];
+        const wi = W[w + i];
+        b0 += X[x0 + i] * vi;
+        c0 += X[x0 + i] * wi;
+        b1 += X[x1 + i] * vi;
+        c1 += X[x1 + i] * wi;
+        b2 += X[x2 + i] * vi;
+        c2 += X[x2 + i] * wi;
+        b3 += X[x3 + i] * vi;
+        c3 += X[x3 + i] * wi;
       }
-      Y[s * out + o] = b0, Y[s * out + p] = c0;
-      Y[s1 * out + o] = b1, Y[s1 * out + p] = c1;
-      Y[s2 * out + o] = b2, Y[s2 * out + p] = c2;
-      Y[s3 * out + o] = b3, Y[s3 * out + p] = c3;
+      Y[s * out + o] = b0;
+      Y[s * out + p] = c0;
+      Y[s1 * out + o] = b1;
+      Y[s1 * out + p] = c1;
+      Y[s2 * out + o] = b2;
+      Y[s2 * out + p] = c2;
+      Y[s3 * out + o] = b3;
+      Y[s3 * out + p] = c3;
     }
   }
   return y;
@@ -46,33 +77,53 @@ function linear(x, weight, bias) {
 
 /** Every row to mean 0 and variance 1, then scaled and shifted by what was learnt (Ba et al. 2016). */
 function layerNorm(x, weight, bias, epsilon) {
-  const [seq, size] = x.shape, y = tensor(x.shape);
+  const [seq, size] = x.shape;
+  const y = tensor(x.shape);
   for (let s = 0; s < seq; s++) {
     const row = x.data.subarray(s * size, (s + 1) * size);
-    let mean = 0, variance = 0;
-    for (const value of row) mean += value / size;
-    for (const value of row) variance += (value - mean) ** 2 / size;
+    let mean = 0;
+    let variance = 0;
+    for (const value of row) {
+      mean += value / size;
+    }
+    for (const value of row) {
+      variance += (value - mean) ** 2 / size;
+    }
     const scale = 1 / Math.sqrt(variance + epsilon);
-    for (let i = 0; i < size; i++) y.data[s * size + i] = (row[i] - mean) * scale * weight.data[i] + bias.data[i];
+    for (let i = 0; i < size; i++) {
+      y.data[s * size + i] = (row[i] - mean) * scale * weight.data[i] + bias.data[i];
+    }
   }
   return y;
 }
 
 /** exp(x) / sum of exp(x), in place; the largest is taken away first, so that nothing overflows. */
 function softmax(row) {
-  let largest = -Infinity, sum = 0;
-  for (const value of row) largest = Math.max(largest, value);
-  for (let i = 0; i < row.length; i++) sum += row[i] = Math.exp(row[i] - largest);
-  for (let i = 0; i < row.length; i++) row[i] /= sum;
+  let largest = -Infinity;
+  let sum = 0;
+  for (const value of row) {
+    largest = Math.max(largest, value);
+  }
+  for (let i = 0; i < row.length; i++) {
+    sum += row[i] = Math.exp(row[i] - largest);
+  }
+  for (let i = 0; i < row.length; i++) {
+    row[i] /= sum;
+  }
 }
 
-const add = (x, y) => tensor(x.shape, x.data.map((value, i) => value + y.data[i]));
+const add = (x, y) =>
+  tensor(
+    x.shape,
+    x.data.map((value, i) => value + y.data[i]),
+  );
 const apply = (f, x) => tensor(x.shape, x.data.map(f));
 
 /** The error function, to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26). */
 function erf(x) {
   const t = 1 / (1 + 0.3275911 * Math.abs(x));
-  const series = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
+  const series =
+    ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
   return Math.sign(x) * (1 - series * Math.exp(-x * x));
 }
 
@@ -80,17 +131,27 @@ const tanhGelu = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0
 const silu = (x) => x / (1 + Math.exp(-x));
 const ACTIVATIONS = {
   gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
-  gelu_new: tanhGelu, gelu_pytorch_tanh: tanhGelu, relu: (x) => Math.max(x, 0), silu, swish: silu, tanh: Math.tanh,
+  gelu_new: tanhGelu,
+  gelu_pytorch_tanh: tanhGelu,
+  relu: (x) => Math.max(x, 0),
+  silu,
+  swish: silu,
+  tanh: Math.tanh,
 };
 
 // ---------------------------------------------------------------- attention
 
 /** (seq, hidden) to (heads, seq, size): each head gets its own stretch of every row. */
 function splitHeads(x, heads) {
-  const [seq, hidden] = x.shape, size = hidden / heads, y = tensor([heads, seq, size]);
+  const [seq, hidden] = x.shape;
+  const size = hidden / heads;
+  const y = tensor([heads, seq, size]);
   for (let h = 0; h < heads; h++) {
     for (let s = 0; s < seq; s++) {
-      y.data.set(x.data.subarray(s * hidden + h * size, s * hidden + (h + 1) * size), (h * seq + s) * size);
+      y.data.set(
+        x.data.subarray(s * hidden + h * size, s * hidden + (h + 1) * size),
+        (h * seq + s) * size,
+      );
     }
   }
   return y;
@@ -98,12 +159,15 @@ function splitHeads(x, heads) {
 
 /** Every query times every key, over the root of the head size: (heads, seq, seq). */
 function attentionScores(query, key) {
-  const [heads, seq, size] = query.shape, scores = tensor([heads, seq, seq]);
+  const [heads, seq, size] = query.shape;
+  const scores = tensor([heads, seq, seq]);
   for (let h = 0, at = 0; h < heads; h++) {
     for (let q = 0; q < seq; q++) {
       for (let k = 0; k < seq; k++, at++) {
         let sum = 0;
-        for (let i = 0; i < size; i++) sum += query.data[(h * seq + q) * size + i] * key.data[(h * seq + k) * size + i];
+        for (let i = 0; i < size; i++) {
+          sum += query.data[(h * seq + q) * size + i] * key.data[(h * seq + k) * size + i];
+        }
         scores.data[at] = sum / Math.sqrt(size);
       }
     }
@@ -115,11 +179,15 @@ const LOWEST = -3.4028234663852886e38; // of float32; not -Infinity, so that a r
 
 /** What is added to the scores: 0 for keys to look at, the lowest number to hide [PAD]. */
 const maskScores = (scores, mask) =>
-  tensor(scores.shape, scores.data.map((score, at) => (mask[at % mask.length] ? score : score + LOWEST)));
+  tensor(
+    scores.shape,
+    scores.data.map((score, at) => (mask[at % mask.length] ? score : score + LOWEST)),
+  );
 
 /** The values, weighted with the probabilities, heads side by side again: (seq, hidden). */
 function weighValues(probabilities, value) {
-  const [heads, seq, size] = value.shape, context = tensor([seq, heads * size]);
+  const [heads, seq, size] = value.shape;
+  const context = tensor([seq, heads * size]);
   for (let h = 0; h < heads; h++) {
     for (let q = 0; q < seq; q++) {
       for (let k = 0; k < seq; k++) {
@@ -144,10 +212,19 @@ class Bert {
     Object.assign(this, { config, parameters, activation: ACTIVATIONS[config.hidden_act] });
   }
 
-  parameter(name) { return this.parameters.get(name); }
-  linear(x, name) { return linear(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`)); }
+  parameter(name) {
+    return this.parameters.get(name);
+  }
+  linear(x, name) {
+    return linear(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`));
+  }
   layerNorm(x, name) {
-    return layerNorm(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`), this.config.layer_norm_eps);
+    return layerNorm(
+      x,
+      this.parameter(`${name}.weight`),
+      this.parameter(`${name}.bias`),
+      this.config.layer_norm_eps,
+    );
   }
 
   /**
@@ -159,48 +236,91 @@ class Bert {
   run({ ids, types, mask, off = [], from = 0, states = null }) {
     const steps = new Map();
     let hidden = states ?? this.embed(ids, types, steps);
-    if (from) steps.set(`layer.${from - 1}.output`, hidden);
+    if (from) {
+      steps.set(`layer.${from - 1}.output`, hidden);
+    }
     for (let layer = from; layer < this.config.num_hidden_layers; layer++) {
       const own = off.filter(([which]) => which === layer);
-      const output = this.layer(layer, hidden, mask, own.filter((at) => at.length > 1).map((at) => at[1]), steps);
+      const output = this.layer(
+        layer,
+        hidden,
+        mask,
+        own.filter((at) => at.length > 1).map((at) => at[1]),
+        steps,
+      );
       hidden = own.some((at) => at.length === 1) ? hidden : output;
       steps.set(`layer.${layer}.output`, hidden);
     }
-    if (this.parameter("pooler.dense.weight")) this.pool(hidden, steps);
+    if (this.parameter("pooler.dense.weight")) {
+      this.pool(hidden, steps);
+    }
     return steps;
   }
 
   /** Word + segment + position, normalised: the only place where order enters. */
   embed(ids, types, steps) {
     const look = (name, rows) => {
-      const table = this.parameter(`embeddings.${name}.weight`), size = table.shape[1], found = tensor([rows.length, size]);
-      rows.forEach((row, s) => found.data.set(table.data.subarray(row * size, (row + 1) * size), s * size));
+      const table = this.parameter(`embeddings.${name}.weight`);
+      const size = table.shape[1];
+      const found = tensor([rows.length, size]);
+      rows.forEach((row, s) =>
+        found.data.set(table.data.subarray(row * size, (row + 1) * size), s * size),
+      );
       return found;
     };
-    const word = look("word_embeddings", ids), type = look("token_type_embeddings", types);
+    const word = look("word_embeddings", ids);
+    const type = look("token_type_embeddings", types);
     const position = look("position_embeddings", Array.from(ids.keys()));
-    const sum = add(add(word, type), position), output = this.layerNorm(sum, "embeddings.LayerNorm");
+    const sum = add(add(word, type), position);
+    const output = this.layerNorm(sum, "embeddings.LayerNorm");
     const names = { word, token_type: type, position, sum, normalized: output, output };
-    for (const [name, value] of Object.entries(names)) steps.set(`embeddings.${name}`, value);
+    for (const [name, value] of Object.entries(names)) {
+      steps.set(`embeddings.${name}`, value);
+    }
     return output;
   }
 
   /** One encoder layer: tokens look at each other, then each is worked on alone; both add to what was there. */
   layer(number, hidden, mask, silent, steps) {
-    const own = `encoder.layer.${number}`, keep = (name, value) => (steps.set(`layer.${number}.${name}`, value), value);
+    const own = `encoder.layer.${number}`;
+    const keep = (name, value) => {
+      steps.set(`layer.${number}.${name}`, value);
+      return value;
+    };
     const [query, key, value] = ["query", "key", "value"].map((name) =>
-      keep(`attention.${name}`, splitHeads(this.linear(hidden, `${own}.attention.self.${name}`), this.config.num_attention_heads)));
+      keep(
+        `attention.${name}`,
+        splitHeads(
+          this.linear(hidden, `${own}.attention.self.${name}`),
+          this.config.num_attention_heads,
+        ),
+      ),
+    );
 
     const scores = keep("attention.scores", attentionScores(query, key));
     const masked = keep("attention.masked_scores", maskScores(scores, mask));
-    const probabilities = keep("attention.probabilities", tensor(masked.shape, masked.data.slice())), seq = mask.length;
-    for (let at = 0; at < probabilities.data.length; at += seq) softmax(probabilities.data.subarray(at, at + seq));
-    for (const head of silent) probabilities.data.fill(0, head * seq * seq, (head + 1) * seq * seq);
+    const probabilities = keep(
+      "attention.probabilities",
+      tensor(masked.shape, masked.data.slice()),
+    );
+    const seq = mask.length;
+    for (let at = 0; at < probabilities.data.length; at += seq) {
+      softmax(probabilities.data.subarray(at, at + seq));
+    }
+    for (const head of silent) {
+      probabilities.data.fill(0, head * seq * seq, (head + 1) * seq * seq);
+    }
     const context = keep("attention.context", weighValues(probabilities, value));
 
-    const projected = keep("attention.projected", this.linear(context, `${own}.attention.output.dense`));
+    const projected = keep(
+      "attention.projected",
+      this.linear(context, `${own}.attention.output.dense`),
+    );
     const sum = keep("attention.sum", add(projected, hidden));
-    const attended = keep("attention.output", this.layerNorm(sum, `${own}.attention.output.LayerNorm`));
+    const attended = keep(
+      "attention.output",
+      this.layerNorm(sum, `${own}.attention.output.LayerNorm`),
+    );
 
     const widened = keep("widened", this.linear(attended, `${own}.intermediate.dense`));
     const intermediate = keep("intermediate", apply(this.activation, widened));
@@ -211,34 +331,49 @@ class Bert {
   /** A linear layer and tanh on [CLS], and what the next-sentence head makes of it. */
   pool(hidden, steps) {
     const cls = tensor([1, hidden.shape[1]], hidden.data.slice(0, hidden.shape[1]));
-    const dense = this.linear(cls, "pooler.dense"), output = apply(Math.tanh, dense);
+    const dense = this.linear(cls, "pooler.dense");
+    const output = apply(Math.tanh, dense);
     const keep = (name, { data }) => steps.set(name, tensor([data.length], data)); // of one token: no axis for tokens
-    for (const [name, value] of Object.entries({ cls, dense, output })) keep(`pooler.${name}`, value);
-    if (this.parameter("cls.seq_relationship.weight")) keep("nsp.logits", this.linear(output, "cls.seq_relationship"));
+    for (const [name, value] of Object.entries({ cls, dense, output })) {
+      keep(`pooler.${name}`, value);
+    }
+    if (this.parameter("cls.seq_relationship.weight")) {
+      keep("nsp.logits", this.linear(output, "cls.seq_relationship"));
+    }
   }
 
   /** The word that each row of states stands for, as a logit for every word of the vocabulary: (seq, vocab). */
   logits(states) {
     const dense = apply(this.activation, this.linear(states, "cls.predictions.transform.dense"));
     const transformed = this.layerNorm(dense, "cls.predictions.transform.LayerNorm");
-    const decoder = this.parameter("cls.predictions.decoder.weight") ?? this.parameter("embeddings.word_embeddings.weight");
+    const decoder =
+      this.parameter("cls.predictions.decoder.weight") ??
+      this.parameter("embeddings.word_embeddings.weight");
     return linear(transformed, decoder, this.parameter("cls.predictions.bias"));
   }
 
   /** The k best words for every row of states and their probabilities: [[[id, probability], ...], ...], or null. */
   words(states, k, count) {
-    if (!this.parameter("cls.predictions.bias")) return null;
-    const logits = this.logits(states), size = logits.shape[1];
+    if (!this.parameter("cls.predictions.bias")) {
+      return null;
+    }
+    const logits = this.logits(states);
+    const size = logits.shape[1];
     return Array.from({ length: states.shape[0] }, (_, s) => {
-      const row = logits.data.subarray(s * size, (s + 1) * size), best = [];
+      const row = logits.data.subarray(s * size, (s + 1) * size);
+      const best = [];
       for (let id = 0; id < count; id++) {
-        if (best.length === k && row[id] <= best[k - 1][1]) continue;
+        if (best.length === k && row[id] <= best[k - 1][1]) {
+          continue;
+        }
         best.splice(best.findLastIndex(([, logit]) => logit >= row[id]) + 1, 0, [id, row[id]]);
         best.length = Math.min(best.length, k);
       }
       const largest = best[0][1];
       let sum = 0; // the softmax, written down for the best alone
-      for (let id = 0; id < size; id++) sum += Math.exp(row[id] - largest);
+      for (let id = 0; id < size; id++) {
+        sum += Math.exp(row[id] - largest);
+      }
       return best.map(([id, logit]) => [id, Math.exp(logit - largest) / sum]);
     });
   }

@@ -38,22 +38,25 @@ TOP_WORDS = 5
 # whose weights take most of its room, holds no numbers at all and computes them when it is opened.
 MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
 PARTS = packaged("page")
-_SCRIPTS = (
-    *(
-        "inflate",
-        "wordpiece",
-        "tools",
-        "data",
-        "look",
-        "sections",
-        "attention",
-        "head",
-        "compare",
-        "training",
-    ),
-    *("evidence", "scenes", "lesson", "tour", "main"),
+# The scripts of the page, in order, and those of its worker.
+SCRIPTS = (
+    "inflate",
+    "wordpiece",
+    "tools",
+    "data",
+    "look",
+    "sections",
+    "attention",
+    "head",
+    "compare",
+    "training",
+    "evidence",
+    "scenes",
+    "lesson",
+    "tour",
+    "main",
 )
-_WORKER = ("inflate", "bert", "worker")
+WORKER = ("inflate", "bert", "worker")
 _DETAILS = re.compile(
     r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)|widened|intermediate|narrowed|sum)"
 )
@@ -269,7 +272,7 @@ def page_data(
 def render(data: dict[str, Any]) -> str:
     """The page with its style, scripts, words and data inside."""
     script, worker = (
-        "\n".join(part(f"{name}.js") for name in names) for names in (_SCRIPTS, _WORKER)
+        "\n".join(part(f"{name}.js") for name in names) for names in (SCRIPTS, WORKER)
     )
     style = part("page.css")
     content = {

@@ -7,23 +7,44 @@ function buildCompare() {
   $("compare-text").value = state.other;
   $("compare-example").onclick = tryExample;
   $("compare-same").value = state.same;
-  $("compare-text").oninput = () => { state.other = $("compare-text").value; compareTexts(); };
-  $("compare-same").oninput = () => { state.same = $("compare-same").value; compareTexts(); };
+  $("compare-text").oninput = () => {
+    state.other = $("compare-text").value;
+    compareTexts();
+  };
+  $("compare-same").oninput = () => {
+    state.same = $("compare-same").value;
+    compareTexts();
+  };
 }
 
-const EXAMPLES = { // a word that everybody asks about, in two meanings, and again in the first one
-  en: ["bank", "he walked along the bank of the river", "he borrowed money from the bank", "she swam to the bank of the river"],
-  ko: ["배를", "어부들이 배를 타고 바다로 나갔다", "아이들이 배를 깎아서 먹었다", "사람들이 배를 타고 섬으로 갔다"],
+const EXAMPLES = {
+  // a word that everybody asks about, in two meanings, and again in the first one
+  en: [
+    "bank",
+    "he walked along the bank of the river",
+    "he borrowed money from the bank",
+    "she swam to the bank of the river",
+  ],
+  ko: [
+    "배를",
+    "어부들이 배를 타고 바다로 나갔다",
+    "아이들이 배를 깎아서 먹었다",
+    "사람들이 배를 타고 섬으로 갔다",
+  ],
 };
 
 /** The language of the example: the reader's, where the model knows its word. */
-const exampleLanguage = () => [state.language, "en", "ko"].find((name) => live.tokenizer.ids.has(EXAMPLES[name][0])) ?? "en";
+const exampleLanguage = () =>
+  [state.language, "en", "ko"].find((name) => live.tokenizer.ids.has(EXAMPLES[name][0])) ?? "en";
 
 function tryExample() {
   const [word, text, other, same] = EXAMPLES[exampleLanguage()];
   $("compare-text").value = other;
   $("compare-same").value = same;
-  const token = Math.max(live.tokens({ text }).findIndex((token) => token.piece === word), 0);
+  const token = Math.max(
+    live.tokens({ text }).findIndex((token) => token.piece === word),
+    0,
+  );
   Object.assign(state, { text, other, same, pair: null, masked: [], token }); // drawn when there are as many tokens
   refresh();
   fillEdits();
@@ -46,16 +67,21 @@ async function compareTexts() {
   $("compare-trouble").textContent = "";
   try {
     const found = await Promise.all(wished().map((text) => live.compute({ ...plain, text })));
-    if (compareTexts.wish !== wish) return;
+    if (compareTexts.wish !== wish) {
+      return;
+    }
     compared = Object.assign(found, { wish });
     otherToken = twin(found[1]);
   } catch (error) {
     $("compare-trouble").textContent = error.message;
   }
-  if (state.section === "compare") draw();
+  if (state.section === "compare") {
+    draw();
+  }
 }
 
-const compareCosine = (depth, i, j, other = 1) => cosine(hiddenState(depth, compared[0]).row(i), hiddenState(depth, compared[other]).row(j));
+const compareCosine = (depth, i, j, other = 1) =>
+  cosine(hiddenState(depth, compared[0]).row(i), hiddenState(depth, compared[other]).row(j));
 
 function comparePython(depth, i, j, other = 1) {
   const [a, b] = [compared[0], compared[other]].map((text) => pythonRun(text.request, true));
@@ -64,43 +90,86 @@ function comparePython(depth, i, j, other = 1) {
 }
 
 const compareMap = new HeatMap("compare-map", () => {
-  const [first, second] = compared.map((text) => text.tokens), { depth } = state;
+  const [first, second] = compared.map((text) => text.tokens);
+  const { depth } = state;
   const values = first.map((_, i) => second.map((_, j) => compareCosine(depth, i, j)));
   return {
-    rows: first.length, cols: second.length, palette: "diverging", slanted: true, top: 78, space: 420, tallest: 34, smallest: [36, 20],
+    rows: first.length,
+    cols: second.length,
+    palette: "diverging",
+    slanted: true,
+    top: 78,
+    space: 420,
+    tallest: 34,
+    smallest: [36, 20],
     cursor: [clamp(state.token, 0, first.length - 1), clamp(otherToken, 0, second.length - 1)],
-    rowLabel: (r) => first[r].piece, colLabel: (c) => second[c].piece,
-    shade: (r, c) => 0.5 + values[r][c] / 2, write: (r, c) => values[r][c].toFixed(2).replace(/^-(0\.00)$/, "$1"),
-    describe: (r, c) => t("compare.cell", { state: `h${depth}`, first: first[r].piece, second: second[c].piece, value: written(values[r][c]) }),
+    rowLabel: (r) => first[r].piece,
+    colLabel: (c) => second[c].piece,
+    shade: (r, c) => 0.5 + values[r][c] / 2,
+    write: (r, c) => values[r][c].toFixed(2).replace(/^-(0\.00)$/, "$1"),
+    describe: (r, c) =>
+      t("compare.cell", {
+        state: `h${depth}`,
+        first: first[r].piece,
+        second: second[c].piece,
+        value: written(values[r][c]),
+      }),
     python: (r, c) => comparePython(depth, r, c),
-    move: (r, c) => { otherToken = c; change({ token: r }); },
+    move: (r, c) => {
+      otherToken = c;
+      change({ token: r });
+    },
   };
 });
 
 function drawCompare() {
   $("compare-say").textContent = t(live ? "compare.say" : "compare.none");
-  if (!live) return;
+  if (!live) {
+    return;
+  }
   $("compare-first").textContent = state.text;
   $("compare-example").hidden = Boolean(state.other);
-  $("compare-example").textContent = t(exampleLanguage() === "ko" ? "compare.example.ko" : "compare.example.en");
+  $("compare-example").textContent = t(
+    exampleLanguage() === "ko" ? "compare.example.ko" : "compare.example.en",
+  );
   $("compare-results").hidden = !state.other;
-  if (!state.other) return;
+  if (!state.other) {
+    return;
+  }
   if (!compared || compared.wish !== wished().join("\n")) {
     compareTexts();
-    if (!compared) return;
+    if (!compared) {
+      return;
+    }
   }
-  const i = clamp(state.token, 0, compared[0].tokens.length - 1), j = clamp(otherToken, 0, compared[1].tokens.length - 1);
+  const i = clamp(state.token, 0, compared[0].tokens.length - 1);
+  const j = clamp(otherToken, 0, compared[1].tokens.length - 1);
   compareMap.draw();
   legend("compare-legend", "diverging", "−1", "1");
-  $("compare-caption").textContent = t("compare.layers", { first: compared[0].tokens[i].piece, second: compared[1].tokens[j].piece });
+  $("compare-caption").textContent = t("compare.layers", {
+    first: compared[0].tokens[i].piece,
+    second: compared[1].tokens[j].piece,
+  });
   const body = element("tbody");
   const pairs = [[1, j], ...(compared[2] ? [[2, twin(compared[2])]] : [])];
   for (let depth = 0; depth <= sizes.layers; depth++) {
     const row = element("tr");
     row.append(element("td", `h${depth}`));
     for (const [other, k] of pairs) {
-      const value = compareCosine(depth, i, k, other), said = { state: `h${depth}`, first: compared[0].tokens[i].piece, second: compared[other].tokens[k].piece };
-      const say = () => { change({ depth }); tell(t("compare.cell", { ...said, value: written(value) }), null, comparePython(depth, i, k, other)); };
+      const value = compareCosine(depth, i, k, other);
+      const said = {
+        state: `h${depth}`,
+        first: compared[0].tokens[i].piece,
+        second: compared[other].tokens[k].piece,
+      };
+      const say = () => {
+        change({ depth });
+        tell(
+          t("compare.cell", { ...said, value: written(value) }),
+          null,
+          comparePython(depth, i, k, other),
+        );
+      };
       const share = element("td", written(value), { onclick: say });
       share.append(bar(Math.max(value, 0)));
       row.append(share);
@@ -108,11 +177,30 @@ function drawCompare() {
     body.append(row);
   }
   const head = element("thead");
-  head.append(element("th"), ...pairs.map(([other]) => element("th", t(other === 1 ? "compare.column" : "compare.column.same"))));
+  head.append(
+    element("th"),
+    ...pairs.map(([other]) =>
+      element("th", t(other === 1 ? "compare.column" : "compare.column.same")),
+    ),
+  );
   $("compare-layers").replaceChildren(...(compared[2] ? [head] : []), body);
   mark($("compare-layers"), state.depth);
   const [other, same] = pairs.map(([other, k]) => compareCosine(sizes.layers, i, k, other));
-  const pieces = new Set([compared[0].tokens[i], ...pairs.map(([other, k]) => compared[other].tokens[k])].map((token) => token.piece));
-  const told = compared[2] && { state: `h${sizes.layers}`, other: other.toFixed(4), same: same.toFixed(4) };
-  $("compare-verdict").textContent = !told ? t("compare.alone") : pieces.size > 1 ? "" : t(same > other ? "compare.apart" : "compare.together", told);
+  const pieces = new Set(
+    [compared[0].tokens[i], ...pairs.map(([other, k]) => compared[other].tokens[k])].map(
+      (token) => token.piece,
+    ),
+  );
+  const told = compared[2] && {
+    state: `h${sizes.layers}`,
+    other: other.toFixed(4),
+    same: same.toFixed(4),
+  };
+  let verdict = "";
+  if (!told) {
+    verdict = t("compare.alone");
+  } else if (pieces.size === 1) {
+    verdict = t(same > other ? "compare.apart" : "compare.together", told);
+  }
+  $("compare-verdict").textContent = verdict;
 }

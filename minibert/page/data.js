@@ -4,36 +4,58 @@
 /** Numbers of one step, without the batch axis; `text` is a number as the page and Python print it. */
 class Numbers {
   constructor({ shape, data }, decimals = null) {
-    Object.assign(this, { shape, data, scale: decimals === null ? 1 : 10 ** decimals, decimals: decimals ?? 4 });
+    Object.assign(this, {
+      shape,
+      data,
+      scale: decimals === null ? 1 : 10 ** decimals,
+      decimals: decimals ?? 4,
+    });
   }
-  index(...at) { return at.reduce((flat, i, axis) => flat * this.shape[axis] + i, 0); }
-  at(...at) { return this.data[this.index(...at)] / this.scale; }
-  text(...at) { return written(this.at(...at), this.decimals); }
+  index(...at) {
+    return at.reduce((flat, i, axis) => flat * this.shape[axis] + i, 0);
+  }
+  at(...at) {
+    return this.data[this.index(...at)] / this.scale;
+  }
+  text(...at) {
+    return written(this.at(...at), this.decimals);
+  }
   /** The numbers of one row of the last axis. */
   row(...at) {
-    const size = this.shape.at(-1), from = this.index(...at, 0);
+    const size = this.shape.at(-1);
+    const from = this.index(...at, 0);
     return Array.from(this.data.subarray(from, from + size), (value) => value / this.scale);
   }
   /** The size that 99% of the numbers stay below: outliers would make all others look alike. */
   typical() {
     if (this.known === undefined) {
-      const sizes = [], step = Math.ceil(this.data.length / 20000);
-      for (let i = 0; i < this.data.length; i += step) sizes.push(Math.abs(this.data[i]));
+      const sizes = [];
+      const step = Math.ceil(this.data.length / 20000);
+      for (let i = 0; i < this.data.length; i += step) {
+        sizes.push(Math.abs(this.data[i]));
+      }
       this.known = sizes.sort((a, b) => a - b)[Math.floor(sizes.length * 0.99)] / this.scale || 1;
     }
     return this.known;
   }
 }
 
-const written = (value, decimals = 4) => (Math.abs(value) > 1e30 ? value.toExponential(1) : value.toFixed(decimals));
+const written = (value, decimals = 4) =>
+  Math.abs(value) > 1e30 ? value.toExponential(1) : value.toFixed(decimals);
 
 /** The photograph: whole multiples of 10^-decimals, or where decimals are null floats, one array after the other. */
 async function develop({ table, data }) {
-  const buffer = await inflate(data), steps = new Map();
+  const buffer = await inflate(data);
+  const steps = new Map();
   let start = 0;
   for (const [name, shape, decimals, bits] of table) {
-    const count = shape.reduce((a, b) => a * b, 1), bytes = buffer.slice(start, (start += (count * bits) / 8));
-    const data = decimals === null ? new Float32Array(bytes) : bits === 16 ? new Int16Array(bytes) : new Int32Array(bytes);
+    const count = shape.reduce((a, b) => a * b, 1);
+    const bytes = buffer.slice(start, (start += (count * bits) / 8));
+    let Numbered = bits === 16 ? Int16Array : Int32Array;
+    if (decimals === null) {
+      Numbered = Float32Array;
+    }
+    const data = new Numbered(bytes);
     steps.set(name, new Numbers({ shape, data }, decimals));
   }
   return steps;
@@ -43,17 +65,26 @@ async function develop({ table, data }) {
 
 class Live {
   static async start(content) {
-    const live = new Live(), vocabulary = new TextDecoder().decode(await inflate(content.tokenizer.vocabulary)).split("\n");
+    const live = new Live();
+    const vocabulary = new TextDecoder()
+      .decode(await inflate(content.tokenizer.vocabulary))
+      .split("\n");
     live.tokenizer = new WordPiece({ ...content.tokenizer, vocabulary });
     live.longest = Math.min(page.max_tokens, content.max_tokens);
-    const source = URL.createObjectURL(new Blob([$("worker").textContent], { type: "text/javascript" }));
+    const source = URL.createObjectURL(
+      new Blob([$("worker").textContent], { type: "text/javascript" }),
+    );
     live.worker = new Worker(source);
     live.waiting = new Map();
     live.predicts = content.parameters.some(([name]) => name === "cls.predictions.bias");
     live.worker.onmessage = ({ data: { id, answer, error } }) => {
       const { resolve, reject } = live.waiting.get(id);
       live.waiting.delete(id);
-      if (error) reject(new Error(error)); else resolve(answer);
+      if (error) {
+        reject(new Error(error));
+      } else {
+        resolve(answer);
+      }
     };
     return live.with(content);
   }
@@ -72,25 +103,51 @@ class Live {
   }
   /** The tokens of a request {text, pair, masked, padTo}; an error says in words what is wrong with it. */
   tokens({ text, pair = null, masked = [], padTo = 0 }) {
-    const tokens = this.tokenizer.encode(text, pair, padTo), { special, ids } = this.tokenizer;
-    if (tokens.length > this.longest) throw new Error(t("text.long", { count: tokens.length, most: this.longest }));
+    const tokens = this.tokenizer.encode(text, pair, padTo);
+    const { special, ids } = this.tokenizer;
+    if (tokens.length > this.longest) {
+      throw new Error(t("text.long", { count: tokens.length, most: this.longest }));
+    }
     for (const place of masked) {
-      if (!tokens[place]) throw new Error(`There is no token ${place} to mask: the text has ${tokens.length}, counted from 0.`);
+      if (!tokens[place]) {
+        throw new Error(
+          `There is no token ${place} to mask: the text has ${tokens.length}, counted from 0.`,
+        );
+      }
       Object.assign(tokens[place], { id: ids.get(special.mask), piece: special.mask });
     }
     return tokens;
   }
   async compute(request) {
-    const tokens = this.tokens(request), { text, pair = null, off = [], from = 0, states = null } = request;
+    const tokens = this.tokens(request);
+    const { text, pair = null, off = [], from = 0, states = null } = request;
     const column = (name) => tokens.map((token) => token[name]);
-    const found = await this.ask("run", { ids: column("id"), types: column("type"), mask: column("mask"), off, from, states });
+    const found = await this.ask("run", {
+      ids: column("id"),
+      types: column("type"),
+      mask: column("mask"),
+      off,
+      from,
+      states,
+    });
     const steps = new Map(Array.from(found, ([name, step]) => [name, new Numbers(step)]));
-    return { request, tokens, steps, texts: pair === null ? [text] : [text, pair], lens: [], live: true };
+    return {
+      request,
+      tokens,
+      steps,
+      texts: pair === null ? [text] : [text, pair],
+      lens: [],
+      live: true,
+    };
   }
   /** The best words for states (rows, hidden): [[word, probability], ...] for each row. */
   async words(states) {
     const { vocabulary } = this.tokenizer;
-    const best = await this.ask("words", { states: { shape: states.shape, data: states.data }, k: page.top, count: vocabulary.length });
+    const best = await this.ask("words", {
+      states: { shape: states.shape, data: states.data },
+      k: page.top,
+      count: vocabulary.length,
+    });
     return best && best.map((row) => row.map(([id, share]) => [vocabulary[id], share]));
   }
 }
@@ -117,13 +174,21 @@ function show(what) {
 }
 
 const requested = () => ({
-  text: state.text, pair: state.pair, masked: state.masked, off: state.off, padTo: page.pad_to ?? 0,
+  text: state.text,
+  pair: state.pair,
+  masked: state.masked,
+  off: state.off,
+  padTo: page.pad_to ?? 0,
 });
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-let running = false, late = false; // one computation at a time; what was changed meanwhile is computed once, afterwards
+let running = false;
+let late = false; // one computation at a time; what was changed meanwhile is computed once, afterwards
 async function refresh() {
-  if (running) { late = true; return; }
+  if (running) {
+    late = true;
+    return;
+  }
   running = true;
   do {
     late = false;
@@ -131,12 +196,19 @@ async function refresh() {
     try {
       const untouched = same(request, photograph.request);
       const next = untouched ? photograph : await live.compute(request);
-      if (request.off.length) next.whole ??= await live.compute({ ...request, off: [] });
-      if (!late) { show(next); state.trouble = ""; }
+      if (request.off.length) {
+        next.whole ??= await live.compute({ ...request, off: [] });
+      }
+      if (!late) {
+        show(next);
+        state.trouble = "";
+      }
     } catch (error) {
       state.trouble = error.message;
     }
-    if (!late) rebuild();
+    if (!late) {
+      rebuild();
+    }
   } while (late);
   running = false;
 }
@@ -144,30 +216,50 @@ async function refresh() {
 /** Fetches the predictions that the open section shows, the last layer first; each is drawn as it comes. */
 async function fetchLens(own = shown) {
   const wanted = () => own === shown || own === shown.whole;
-  if (!own.live || own.fetching || own.lens === null) return;
+  if (!own.live || own.fetching || own.lens === null) {
+    return;
+  }
   own.fetching = true;
   for (let depth = sizes.layers; depth >= 0 && wanted(); depth--) {
     const words = await live.words(hiddenState(depth, own));
-    if (words === null) own.lens = null; else own.lens[depth] = words;
-    if (words === null) break;
-    if (wanted() && state.section === "predictions") draw();
+    if (words === null) {
+      own.lens = null;
+    } else {
+      own.lens[depth] = words;
+    }
+    if (words === null) {
+      break;
+    }
+    if (wanted() && state.section === "predictions") {
+      draw();
+    }
   }
   own.fetching = false;
 }
 
 const nested = (step, ...at) =>
-  at.length === step.shape.length - 1 ? step.row(...at) : Array.from({ length: step.shape[at.length] }, (_, i) => nested(step, ...at, i));
+  at.length === step.shape.length - 1
+    ? step.row(...at)
+    : Array.from({ length: step.shape[at.length] }, (_, i) => nested(step, ...at, i));
 
 /** For the console and for tests: `await minibert.run("I love Korea", {pair, masked: [2], off: [[0, 1]]})`. */
 async function run(text, { pair = null, masked = [], off = [] } = {}) {
-  if (!live) throw new Error("This page is a photograph: its model is too large to be put into it, so it cannot compute.");
+  if (!live) {
+    throw new Error(
+      "This page is a photograph: its model is too large to be put into it, so it cannot compute.",
+    );
+  }
   const { tokens, steps } = await live.compute({ text, pair, masked, off });
-  const hidden = Array.from({ length: sizes.layers + 1 }, (_, depth) => steps.get(stateName(depth)));
+  const hidden = Array.from({ length: sizes.layers + 1 }, (_, depth) =>
+    steps.get(stateName(depth)),
+  );
   return {
     tokens: tokens.map((token) => token.piece),
     ids: tokens.map((token) => token.id),
     hidden_states: hidden.map((step) => nested(step)),
-    attentions: hidden.slice(1).map((_, layer) => nested(steps.get(`layer.${layer}.attention.probabilities`))),
+    attentions: hidden
+      .slice(1)
+      .map((_, layer) => nested(steps.get(`layer.${layer}.attention.probabilities`))),
     predictions: await live.words(hidden.at(-1)),
   };
 }
@@ -179,11 +271,21 @@ const literal = (value) => (value === null ? "None" : JSON.stringify(value));
 /** The call that computes in Python what is shown. */
 function pythonRun(request = shown.request, fromLive = shown.live) {
   const options = [];
-  if (request.pair !== null) options.push(`pair=${literal(request.pair)}`);
-  if (request.masked.length) options.push(`masked=${literal(request.masked)}`);
-  if (request.off.length) options.push(`off=${literal(request.off)}`);
-  if (request.padTo) options.push(`pad_to=${request.padTo}`);
-  if (fromLive) options.push("rounded=True"); // the 8-bit weights of the page
+  if (request.pair !== null) {
+    options.push(`pair=${literal(request.pair)}`);
+  }
+  if (request.masked.length) {
+    options.push(`masked=${literal(request.masked)}`);
+  }
+  if (request.off.length) {
+    options.push(`off=${literal(request.off)}`);
+  }
+  if (request.padTo) {
+    options.push(`pad_to=${request.padTo}`);
+  }
+  if (fromLive) {
+    options.push("rounded=True");
+  } // the 8-bit weights of the page
   return `run(${[literal(page.source), literal(request.text), ...options].join(", ")})`;
 }
 
@@ -193,5 +295,6 @@ function python(expression, { names = "run", format = ".4f", torch = false, befo
 }
 
 /** A cell of a step in Python, whose trace has the batch in front; only positions are the same for every sequence. */
-const stepCell = (name, ...at) => `t['${name}'][${(name === "embeddings.position" ? at : [0, ...at]).join(", ")}]`;
+const stepCell = (name, ...at) =>
+  `t['${name}'][${(name === "embeddings.position" ? at : [0, ...at]).join(", ")}]`;
 const stepPython = (name, ...at) => python(stepCell(name, ...at));

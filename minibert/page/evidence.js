@@ -6,47 +6,79 @@ const evidence = { count: 0, rule: "previous", sums: new Map(), even: {}, runnin
 
 /** What a head that looks everywhere alike would give to each pattern. */
 function evenShare(own) {
-  const { real, rules } = patternRules(own), mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
-  return Object.fromEntries(Object.entries(rules).map(([name, rule]) => [name, mean(real.map((i) => rule(i).length).filter(Boolean).map((keys) => keys / own.length))]));
+  const { real, rules } = patternRules(own);
+  const mean = (values) =>
+    values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
+  return Object.fromEntries(
+    Object.entries(rules).map(([name, rule]) => [
+      name,
+      mean(
+        real
+          .map((i) => rule(i).length)
+          .filter(Boolean)
+          .map((keys) => keys / own.length),
+      ),
+    ]),
+  );
 }
 
 function gather(key, value) {
-  if (value === null) return;
+  if (value === null) {
+    return;
+  }
   const own = evidence.sums.get(key) ?? { sum: 0, count: 0 };
   own.sum += value;
   own.count += 1;
   evidence.sums.set(key, own);
 }
 
-const meanOf = (key) => { const own = evidence.sums.get(key); return own ? own.sum / own.count : 0; };
+const meanOf = (key) => {
+  const own = evidence.sums.get(key);
+  return own ? own.sum / own.count : 0;
+};
 const evidenceOf = (layer, head, rule = evidence.rule) => meanOf(`${rule}.${layer}.${head}`);
 
 /** Runs every sentence of the article's sample through the model: what all heads give to all patterns is added up. */
 async function gatherEvidence() {
-  if (evidence.running) return;
+  if (evidence.running) {
+    return;
+  }
   evidence.running = true;
   for (const text of page.lesson.sentences.slice(evidence.count)) {
-    if (SCENES[state.scene].figure !== evidenceFigure) break; // it goes on when the reader is back
-    const { tokens: own, steps } = await live.compute({ text }), { real, rules } = patternRules(own), even = evenShare(own);
+    if (SCENES[state.scene].figure !== evidenceFigure) {
+      break;
+    } // it goes on when the reader is back
+    const { tokens: own, steps } = await live.compute({ text });
+    const { real, rules } = patternRules(own);
+    const even = evenShare(own);
     for (const [name, rule] of Object.entries(rules)) {
       gather(`${name}.even`, even[name]);
       evidence.even[name] = { mean: meanOf(`${name}.even`) };
       for (let layer = 0; layer < sizes.layers; layer++) {
         const values = steps.get(`layer.${layer}.attention.probabilities`);
-        for (let head = 0; head < sizes.heads; head++) gather(`${name}.${layer}.${head}`, patternShare(values, head, real, rule));
+        for (let head = 0; head < sizes.heads; head++) {
+          gather(`${name}.${layer}.${head}`, patternShare(values, head, real, rule));
+        }
       }
     }
     evidence.count += 1;
-    if (evidence.count % 20 === 0) drawLesson();
+    if (evidence.count % 20 === 0) {
+      drawLesson();
+    }
   }
   evidence.running = false;
   drawLesson();
 }
 
-const everyHead = () => Array.from({ length: sizes.layers * sizes.heads }, (_, i) => [Math.floor(i / sizes.heads), i % sizes.heads]);
+const everyHead = () =>
+  Array.from({ length: sizes.layers * sizes.heads }, (_, i) => [
+    Math.floor(i / sizes.heads),
+    i % sizes.heads,
+  ]);
 
 /** How many heads give a pattern more than twice what chance would. */
-const aboveChance = () => everyHead().filter((own) => evidenceOf(...own) > 2 * evidence.even[evidence.rule].mean).length;
+const aboveChance = () =>
+  everyHead().filter((own) => evidenceOf(...own) > 2 * evidence.even[evidence.rule].mean).length;
 
 /** The head of the text at hand that is largest by a measure of its attention, `share(probabilities, head)`. */
 function largestHead(share) {
@@ -57,13 +89,33 @@ function largestHead(share) {
 
 const evidenceFigure = {
   ready: () => evidence.count > 0,
-  caption: () => t("lesson.heads.caption", { rule: t(`pattern.${evidence.rule}`), count: evidence.count }),
-  choices: () => Object.keys(evidence.even).map((name) => [t(`pattern.${name}`), name === evidence.rule, () => { evidence.rule = name; drawLesson(); }]),
+  caption: () =>
+    t("lesson.heads.caption", { rule: t(`pattern.${evidence.rule}`), count: evidence.count }),
+  choices: () =>
+    Object.keys(evidence.even).map((name) => [
+      t(`pattern.${name}`),
+      name === evidence.rule,
+      () => {
+        evidence.rule = name;
+        drawLesson();
+      },
+    ]),
   legend: () => ["sequential", "0", "1"],
   plan: () => ({
-    rows: sizes.layers, cols: sizes.heads, palette: "sequential", space: 300, tallest: 30, left: 40, smallest: [30, 24], cursor: [state.layer, state.head],
-    rowLabel: (r) => `${r}`, colLabel: (c) => `${c}`, shade: (r, c) => evidenceOf(r, c), write: (r, c) => evidenceOf(r, c).toFixed(2),
-    describe: (r, c) => `${t("attention.chosen", { layer: r, head: c })} · ${t(`pattern.${evidence.rule}`)}: ${written(evidenceOf(r, c))}`,
+    rows: sizes.layers,
+    cols: sizes.heads,
+    palette: "sequential",
+    space: 300,
+    tallest: 30,
+    left: 40,
+    smallest: [30, 24],
+    cursor: [state.layer, state.head],
+    rowLabel: (r) => `${r}`,
+    colLabel: (c) => `${c}`,
+    shade: (r, c) => evidenceOf(r, c),
+    write: (r, c) => evidenceOf(r, c).toFixed(2),
+    describe: (r, c) =>
+      `${t("attention.chosen", { layer: r, head: c })} · ${t(`pattern.${evidence.rule}`)}: ${written(evidenceOf(r, c))}`,
     python: () => "",
     move: (layer, head) => change({ layer, head }),
   }),
@@ -75,30 +127,50 @@ const patching = { texts: null, word: "", cells: [], chosen: null };
 
 /** The first text from a layer on, with one of its states taken from the second text, which is as long. */
 async function patched(layer, token) {
-  const [own, other] = patching.texts, { shape, data } = hiddenState(layer + 1, own), states = { shape, data: data.slice() };
+  const [own, other] = patching.texts;
+  const { shape, data } = hiddenState(layer + 1, own);
+  const states = { shape, data: data.slice() };
   states.data.set(hiddenState(layer + 1, other).row(token), token * shape[1]);
   return live.compute({ text: own.request.text, from: layer + 1, states });
 }
 
 /** Measures for every layer and place how likely the first answer stays when the state there comes from the second text. */
 async function sweep(before, now) {
-  const wish = [before, now].map((what) => hideIt(what.request.text)), key = wish.join("\n");
-  if (patching.key === key) return;
+  const wish = [before, now].map((what) => hideIt(what.request.text));
+  const key = wish.join("\n");
+  if (patching.key === key) {
+    return;
+  }
   Object.assign(patching, { key, texts: null, cells: [], chosen: null });
   const wanted = () => patching.key === key && SCENES[state.scene].figure === patchFigure;
-  const texts = await Promise.all(wish.map((text) => live.compute({ text }))), place = texts[0].tokens.findIndex((token) => token.piece === "[MASK]");
-  const [[word]] = await answersOf(texts[0]), id = live.tokenizer.ids.get(word), length = texts[0].tokens.length;
-  const likely = (rows) => live.ask("shares", { word: id, states: { shape: [rows.length, sizes.hidden], data: Float32Array.from(rows.flat()) } });
+  const texts = await Promise.all(wish.map((text) => live.compute({ text })));
+  const place = texts[0].tokens.findIndex((token) => token.piece === "[MASK]");
+  const [[word]] = await answersOf(texts[0]);
+  const id = live.tokenizer.ids.get(word);
+  const length = texts[0].tokens.length;
+  const likely = (rows) =>
+    live.ask("shares", {
+      word: id,
+      states: { shape: [rows.length, sizes.hidden], data: Float32Array.from(rows.flat()) },
+    });
   const answerState = (what) => hiddenState(sizes.layers, what).row(place);
-  if (length !== texts[1].tokens.length) return;
+  if (length !== texts[1].tokens.length) {
+    return;
+  }
   Object.assign(patching, { texts, word, id, place, plain: await likely(texts.map(answerState)) });
   for (let layer = 0; layer < sizes.layers && wanted(); layer++) {
     const rows = [];
-    for (let token = 0; token < length && wanted(); token++) rows.push(answerState(await patched(layer, token)));
-    if (wanted()) patching.cells[layer] = await likely(rows);
+    for (let token = 0; token < length && wanted(); token++) {
+      rows.push(answerState(await patched(layer, token)));
+    }
+    if (wanted()) {
+      patching.cells[layer] = await likely(rows);
+    }
     drawLesson();
   }
-  if (patching.key === key && patching.cells.length < sizes.layers) patching.key = null; // left before it was done
+  if (patching.key === key && patching.cells.length < sizes.layers) {
+    patching.key = null;
+  } // left before it was done
 }
 
 /** What the click on a cell tells: the best words with this one state exchanged. */
@@ -110,26 +182,59 @@ async function patchAt(layer, token) {
 
 const patchFigure = {
   ready: () => patching.cells.length > 0 && patching.texts !== null,
-  caption: () => t("lesson.it.caption", { word: patching.word, before: patching.plain[0].toFixed(3), after: patching.plain[1].toFixed(3) }),
+  caption: () =>
+    t("lesson.it.caption", {
+      word: patching.word,
+      before: patching.plain[0].toFixed(3),
+      after: patching.plain[1].toFixed(3),
+    }),
   choices: () => [],
   legend: () => ["sequential", "0", Math.max(...patching.plain).toFixed(2)],
   said: () => {
     const { chosen, texts } = patching;
-    return chosen ? t("lesson.it.patched", { token: texts[1].tokens[chosen.token].piece, layer: chosen.layer, words: saidWords(chosen.words) }) : t("lesson.it.click");
+    return chosen
+      ? t("lesson.it.patched", {
+          token: texts[1].tokens[chosen.token].piece,
+          layer: chosen.layer,
+          words: saidWords(chosen.words),
+        })
+      : t("lesson.it.click");
   },
   plan: () => {
-    const { texts, cells, plain, place, id } = patching, most = Math.max(...plain), [own, other] = texts.map((what) => what.tokens);
-    const at = patching.chosen ?? { layer: 0, token: place }, value = (r, c) => cells[c]?.[r]; // undefined until it is measured
+    const { texts, cells, plain, place, id } = patching;
+    const most = Math.max(...plain);
+    const [own, other] = texts.map((what) => what.tokens);
+    const at = patching.chosen ?? { layer: 0, token: place };
+    const value = (r, c) => cells[c]?.[r]; // undefined until it is measured
     return {
-      rows: own.length, cols: sizes.layers, palette: "sequential", space: 420, tallest: 24, left: 84, smallest: [34, 22], cursor: [at.token, at.layer],
-      rowLabel: (r) => other[r].piece, colLabel: (c) => `${c}`, shade: (r, c) => (value(r, c) === undefined ? null : Math.min(value(r, c) / most, 1)),
+      rows: own.length,
+      cols: sizes.layers,
+      palette: "sequential",
+      space: 420,
+      tallest: 24,
+      left: 84,
+      smallest: [34, 22],
+      cursor: [at.token, at.layer],
+      rowLabel: (r) => other[r].piece,
+      colLabel: (c) => `${c}`,
+      shade: (r, c) => (value(r, c) === undefined ? null : Math.min(value(r, c) / most, 1)),
       write: (r, c) => value(r, c)?.toFixed(2) ?? "",
-      describe: (r, c) => t("lesson.it.cell", { token: other[r].piece, layer: c, word: patching.word, value: value(r, c) === undefined ? "…" : written(value(r, c)) }),
-      python: (r, c) => `from minibert.study import patching_sweep, rounded; from minibert import BertForPreTraining, BertTokenizer; name = ${literal(page.source)}; ` +
+      describe: (r, c) =>
+        t("lesson.it.cell", {
+          token: other[r].piece,
+          layer: c,
+          word: patching.word,
+          value: value(r, c) === undefined ? "…" : written(value(r, c)),
+        }),
+      python: (r, c) =>
+        `from minibert.study import patching_sweep, rounded; from minibert import BertForPreTraining, BertTokenizer; name = ${literal(page.source)}; ` +
         `model, cut = rounded(BertForPreTraining.from_pretrained(name)).eval(), BertTokenizer.from_pretrained(name); ` +
         `a, b = (cut(text, return_tensors="pt") for text in ${literal([texts[1], texts[0]].map((what) => what.request.text))}); ` +
         `print(f"{patching_sweep(model, a, b, lambda out: out.prediction_logits.softmax(-1)[:, ${place}, ${id}])[${c}, ${r}]:.4f}")`,
-      move: (token, layer) => { patching.chosen = { layer, token, words: [] }; patchAt(layer, token); },
+      move: (token, layer) => {
+        patching.chosen = { layer, token, words: [] };
+        patchAt(layer, token);
+      },
     };
   },
 };

@@ -6,67 +6,133 @@ const inLayer = (name) => `layer.${state.layer}.${name}`;
 
 /** A row of a step: its label, its numbers, and the Python expression of the number in column c. */
 const plain = (label, name, ...place) => ({
-  label, name, value: (c) => numbers(name).at(...place, c), python: (c) => `t['${name}'][${[0, ...place, c].join(", ")}]`,
+  label,
+  name,
+  value: (c) => numbers(name).at(...place, c),
+  python: (c) => `t['${name}'][${[0, ...place, c].join(", ")}]`,
 });
 
 /** The steps: which file computes them, how wide they are, and their rows for the present choice. */
 const HEAD_STEPS = [
   {
-    id: "qk", file: FILES.attention, cols: headSize, names: ["attention.query", "attention.key"],
+    id: "qk",
+    file: FILES.attention,
+    cols: headSize,
+    names: ["attention.query", "attention.key"],
     rows: () => {
-      const { head, token, key } = state, [q, k] = ["attention.query", "attention.key"].map(inLayer);
+      const { head, token, key } = state;
+      const [q, k] = ["attention.query", "attention.key"].map(inLayer);
       return [
-        plain(`q “${piece(token)}”`, q, head, token), plain(`k “${piece(key)}”`, k, head, key),
-        { label: "q × k", value: (c) => numbers(q).at(head, token, c) * numbers(k).at(head, key, c),
-          python: (c) => `t['${q}'][0, ${head}, ${token}, ${c}] * t['${k}'][0, ${head}, ${key}, ${c}]` },
+        plain(`q “${piece(token)}”`, q, head, token),
+        plain(`k “${piece(key)}”`, k, head, key),
+        {
+          label: "q × k",
+          value: (c) => numbers(q).at(head, token, c) * numbers(k).at(head, key, c),
+          python: (c) =>
+            `t['${q}'][0, ${head}, ${token}, ${c}] * t['${k}'][0, ${head}, ${key}, ${c}]`,
+        },
       ];
     },
   },
   {
-    id: "scores", file: FILES.attention, cols: () => count, perToken: true, names: ["attention.scores", "attention.masked_scores", "attention.probabilities"],
+    id: "scores",
+    file: FILES.attention,
+    cols: () => count,
+    perToken: true,
+    names: ["attention.scores", "attention.masked_scores", "attention.probabilities"],
     rows: () => {
-      const { head, token } = state, [q, k, scores, masked, shares] = ["query", "key", "scores", "masked_scores", "probabilities"].map((name) => inLayer(`attention.${name}`));
+      const { head, token } = state;
+      const [q, k, scores, masked, shares] = [
+        "query",
+        "key",
+        "scores",
+        "masked_scores",
+        "probabilities",
+      ].map((name) => inLayer(`attention.${name}`));
       const cell = (name) => (c) => `t['${name}'][0, ${head}, ${token}, ${c}]`;
       return [
-        { label: "q · k", value: (c) => numbers(scores).at(head, token, c) * Math.sqrt(headSize()),
-          python: (c) => `t['${q}'][0, ${head}, ${token}] @ t['${k}'][0, ${head}, ${c}]` },
-        { label: `/ √${headSize()}`, value: (c) => numbers(scores).at(head, token, c), python: cell(scores) },
-        { label: t("head.mask"), value: (c) => (tokens[c].mask ? numbers(scores).at(head, token, c) : LOWEST_SCORE), python: cell(masked) },
-        { label: t("attention.probabilities"), value: (c) => numbers(shares).at(head, token, c), python: cell(shares) },
+        {
+          label: "q · k",
+          value: (c) => numbers(scores).at(head, token, c) * Math.sqrt(headSize()),
+          python: (c) => `t['${q}'][0, ${head}, ${token}] @ t['${k}'][0, ${head}, ${c}]`,
+        },
+        {
+          label: `/ √${headSize()}`,
+          value: (c) => numbers(scores).at(head, token, c),
+          python: cell(scores),
+        },
+        {
+          label: t("head.mask"),
+          value: (c) => (tokens[c].mask ? numbers(scores).at(head, token, c) : LOWEST_SCORE),
+          python: cell(masked),
+        },
+        {
+          label: t("attention.probabilities"),
+          value: (c) => numbers(shares).at(head, token, c),
+          python: cell(shares),
+        },
       ];
     },
   },
   {
-    id: "values", file: FILES.attention, cols: headSize, names: ["attention.value", "attention.context"],
+    id: "values",
+    file: FILES.attention,
+    cols: headSize,
+    names: ["attention.value", "attention.context"],
     rows: () => {
-      const { head, token, key } = state, [shares, value, context] = ["probabilities", "value", "context"].map((name) => inLayer(`attention.${name}`));
+      const { head, token, key } = state;
+      const [shares, value, context] = ["probabilities", "value", "context"].map((name) =>
+        inLayer(`attention.${name}`),
+      );
       const first = head * headSize();
       return [
         plain(`v “${piece(key)}”`, value, head, key),
         ...tokens.map((_, k) => ({
-          label: `p × v “${piece(k)}”`, value: (c) => numbers(shares).at(head, token, k) * numbers(value).at(head, k, c),
-          python: (c) => `t['${shares}'][0, ${head}, ${token}, ${k}] * t['${value}'][0, ${head}, ${k}, ${c}]`,
+          label: `p × v “${piece(k)}”`,
+          value: (c) => numbers(shares).at(head, token, k) * numbers(value).at(head, k, c),
+          python: (c) =>
+            `t['${shares}'][0, ${head}, ${token}, ${k}] * t['${value}'][0, ${head}, ${k}, ${c}]`,
         })),
-        { label: t("head.sum"), value: (c) => numbers(context).at(token, first + c), python: (c) => `t['${context}'][0, ${token}, ${first + c}]` },
+        {
+          label: t("head.sum"),
+          value: (c) => numbers(context).at(token, first + c),
+          python: (c) => `t['${context}'][0, ${token}, ${first + c}]`,
+        },
       ];
     },
   },
   {
-    id: "mix", file: FILES.attention, cols: () => sizes.hidden, names: ["attention.projected", "attention.sum", "attention.output"],
+    id: "mix",
+    file: FILES.attention,
+    cols: () => sizes.hidden,
+    names: ["attention.projected", "attention.sum", "attention.output"],
     rows: () => [
-      plain("W_O + b", inLayer("attention.projected"), state.token), plain(`h${state.layer}`, stateName(state.layer), state.token),
-      plain("+", inLayer("attention.sum"), state.token), plain("LayerNorm", inLayer("attention.output"), state.token),
+      plain("W_O + b", inLayer("attention.projected"), state.token),
+      plain(`h${state.layer}`, stateName(state.layer), state.token),
+      plain("+", inLayer("attention.sum"), state.token),
+      plain("LayerNorm", inLayer("attention.output"), state.token),
     ],
   },
   {
-    id: "widen", file: FILES.layer, cols: () => sizes.intermediate, names: ["widened", "intermediate"],
-    rows: () => [plain("W₁ + b₁", inLayer("widened"), state.token), plain(page.activation, inLayer("intermediate"), state.token)],
+    id: "widen",
+    file: FILES.layer,
+    cols: () => sizes.intermediate,
+    names: ["widened", "intermediate"],
+    rows: () => [
+      plain("W₁ + b₁", inLayer("widened"), state.token),
+      plain(page.activation, inLayer("intermediate"), state.token),
+    ],
   },
   {
-    id: "narrow", file: FILES.layer, cols: () => sizes.hidden, names: ["narrowed", "sum", "output"],
+    id: "narrow",
+    file: FILES.layer,
+    cols: () => sizes.hidden,
+    names: ["narrowed", "sum", "output"],
     rows: () => [
-      plain("W₂ + b₂", inLayer("narrowed"), state.token), plain(t("head.attended"), inLayer("attention.output"), state.token),
-      plain("+", inLayer("sum"), state.token), plain(`LayerNorm = h${state.layer + 1}`, inLayer("output"), state.token),
+      plain("W₂ + b₂", inLayer("narrowed"), state.token),
+      plain(t("head.attended"), inLayer("attention.output"), state.token),
+      plain("+", inLayer("sum"), state.token),
+      plain(`LayerNorm = h${state.layer + 1}`, inLayer("output"), state.token),
     ],
   },
 ];
@@ -75,11 +141,15 @@ let headCursor = {}; // of each step, [row, column]
 
 function buildHead() {
   for (const step of HEAD_STEPS) {
-    const canvas = element("canvas", "", { id: `head-${step.id}` }), box = element("div", "", { className: "scroll" });
+    const canvas = element("canvas", "", { id: `head-${step.id}` });
+    const box = element("div", "", { className: "scroll" });
     canvas.dataset.label = `head.${step.id}`;
-    const file = element("code", step.file), figure = element("figure", "", { className: "step" });
+    const file = element("code", step.file);
+    const figure = element("figure", "", { className: "step" });
     const names = element("code", "", { id: `head-${step.id}-names` });
-    const heading = element("h2"), formula = element("p", "", { className: "formula" }), where = element("p", "", { className: "say" });
+    const heading = element("h2");
+    const formula = element("p", "", { className: "formula" });
+    const where = element("p", "", { className: "say" });
     heading.dataset.t = `head.${step.id}`;
     formula.dataset.t = `head.${step.id}.formula`;
     where.append(names, element("span", " · "), file);
@@ -89,25 +159,58 @@ function buildHead() {
     step.map = new HeatMap(canvas.id, () => headPlan(step));
   }
   const choose = (name) => (event) => change({ [name]: Number(event.target.value) });
-  for (const [id, name] of [["layer", "layer"], ["head", "head"], ["token", "token"], ["key", "key"]]) $(`head-${id}`).onchange = choose(name);
-  for (const [id, most] of [["layer", sizes.layers], ["head", sizes.heads]]) {
-    $(`head-${id}`).replaceChildren(...Array.from({ length: most }, (_, i) => element("option", i, { value: i })));
+  for (const [id, name] of [
+    ["layer", "layer"],
+    ["head", "head"],
+    ["token", "token"],
+    ["key", "key"],
+  ]) {
+    $(`head-${id}`).onchange = choose(name);
+  }
+  for (const [id, most] of [
+    ["layer", sizes.layers],
+    ["head", sizes.heads],
+  ]) {
+    $(`head-${id}`).replaceChildren(
+      ...Array.from({ length: most }, (_, i) => element("option", i, { value: i })),
+    );
   }
 }
 
 /** The plan of a step's map: every cell a number, with its colour within its row; written where a row is not too long. */
 function headPlan(step) {
-  const rows = step.rows(), cols = step.cols(), [r, c] = headCursor[step.id] ?? [0, 0];
+  const rows = step.rows();
+  const cols = step.cols();
+  const [r, c] = headCursor[step.id] ?? [0, 0];
   const values = rows.map((row) => Array.from({ length: cols }, (_, c) => row.value(c)));
-  const most = values.map((row) => row.reduce((most, value) => (Math.abs(value) < 1e30 ? Math.max(most, Math.abs(value)) : most), 1e-9));
+  const most = values.map((row) =>
+    row.reduce(
+      (most, value) => (Math.abs(value) < 1e30 ? Math.max(most, Math.abs(value)) : most),
+      1e-9,
+    ),
+  );
   return {
-    rows: rows.length, cols, palette: "diverging", space: 26 * rows.length + 24, tallest: 26, smallest: [cols <= 96 ? 58 : 8, 24], left: 150, top: 18,
+    rows: rows.length,
+    cols,
+    palette: "diverging",
+    space: 26 * rows.length + 24,
+    tallest: 26,
+    smallest: [cols <= 96 ? 58 : 8, 24],
+    left: 150,
+    top: 18,
     cursor: [clamp(r, 0, rows.length - 1), clamp(c, 0, cols - 1)],
-    rowLabel: (r) => rows[r].label, colLabel: (c) => (step.perToken ? piece(c) : `${c}`),
+    rowLabel: (r) => rows[r].label,
+    colLabel: (c) => (step.perToken ? piece(c) : `${c}`),
     shade: (r, c) => (Math.abs(values[r][c]) > 1e30 ? null : 0.5 + values[r][c] / most[r] / 2),
     write: (r, c) => written(values[r][c]),
-    describe: (r, c) => t("vector.cell", { row: rows[r].label, index: step.perToken ? `${c} ${piece(c)}` : c, value: written(values[r][c]) }),
-    python: (r, c) => python(rows[r].python(c), { format: Math.abs(values[r][c]) > 1e30 ? ".1e" : ".4f" }),
+    describe: (r, c) =>
+      t("vector.cell", {
+        row: rows[r].label,
+        index: step.perToken ? `${c} ${piece(c)}` : c,
+        value: written(values[r][c]),
+      }),
+    python: (r, c) =>
+      python(rows[r].python(c), { format: Math.abs(values[r][c]) > 1e30 ? ".1e" : ".4f" }),
     move: (r, c) => {
       headCursor[step.id] = [r, c];
       change(step.perToken ? { key: c } : {});
@@ -117,7 +220,9 @@ function headPlan(step) {
 
 function buildHeadChoices() {
   for (const id of ["head-token", "head-key"]) {
-    $(id).replaceChildren(...tokens.map((token, i) => element("option", `${i} ${token.piece}`, { value: i })));
+    $(id).replaceChildren(
+      ...tokens.map((token, i) => element("option", `${i} ${token.piece}`, { value: i })),
+    );
   }
 }
 
@@ -125,8 +230,12 @@ function drawHead() {
   const whole = Boolean(numbers(inLayer("attention.query")));
   $("head-say").textContent = t(whole ? "head.say" : "head.none");
   $("head-steps").hidden = !whole;
-  for (const name of ["layer", "head", "token", "key"]) $(`head-${name}`).value = state[name];
-  if (!whole) return;
+  for (const name of ["layer", "head", "token", "key"]) {
+    $(`head-${name}`).value = state[name];
+  }
+  if (!whole) {
+    return;
+  }
   for (const step of HEAD_STEPS) {
     $(`head-${step.id}-names`).textContent = step.names.map(inLayer).join(", ");
     step.map.draw();

@@ -3,14 +3,25 @@
 const SCENE_COUNT = page.lesson ? 10 : 0;
 
 function buildLesson() {
-  if (!page.lesson) { $("lesson").remove(); return; }
+  if (!page.lesson) {
+    $("lesson").remove();
+    return;
+  }
   root.dataset.lesson = "";
-  for (const [key, said] of Object.entries(page.lesson.texts)) for (const language of ["en", "ko"]) words[language][`lesson.${key}`] = said[language];
-  $("scenes").replaceChildren(...SCENES.map((_, i) => {
-    const item = element("li");
-    item.append(element("button", i + 1, { type: "button", id: `scene-${i}`, onclick: () => enter(i) }));
-    return item;
-  }));
+  for (const [key, said] of Object.entries(page.lesson.texts)) {
+    for (const language of ["en", "ko"]) {
+      words[language][`lesson.${key}`] = said[language];
+    }
+  }
+  $("scenes").replaceChildren(
+    ...SCENES.map((_, i) => {
+      const item = element("li");
+      item.append(
+        element("button", i + 1, { type: "button", id: `scene-${i}`, onclick: () => enter(i) }),
+      );
+      return item;
+    }),
+  );
   $("scene-back").onclick = () => enter(state.scene - 1);
   $("scene-next").onclick = () => enter(state.scene + 1);
   $("scene-again").onclick = () => enter(state.scene, state.guess);
@@ -27,8 +38,12 @@ async function enter(scene, guess = -1) {
   Object.assign(state, BLANK(), set(), { scene, guess });
   $("lesson").scrollTop = 0;
   await take();
-  if (then && state.scene === scene) change(then());
-  if (guess < 0) $("scene-title").focus();
+  if (then && state.scene === scene) {
+    change(then());
+  }
+  if (guess < 0) {
+    $("scene-title").focus();
+  }
 }
 
 /** Does for the reader what the scene asks for. */
@@ -42,7 +57,12 @@ async function act() {
 /** Takes over a state that was set from here. */
 async function take() {
   fillEdits();
-  for (const [id, name] of [["compare-text", "other"], ["compare-same", "same"]]) $(id).value = state[name];
+  for (const [id, name] of [
+    ["compare-text", "other"],
+    ["compare-same", "same"],
+  ]) {
+    $(id).value = state[name];
+  }
   await refresh();
 }
 
@@ -53,33 +73,69 @@ const sceneRequest = (scene) => {
 
 /** Draws the scene: its text at once, its verdict when it has been measured. */
 function drawLesson() {
-  if (!page.lesson) return;
-  const scene = SCENES[state.scene], written = `${scene.id}.${state.language}`;
-  if (drawLesson.written !== written) writeScene(scene);
+  if (!page.lesson) {
+    return;
+  }
+  const scene = SCENES[state.scene];
+  const written = `${scene.id}.${state.language}`;
+  if (drawLesson.written !== written) {
+    writeScene(scene);
+  }
   drawLesson.written = written;
-  for (const input of $("scene-choices").querySelectorAll("input")) input.checked = Number(input.value) === state.guess;
-  Object.assign($("scene-progress"), { hidden: !evidence.running, value: evidence.count / page.lesson.sentences.length });
+  for (const input of $("scene-choices").querySelectorAll("input")) {
+    input.checked = Number(input.value) === state.guess;
+  }
+  Object.assign($("scene-progress"), {
+    hidden: !evidence.running,
+    value: evidence.count / page.lesson.sentences.length,
+  });
   judge.latest = judge(scene);
 }
 
 /** Writes what a scene says before anything is done. */
 function writeScene(scene) {
-  const amounts = { count: page.lesson.sentences.length, name: page.name, maps: sizes.layers * sizes.heads };
-  for (const [name, size] of Object.entries(sizes)) amounts[name] = size.toLocaleString("en");
-  const say = (key) => t(`lesson.${scene.id}.${key}`, amounts), has = (key) => words.en[`lesson.${scene.id}.${key}`];
+  const amounts = {
+    count: page.lesson.sentences.length,
+    name: page.name,
+    maps: sizes.layers * sizes.heads,
+  };
+  for (const [name, size] of Object.entries(sizes)) {
+    amounts[name] = size.toLocaleString("en");
+  }
+  const say = (key) => t(`lesson.${scene.id}.${key}`, amounts);
+  const has = (key) => words.en[`lesson.${scene.id}.${key}`];
   $("scene-title").textContent = `${state.scene + 1}. ${say("title")}`;
-  $("scene-say").replaceChildren(...say("say").split("\n").map((text) => element("p", text)));
+  $("scene-say").replaceChildren(
+    ...say("say")
+      .split("\n")
+      .map((text) => element("p", text)),
+  );
   $("scene-ask").textContent = say("ask");
-  $("scene-choices").replaceChildren($("scene-ask"), ...[0, 1, 2].filter((i) => has(`choice.${i}`)).map((i) => {
-    const label = element("label"), input = element("input", "", { type: "radio", name: "guess", value: i, onchange: () => change({ guess: i }) });
-    label.append(input, element("span", say(`choice.${i}`)));
-    return label;
-  }));
+  $("scene-choices").replaceChildren(
+    $("scene-ask"),
+    ...[0, 1, 2]
+      .filter((i) => has(`choice.${i}`))
+      .map((i) => {
+        const label = element("label");
+        const input = element("input", "", {
+          type: "radio",
+          name: "guess",
+          value: i,
+          onchange: () => change({ guess: i }),
+        });
+        label.append(input, element("span", say(`choice.${i}`)));
+        return label;
+      }),
+  );
   $("scene-act-say").textContent = say("act.say");
   $("scene-act").textContent = say("act");
   $("scene-source").textContent = has("source") ? say("source") : "";
   SCENES.forEach(({ id }, i) => {
-    if (i === state.scene) $(`scene-${i}`).setAttribute("aria-current", "step"); else $(`scene-${i}`).removeAttribute("aria-current");
+    if (i === state.scene) {
+      $(`scene-${i}`).setAttribute("aria-current", "step");
+    } else {
+      $(`scene-${i}`).removeAttribute("aria-current");
+    }
     $(`scene-${i}`).setAttribute("aria-label", `${i + 1}. ${t(`lesson.${id}.title`)}`);
   });
   $("scene-back").disabled = state.scene === 0;
@@ -88,22 +144,43 @@ function writeScene(scene) {
 
 /** Measures what the reader has done against what the scene began with; the newest state wins. */
 async function judge(scene) {
-  const turn = (judge.turn = {}), done = (scene.done ?? (() => !same(sceneRequest(scene), shown.request)))();
+  const turn = (judge.turn = {});
+  const done = (scene.done ?? (() => !same(sceneRequest(scene), shown.request)))();
   const found = done ? await measured(scene).catch(() => null) : null;
-  if (turn !== judge.turn) return;
-  const say = (key, values) => t(`lesson.${scene.id}.${key}`, values), { figure } = scene, drawn = Boolean(found && figure?.ready());
+  if (turn !== judge.turn) {
+    return;
+  }
+  const say = (key, values) => t(`lesson.${scene.id}.${key}`, values);
+  const { figure } = scene;
+  const drawn = Boolean(found && figure?.ready());
   $("scene-wait").hidden = Boolean(found);
   $("scene-table").hidden = !found;
-  $("scene-guess").textContent = !found ? "" : state.guess < 0 ? t("lesson.unasked") : t(found.outcome === state.guess ? "lesson.right" : "lesson.wrong", { guess: say(`choice.${state.guess}`) });
-  $("scene-found").textContent = found ? say(`verdict.${found.verdict ?? found.outcome}`, found.values) : "";
+  let guessed = "";
+  if (found && state.guess < 0) {
+    guessed = t("lesson.unasked");
+  } else if (found) {
+    const said = found.outcome === state.guess ? "lesson.right" : "lesson.wrong";
+    guessed = t(said, { guess: say(`choice.${state.guess}`) });
+  }
+  $("scene-guess").textContent = guessed;
+  $("scene-found").textContent = found
+    ? say(`verdict.${found.verdict ?? found.outcome}`, found.values)
+    : "";
   $("scene-figure").hidden = !drawn;
-  if (found) fillVerdict(found, scene);
-  if (!drawn) return;
-  $("scene-caption").replaceChildren(element("span", `${figure.caption()} `), ...figure.choices().map(([name, chosen, onclick]) => {
-    const button = element("button", name, { type: "button", onclick });
-    button.setAttribute("aria-pressed", chosen);
-    return button;
-  }));
+  if (found) {
+    fillVerdict(found, scene);
+  }
+  if (!drawn) {
+    return;
+  }
+  $("scene-caption").replaceChildren(
+    element("span", `${figure.caption()} `),
+    ...figure.choices().map(([name, chosen, onclick]) => {
+      const button = element("button", name, { type: "button", onclick });
+      button.setAttribute("aria-pressed", chosen);
+      return button;
+    }),
+  );
   sceneMap.draw();
   $("scene-said").textContent = figure.said?.() ?? "";
   legend("scene-legend", ...figure.legend());
@@ -113,19 +190,30 @@ async function measured(scene) {
   const own = shown;
   scene.before ??= live.compute(sceneRequest(scene));
   const before = await scene.before;
-  if (scene.figure === patchFigure) sweep(before, own);
+  if (scene.figure === patchFigure) {
+    sweep(before, own);
+  }
   return scene.measure(before, own);
 }
 
 /** The table of a verdict: what was measured, before and after. */
 function fillVerdict({ rows, heads = ["before", "after"] }, scene) {
-  const own = (key) => words[state.language][`lesson.${scene.id}.row.${key}`] ?? words[state.language][`embeddings.${key}`] ?? words[state.language][`lesson.${key}`] ?? key;
-  const head = element("tr"), body = element("tbody"), top = element("thead");
+  const own = (key) =>
+    words[state.language][`lesson.${scene.id}.row.${key}`] ??
+    words[state.language][`embeddings.${key}`] ??
+    words[state.language][`lesson.${key}`] ??
+    key;
+  const head = element("tr");
+  const body = element("tbody");
+  const top = element("thead");
   head.append(element("td"), ...heads.map((name) => element("th", own(name), { scope: "col" })));
   top.append(head);
   for (const [label, ...cells] of rows) {
     const row = element("tr");
-    row.append(element("th", own(label), { scope: "row" }), ...cells.map((cell) => element("td", cell, { dir: "auto" })));
+    row.append(
+      element("th", own(label), { scope: "row" }),
+      ...cells.map((cell) => element("td", cell, { dir: "auto" })),
+    );
     body.append(row);
   }
   $("scene-table").replaceChildren(top, body);

@@ -1,24 +1,41 @@
 // Whatever happens changes `state`, and the open section is drawn anew; the address remembers it.
 
 const DRAW = {
-  text: drawText, embeddings: drawEmbeddings, attention: drawAttention, head: drawHead, hidden: drawHidden,
-  compare: drawCompare, pooler: drawPooler, predictions: drawPredictions, training: drawTraining,
+  text: drawText,
+  embeddings: drawEmbeddings,
+  attention: drawAttention,
+  head: drawHead,
+  hidden: drawHidden,
+  compare: drawCompare,
+  pooler: drawPooler,
+  predictions: drawPredictions,
+  training: drawTraining,
 };
 
 function change(changes) {
-  if (changes.section && changes.section !== state.section) document.querySelector("main").scrollTop = 0;
-  if ("layer" in changes) state.depth = changes.layer + 1; // states are shown at the layer at hand
-  if (changes.section === "predictions") state.depth = sizes.layers; // and words at the model's answer
+  if (changes.section && changes.section !== state.section) {
+    document.querySelector("main").scrollTop = 0;
+  }
+  if ("layer" in changes) {
+    state.depth = changes.layer + 1;
+  } // states are shown at the layer at hand
+  if (changes.section === "predictions") {
+    state.depth = sizes.layers;
+  } // and words at the model's answer
   tell(""); // what was said is of another choice now
   Object.assign(state, changes);
   draw();
-  if (changes.section === "predictions") hideOne();
+  if (changes.section === "predictions") {
+    hideOne();
+  }
 }
 
 /** As `change`, for what the model has to compute. */
 function ask(changes) {
   change(changes);
-  if (live) refresh();
+  if (live) {
+    refresh();
+  }
 }
 
 function draw() {
@@ -39,28 +56,62 @@ function rebuild() {
 
 // ---------------------------------------------------------------- the address
 
-const NUMBERS = ["token", "key", "layer", "head", "depth", "threshold", "tour", ...(page.lesson ? ["scene", "guess"] : []), ...(page.run ? ["snapshot"] : [])];
+const NUMBERS = [
+  "token",
+  "key",
+  "layer",
+  "head",
+  "depth",
+  "threshold",
+  "tour",
+  ...(page.lesson ? ["scene", "guess"] : []),
+  ...(page.run ? ["snapshot"] : []),
+];
 const WORDS = ["section", "stage", "view", "compare", "language", "theme", "other", "same"];
 const CHOICES = {
-  section: SECTIONS, stage: ["scores", "masked", "probabilities", "rollout"], view: ["lines", "steps"],
-  compare: ["moved", "kept"], language: ["en", "ko"], theme: ["", "light", "dark"],
+  section: SECTIONS,
+  stage: ["scores", "masked", "probabilities", "rollout"],
+  view: ["lines", "steps"],
+  compare: ["moved", "kept"],
+  language: ["en", "ko"],
+  theme: ["", "light", "dark"],
 };
 
 function remember() {
-  if (!root.dataset.ready) return;
+  if (!root.dataset.ready) {
+    return;
+  }
   const said = new URLSearchParams();
-  for (const name of WORDS) if (state[name]) said.set(name, state[name]);
-  for (const name of NUMBERS) said.set(name, state[name]);
-  if (!state.special) said.set("special", "no");
+  for (const name of WORDS) {
+    if (state[name]) {
+      said.set(name, state[name]);
+    }
+  }
+  for (const name of NUMBERS) {
+    said.set(name, state[name]);
+  }
+  if (!state.special) {
+    said.set("special", "no");
+  }
   if (live) {
     said.set("text", state.text);
-    if (state.pair !== null) said.set("pair", state.pair);
-    if (state.masked.length) said.set("masked", state.masked.join("."));
-    if (state.off.length) said.set("off", state.off.map((at) => at.join(".")).join("_"));
+    if (state.pair !== null) {
+      said.set("pair", state.pair);
+    }
+    if (state.masked.length) {
+      said.set("masked", state.masked.join("."));
+    }
+    if (state.off.length) {
+      said.set("off", state.off.map((at) => at.join(".")).join("_"));
+    }
   }
   clearTimeout(remember.later);
   remember.later = setTimeout(() => {
-    try { history.replaceState(null, "", `#${said}`); } catch { /* a frame may have no address of its own */ }
+    try {
+      history.replaceState(null, "", `#${said}`);
+    } catch {
+      /* a frame may have no address of its own */
+    }
   }, 150);
 }
 
@@ -68,16 +119,32 @@ function remember() {
 function recall() {
   const said = new URLSearchParams(location.hash.slice(1));
   const limits = {
-    token: 127, key: 127, layer: sizes.layers - 1, head: sizes.heads - 1, depth: sizes.layers, threshold: 0.5, tour: STOPS.length - 1,
-    scene: SCENE_COUNT - 1, guess: 2, snapshot: (page.run?.snapshots.length ?? 1) - 1,
+    token: 127,
+    key: 127,
+    layer: sizes.layers - 1,
+    head: sizes.heads - 1,
+    depth: sizes.layers,
+    threshold: 0.5,
+    tour: STOPS.length - 1,
+    scene: SCENE_COUNT - 1,
+    guess: 2,
+    snapshot: (page.run?.snapshots.length ?? 1) - 1,
   };
   for (const name of WORDS) {
     const value = said.get(name);
-    if (value !== null && (CHOICES[name]?.includes(value) ?? true)) state[name] = value;
+    if (value !== null && (CHOICES[name]?.includes(value) ?? true)) {
+      state[name] = value;
+    }
   }
   for (const name of NUMBERS) {
     const value = Number(said.get(name) ?? NaN);
-    if (Number.isFinite(value)) state[name] = clamp(name === "threshold" ? value : Math.round(value), ["tour", "guess"].includes(name) ? -1 : 0, limits[name]);
+    if (Number.isFinite(value)) {
+      state[name] = clamp(
+        name === "threshold" ? value : Math.round(value),
+        ["tour", "guess"].includes(name) ? -1 : 0,
+        limits[name],
+      );
+    }
   }
   state.special = said.get("special") !== "no";
   if (live && said.has("text")) {
@@ -85,8 +152,12 @@ function recall() {
     state.text = said.get("text");
     state.pair = said.get("pair");
     state.masked = whole(said.get("masked") ?? "");
-    const inside = ([layer, head = 0]) => layer >= 0 && layer < sizes.layers && head >= 0 && head < sizes.heads;
-    state.off = (said.get("off") ?? "").split("_").map(whole).filter((at) => at.length && at.length < 3 && inside(at));
+    const inside = ([layer, head = 0]) =>
+      layer >= 0 && layer < sizes.layers && head >= 0 && head < sizes.heads;
+    state.off = (said.get("off") ?? "")
+      .split("_")
+      .map(whole)
+      .filter((at) => at.length && at.length < 3 && inside(at));
   }
   return said.has("section");
 }
@@ -101,30 +172,68 @@ function showTheme() {
 }
 
 async function start() {
-  const request = { text: page.texts[0], pair: page.texts[1] ?? null, masked: [], off: [], padTo: page.pad_to ?? 0 };
+  const request = {
+    text: page.texts[0],
+    pair: page.texts[1] ?? null,
+    masked: [],
+    off: [],
+    padTo: page.pad_to ?? 0,
+  };
   photograph = { ...page, request, steps: await develop(page.arrays), live: false };
   if (page.live) {
-    try { live = await Live.start(page.live); } catch (error) { state.trouble = error.message; }
+    try {
+      live = await Live.start(page.live);
+    } catch (error) {
+      state.trouble = error.message;
+    }
   }
-  if (live && !page.complete) photograph = await live.compute(request);
+  if (live && !page.complete) {
+    photograph = await live.compute(request);
+  }
   show(photograph);
   root.classList.toggle("live", Boolean(live));
-  const { layer, head, token, key } = interestingHead(), masked = tokens.findIndex((token) => token.piece === "[MASK]");
+  const { layer, head, token, key } = interestingHead();
+  const masked = tokens.findIndex((token) => token.piece === "[MASK]");
   Object.assign(state, { layer, head, depth: layer + 1, token: masked >= 0 ? masked : token, key });
   const known = recall();
   showTheme();
-  for (const build of [buildFrame, buildText, buildAttention, buildHead, buildHidden, buildCompare, buildTraining, buildTour, buildLesson]) build();
+  for (const build of [
+    buildFrame,
+    buildText,
+    buildAttention,
+    buildHead,
+    buildHidden,
+    buildCompare,
+    buildTraining,
+    buildTour,
+    buildLesson,
+  ]) {
+    build();
+  }
   rebuild();
-  if (live && known && !same(requested(), request)) await refresh();
-  if (live && state.other) await compareTexts();
-  if (state.tour >= 0) goTo(state.tour);
-  if (page.lesson && !known) enter(0);
+  if (live && known && !same(requested(), request)) {
+    await refresh();
+  }
+  if (live && state.other) {
+    await compareTexts();
+  }
+  if (state.tour >= 0) {
+    goTo(state.tour);
+  }
+  if (page.lesson && !known) {
+    enter(0);
+  }
   root.dataset.ready = "yes";
-  window.onhashchange = async () => { // somebody wrote into the address: what the page writes itself makes no event
+  window.onhashchange = async () => {
+    // somebody wrote into the address: what the page writes itself makes no event
     recall();
     showTheme();
     fillEdits();
-    if (live) await refresh(); else rebuild();
+    if (live) {
+      await refresh();
+    } else {
+      rebuild();
+    }
   };
 }
 

@@ -7,12 +7,32 @@
 
 /** What every scene begins with. */
 const BLANK = () => ({
-  text: page.texts[0], pair: null, masked: [], off: [], pinned: [], other: "", same: "", special: true, threshold: 0, stage: "probabilities", view: "lines",
-  tour: -1, depth: sizes.layers, token: 0, key: 0, row: 0, number: 0, snapshot: 0,
+  text: page.texts[0],
+  pair: null,
+  masked: [],
+  off: [],
+  pinned: [],
+  other: "",
+  same: "",
+  special: true,
+  threshold: 0,
+  stage: "probabilities",
+  view: "lines",
+  tour: -1,
+  depth: sizes.layers,
+  token: 0,
+  key: 0,
+  row: 0,
+  number: 0,
+  snapshot: 0,
 });
 
 const ageing = ["How old are you?", "How tall are you?", "What is your age?"];
-const banks = ["He walked along the bank of the river.", "She works at the bank in the city.", "She swam to the bank of the river."];
+const banks = [
+  "He walked along the bank of the river.",
+  "She works at the bank in the city.",
+  "She swam to the bank of the river.",
+];
 
 /** Where a word stands in a text, or in what was computed; the chosen token where the reader has taken it out. */
 const placeIn = (text, word) => live.tokens({ text }).findIndex((token) => token.piece === word);
@@ -21,26 +41,50 @@ function placeOf(what, word) {
   return place < 0 ? clamp(state.token, 0, what.tokens.length - 1) : place;
 }
 
-const inner = (what) => what.tokens.map((token) => token.piece).filter((piece) => !/^\[(CLS|SEP)\]$/.test(piece));
-const firstNumbers = (row) => `${row.slice(0, 3).map((value) => value.toFixed(3)).join("  ")} …`;
-const meanState = (what, depth) => centreOf(what.tokens.map((_, i) => hiddenState(depth, what).row(i)));
-const centreOf = (rows) => rows[0].map((_, c) => rows.reduce((sum, row) => sum + row[c], 0) / rows.length);
+/** The number of the first condition that holds; how many there are, where none does. */
+function choiceOf(...conditions) {
+  const first = conditions.indexOf(true);
+  return first < 0 ? conditions.length : first;
+}
+
+const inner = (what) =>
+  what.tokens.map((token) => token.piece).filter((piece) => !/^\[(CLS|SEP)\]$/.test(piece));
+const firstNumbers = (row) =>
+  `${row
+    .slice(0, 3)
+    .map((value) => value.toFixed(3))
+    .join("  ")} …`;
+const meanState = (what, depth) =>
+  centreOf(what.tokens.map((_, i) => hiddenState(depth, what).row(i)));
+const centreOf = (rows) =>
+  rows[0].map((_, c) => rows.reduce((sum, row) => sum + row[c], 0) / rows.length);
 
 /** The last state of one token, as what the MLM head takes. */
-const oneRow = (what, place) => ({ shape: [1, sizes.hidden], data: Float32Array.from(hiddenState(sizes.layers, what).row(place)) });
+const oneRow = (what, place) => ({
+  shape: [1, sizes.hidden],
+  data: Float32Array.from(hiddenState(sizes.layers, what).row(place)),
+});
 
 /** The best words at the first [MASK] of what was computed; kept with it. */
 async function answersOf(what) {
   const place = what.tokens.findIndex((token) => token.piece === "[MASK]");
-  if (place < 0) return [];
+  if (place < 0) {
+    return [];
+  }
   what.answers ??= live.words(oneRow(what, place)).then(([best]) => best);
   return what.answers;
 }
-const saidWords = (best) => best.slice(0, 3).map(([word, share]) => `${word} ${share.toFixed(3)}`).join(", ");
+const saidWords = (best) =>
+  best
+    .slice(0, 3)
+    .map(([word, share]) => `${word} ${share.toFixed(3)}`)
+    .join(", ");
 
 /** The three sentences of the comparison, once they have been computed. */
 async function threeTexts() {
-  if (!compared || compared.wish !== wished().join("\n")) await compareTexts();
+  if (!compared || compared.wish !== wished().join("\n")) {
+    await compareTexts();
+  }
   return compared?.length === 3 ? compared : null;
 }
 
@@ -53,8 +97,12 @@ const SCENES = [
       const unknown = (what) => inner(what).filter((piece) => piece === "[UNK]").length;
       const parts = (what) => inner(what).filter((piece) => piece.startsWith("##")).length;
       return {
-        rows: [["count", before.tokens.length, now.tokens.length], ["pieces", inner(before).join(" · "), inner(now).join(" · ")], ["unknown", unknown(before), unknown(now)]],
-        outcome: unknown(now) ? 0 : parts(now) ? 1 : 2,
+        rows: [
+          ["count", before.tokens.length, now.tokens.length],
+          ["pieces", inner(before).join(" · "), inner(now).join(" · ")],
+          ["unknown", unknown(before), unknown(now)],
+        ],
+        outcome: choiceOf(unknown(now) > 0, parts(now) > 0),
       };
     },
   },
@@ -64,47 +112,93 @@ const SCENES = [
     act: () => ({ text: banks[1], token: placeIn(banks[1], "bank") }),
     measure: (before, now) => {
       const [i, j] = [before, now].map((what) => placeOf(what, "bank"));
-      const alike = (depth) => cosine(hiddenState(depth, before).row(i), hiddenState(depth, now).row(j));
+      const alike = (depth) =>
+        cosine(hiddenState(depth, before).row(i), hiddenState(depth, now).row(j));
       return {
-        rows: [["h0", firstNumbers(hiddenState(0, before).row(i)), firstNumbers(hiddenState(0, now).row(j))],
-          ["alike.h0", written(1), written(alike(0))], ["alike.last", written(1), written(alike(sizes.layers))]],
-        outcome: alike(0) > 0.9999 ? 0 : alike(0) > 0.7 ? 1 : 2, values: { first: written(alike(0)), last: written(alike(sizes.layers)) },
+        rows: [
+          [
+            "h0",
+            firstNumbers(hiddenState(0, before).row(i)),
+            firstNumbers(hiddenState(0, now).row(j)),
+          ],
+          ["alike.h0", written(1), written(alike(0))],
+          ["alike.last", written(1), written(alike(sizes.layers))],
+        ],
+        outcome: choiceOf(alike(0) > 0.9999, alike(0) > 0.7),
+        values: { first: written(alike(0)), last: written(alike(sizes.layers)) },
       };
     },
   },
   {
     id: "place",
-    set: () => ({ section: "embeddings", text: "The dog bit the man.", token: placeIn("The dog bit the man.", "dog") }),
+    set: () => ({
+      section: "embeddings",
+      text: "The dog bit the man.",
+      token: placeIn("The dog bit the man.", "dog"),
+    }),
     act: () => ({ text: "The man bit the dog.", token: placeIn("The man bit the dog.", "dog") }),
     measure: (before, now) => {
-      const [i, j] = [before, now].map((what) => placeOf(what, "dog")), names = ["word", "token_type", "position"];
+      const [i, j] = [before, now].map((what) => placeOf(what, "dog"));
+      const names = ["word", "token_type", "position"];
       const row = (what, name, at) => what.steps.get(`embeddings.${name}`).row(at);
       const alike = names.map((name) => cosine(row(before, name, i), row(now, name, j)));
       return {
-        rows: [...names, "output"].map((name) => [name, firstNumbers(row(before, name, i)), firstNumbers(row(now, name, j))]),
-        outcome: alike.indexOf(Math.min(...alike)), values: { alike: written(cosine(row(before, "output", i), row(now, "output", j))) },
+        rows: [...names, "output"].map((name) => [
+          name,
+          firstNumbers(row(before, name, i)),
+          firstNumbers(row(now, name, j)),
+        ]),
+        outcome: alike.indexOf(Math.min(...alike)),
+        values: { alike: written(cosine(row(before, "output", i), row(now, "output", j))) },
       };
     },
   },
   {
     id: "head",
-    set: () => ({ section: "head", text: "The cat sat on the mat.", layer: 0, head: 0, token: 2, key: 3 }),
+    set: () => ({
+      section: "head",
+      text: "The cat sat on the mat.",
+      layer: 0,
+      head: 0,
+      token: 2,
+      key: 3,
+    }),
     act: () => ({ text: "The cat sat on the mat because the sun was warm." }),
     measure: (before, now) => {
-      const at = [state.head, Math.min(state.token, before.tokens.length - 1), Math.min(state.key, before.tokens.length - 1)];
+      const at = [
+        state.head,
+        Math.min(state.token, before.tokens.length - 1),
+        Math.min(state.key, before.tokens.length - 1),
+      ];
       const of = (what, name) => what.steps.get(`layer.${state.layer}.attention.${name}`);
-      const [scores, shares] = ["scores", "probabilities"].map((name) => [before, now].map((what) => of(what, name).at(...at)));
-      const sums = [before, now].map((what) => of(what, "probabilities").row(at[0], at[1]).reduce((a, b) => a + b, 0));
+      const [scores, shares] = ["scores", "probabilities"].map((name) =>
+        [before, now].map((what) => of(what, name).at(...at)),
+      );
+      const sums = [before, now].map((what) =>
+        of(what, "probabilities")
+          .row(at[0], at[1])
+          .reduce((a, b) => a + b, 0),
+      );
       const moved = ([a, b]) => Math.abs(a - b) > 0.0005;
       return {
-        rows: [["score", ...scores.map((value) => written(value))], ["share", ...shares.map((value) => written(value))], ["sum", ...sums.map((value) => written(value))]],
-        outcome: moved(scores) ? 0 : moved(shares) ? 1 : 2, values: { query: before.tokens[at[1]].piece, key: before.tokens[at[2]].piece },
+        rows: [
+          ["score", ...scores.map((value) => written(value))],
+          ["share", ...shares.map((value) => written(value))],
+          ["sum", ...sums.map((value) => written(value))],
+        ],
+        outcome: choiceOf(moved(scores), moved(shares)),
+        values: { query: before.tokens[at[1]].piece, key: before.tokens[at[2]].piece },
       };
     },
   },
   {
     id: "heads",
-    set: () => ({ section: "attention", text: "The old man sat on the bank of the river.", token: 3, key: 2 }),
+    set: () => ({
+      section: "attention",
+      text: "The old man sat on the bank of the river.",
+      token: 3,
+      key: 2,
+    }),
     then: () => {
       const { real, rules } = patternRules(tokens);
       return largestHead((values, head) => patternShare(values, head, real, rules.previous));
@@ -113,79 +207,184 @@ const SCENES = [
     done: () => evidence.count > 0,
     figure: evidenceFigure,
     measure: (before) => {
-      const { layer, head } = state, { real, rules } = patternRules(before.tokens), rule = evidence.rule, chance = evenShare(before.tokens)[rule];
-      const share = patternShare(before.steps.get(`layer.${layer}.attention.probabilities`), head, real, rules[rule]) ?? 0;
-      const mean = evidenceOf(layer, head), even = evidence.even[rule].mean;
+      const { layer, head } = state;
+      const { real, rules } = patternRules(before.tokens);
+      const rule = evidence.rule;
+      const chance = evenShare(before.tokens)[rule];
+      const share =
+        patternShare(
+          before.steps.get(`layer.${layer}.attention.probabilities`),
+          head,
+          real,
+          rules[rule],
+        ) ?? 0;
+      const mean = evidenceOf(layer, head);
+      const even = evidence.even[rule].mean;
       return {
-        rows: [["chosen", written(share), written(mean)], ["even", written(chance ?? 0), written(even)], ["above", "", `${aboveChance()} / ${sizes.layers * sizes.heads}`]],
-        heads: ["one", "many"], outcome: mean <= 2 * even ? 2 : mean > 0.75 * share ? 0 : 1,
-        values: { layer, head, rule: t(`pattern.${rule}`), count: evidence.count, times: (mean / even).toFixed(1) },
+        rows: [
+          ["chosen", written(share), written(mean)],
+          ["even", written(chance ?? 0), written(even)],
+          ["above", "", `${aboveChance()} / ${sizes.layers * sizes.heads}`],
+        ],
+        heads: ["one", "many"],
+        outcome: choiceOf(mean > 2 * even && mean > 0.75 * share, mean > 2 * even),
+        values: {
+          layer,
+          head,
+          rule: t(`pattern.${rule}`),
+          count: evidence.count,
+          times: (mean / even).toFixed(1),
+        },
       };
     },
   },
   {
     id: "it",
     set: () => {
-      const text = "The animal did not cross the street because it was too tired.", [token, key] = ["it", "animal"].map((word) => placeIn(text, word));
+      const text = "The animal did not cross the street because it was too tired.";
+      const [token, key] = ["it", "animal"].map((word) => placeIn(text, word));
       return { section: "attention", text, token, key };
     },
     then: () => largestHead((values, head) => values.at(head, state.token, state.key)),
     act: () => ({ text: "The animal did not cross the street because it was too wide." }),
     figure: patchFigure,
     measure: async (before, now) => {
-      const { layer, head } = state, share = (what, from, to) => what.steps.get(`layer.${layer}.attention.probabilities`).at(head, placeOf(what, from), placeOf(what, to));
-      const everyone = (what) => centreOf(what.tokens.map((_, i) => [what.steps.get(`layer.${layer}.attention.probabilities`).at(head, i, placeOf(what, "animal"))]))[0];
-      const hidden = await Promise.all([before, now].map((what) => live.compute({ text: hideIt(what.request.text), off: what.request.off })));
-      const words = await Promise.all(hidden.map((what) => answersOf(what))), both = [before, now];
-      const [a, b] = both.map((what) => share(what, "it", "animal")), outcome = share(now, "it", "street") > b ? 0 : Math.abs(a - b) < 0.1 ? 1 : 2;
+      const { layer, head } = state;
+      const share = (what, from, to) =>
+        what.steps
+          .get(`layer.${layer}.attention.probabilities`)
+          .at(head, placeOf(what, from), placeOf(what, to));
+      const everyone = (what) =>
+        centreOf(
+          what.tokens.map((_, i) => [
+            what.steps
+              .get(`layer.${layer}.attention.probabilities`)
+              .at(head, i, placeOf(what, "animal")),
+          ]),
+        )[0];
+      const hidden = await Promise.all(
+        [before, now].map((what) =>
+          live.compute({ text: hideIt(what.request.text), off: what.request.off }),
+        ),
+      );
+      const words = await Promise.all(hidden.map((what) => answersOf(what)));
+      const both = [before, now];
+      const [a, b] = both.map((what) => share(what, "it", "animal"));
+      const outcome = choiceOf(share(now, "it", "street") > b, Math.abs(a - b) < 0.1);
       return {
-        rows: [["it.animal", written(a), written(b)], ["it.street", ...both.map((what) => written(share(what, "it", "street")))],
-          ["all.animal", ...both.map((what) => written(everyone(what)))], ["answer", ...words.map(saidWords)]],
-        outcome, verdict: outcome === 1 && words[0][0]?.[0] === words[1][0]?.[0] ? 3 : outcome,
-        values: { before: a.toFixed(2), after: b.toFixed(2), all: everyone(now).toFixed(2), old: words[0][0]?.[0], new: words[1][0]?.[0] },
+        rows: [
+          ["it.animal", written(a), written(b)],
+          ["it.street", ...both.map((what) => written(share(what, "it", "street")))],
+          ["all.animal", ...both.map((what) => written(everyone(what)))],
+          ["answer", ...words.map(saidWords)],
+        ],
+        outcome,
+        verdict: outcome === 1 && words[0][0]?.[0] === words[1][0]?.[0] ? 3 : outcome,
+        values: {
+          before: a.toFixed(2),
+          after: b.toFixed(2),
+          all: everyone(now).toFixed(2),
+          old: words[0][0]?.[0],
+          new: words[1][0]?.[0],
+        },
       };
     },
   },
   {
     id: "layers",
-    set: () => ({ section: "compare", text: banks[0], other: banks[1], same: banks[2], token: placeIn(banks[0], "bank"), depth: 0 }),
+    set: () => ({
+      section: "compare",
+      text: banks[0],
+      other: banks[1],
+      same: banks[2],
+      token: placeIn(banks[0], "bank"),
+      depth: 0,
+    }),
     act: () => ({ depth: sizes.layers }),
     done: () => state.depth > 0,
     measure: async () => {
       const texts = await threeTexts();
-      if (!texts) return null;
-      const own = state.token, alike = (depth, other) => compareCosine(depth, own, twin(texts[other]), other);
-      const apart = Array.from({ length: sizes.layers + 1 }, (_, depth) => alike(depth, 2) - alike(depth, 1)), most = Math.max(...apart);
-      const from = apart.findIndex((value) => value >= most / 2), pair = (f) => [f(0), f(state.depth)].map((value) => written(value));
-      const outcome = from === 0 ? 0 : from <= sizes.layers / 2 ? 1 : 2;
+      if (!texts) {
+        return null;
+      }
+      const own = state.token;
+      const alike = (depth, other) => compareCosine(depth, own, twin(texts[other]), other);
+      const apart = Array.from(
+        { length: sizes.layers + 1 },
+        (_, depth) => alike(depth, 2) - alike(depth, 1),
+      );
+      const most = Math.max(...apart);
+      const from = apart.findIndex((value) => value >= most / 2);
+      const pair = (f) => [f(0), f(state.depth)].map((value) => written(value));
+      const outcome = choiceOf(from === 0, from <= sizes.layers / 2);
       return {
-        rows: [["other", ...pair((depth) => alike(depth, 1))], ["same", ...pair((depth) => alike(depth, 2))], ["difference", ...pair((depth) => apart[depth])]],
-        heads: ["h0", `h${state.depth}`], outcome, verdict: most < 0.01 ? 3 : outcome, values: { from, most: most.toFixed(2) },
+        rows: [
+          ["other", ...pair((depth) => alike(depth, 1))],
+          ["same", ...pair((depth) => alike(depth, 2))],
+          ["difference", ...pair((depth) => apart[depth])],
+        ],
+        heads: ["h0", `h${state.depth}`],
+        outcome,
+        verdict: most < 0.01 ? 3 : outcome,
+        values: { from, most: most.toFixed(2) },
       };
     },
   },
   {
     id: "guess",
-    set: () => ({ section: "predictions", text: "The doctor said that [MASK] was tired.", token: placeIn("The doctor said that [MASK] was tired.", "[MASK]") }),
+    set: () => ({
+      section: "predictions",
+      text: "The doctor said that [MASK] was tired.",
+      token: placeIn("The doctor said that [MASK] was tired.", "[MASK]"),
+    }),
     act: () => ({ text: "The nurse said that [MASK] was tired." }),
     measure: async (before, now) => {
-      const [a, b] = await Promise.all([answersOf(before), answersOf(now)]), old = a[0][0], best = b[0]?.[0];
-      const outcome = best === "he" ? 0 : best === "she" ? 1 : 2, verdict = best === old ? 0 : outcome < 2 ? 1 : 2;
-      return { rows: [["words", saidWords(a), saidWords(b)]], outcome, verdict, values: { old, new: best ?? "–" } };
+      const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);
+      const old = a[0][0];
+      const best = b[0]?.[0];
+      const outcome = choiceOf(best === "he", best === "she");
+      const verdict = choiceOf(best === old, outcome < 2);
+      return {
+        rows: [["words", saidWords(a), saidWords(b)]],
+        outcome,
+        verdict,
+        values: { old, new: best ?? "–" },
+      };
     },
   },
   {
     id: "sentence",
-    set: () => ({ section: "compare", text: ageing[0], other: ageing[1], same: ageing[2], token: 2, depth: 0 }),
+    set: () => ({
+      section: "compare",
+      text: ageing[0],
+      other: ageing[1],
+      same: ageing[2],
+      token: 2,
+      depth: 0,
+    }),
     act: () => ({ depth: sizes.layers }),
     done: () => state.depth > 0,
     measure: async () => {
       const texts = await threeTexts();
-      if (!texts) return null;
-      const alike = (depth, other) => cosine(meanState(texts[0], depth), meanState(texts[other], depth));
-      const row = (other) => [state[other === 1 ? "other" : "same"], written(alike(0, other)), written(alike(state.depth, other))];
-      const closer = (depth) => (alike(depth, 1) > alike(depth, 2) ? 0 : 1), outcome = closer(state.depth);
-      return { rows: [row(1), row(2)], heads: ["h0", `h${state.depth}`], outcome, verdict: outcome && closer(0) ? 2 : outcome, values: { depth: state.depth } };
+      if (!texts) {
+        return null;
+      }
+      const alike = (depth, other) =>
+        cosine(meanState(texts[0], depth), meanState(texts[other], depth));
+      const row = (other) => [
+        state[other === 1 ? "other" : "same"],
+        written(alike(0, other)),
+        written(alike(state.depth, other)),
+      ];
+      const closer = (depth) => (alike(depth, 1) > alike(depth, 2) ? 0 : 1);
+      const outcome = closer(state.depth);
+      return {
+        rows: [row(1), row(2)],
+        heads: ["h0", `h${state.depth}`],
+        outcome,
+        verdict: outcome && closer(0) ? 2 : outcome,
+        values: { depth: state.depth },
+      };
     },
   },
   {
@@ -195,11 +394,21 @@ const SCENES = [
     done: () => state.snapshot > 0,
     measure: async () => {
       pupils ?? (await (drawTraining.waking ??= wakePupils()));
-      const answered = await Promise.all([0, state.snapshot].map(async (i) => (await questionPupil(i)).prompts.map(({ best }) => best?.[0]?.[0] ?? "–")));
-      const different = answered.map((words) => new Set(words).size), common = answered[1].every((word) => COMMON.test(word));
+      const answered = await Promise.all(
+        [0, state.snapshot].map(async (i) =>
+          (await questionPupil(i)).prompts.map(({ best }) => best?.[0]?.[0] ?? "–"),
+        ),
+      );
+      const different = answered.map((words) => new Set(words).size);
+      const common = answered[1].every((word) => COMMON.test(word));
       return {
-        rows: [...page.run.prompts.map((prompt, i) => [prompt, answered[0][i], answered[1][i]]), ["different", ...different], ["loss", lossAt(0), lossAt(state.snapshot)]],
-        heads: [0, state.snapshot].map(snapshotName), outcome: lossAt(state.snapshot) > 0.95 * lossAt(0) ? 0 : different[1] <= 2 || common ? 1 : 2,
+        rows: [
+          ...page.run.prompts.map((prompt, i) => [prompt, answered[0][i], answered[1][i]]),
+          ["different", ...different],
+          ["loss", lossAt(0), lossAt(state.snapshot)],
+        ],
+        heads: [0, state.snapshot].map(snapshotName),
+        outcome: choiceOf(lossAt(state.snapshot) > 0.95 * lossAt(0), different[1] <= 2 || common),
         values: { step: snapshotName(state.snapshot), different: different[1] },
       };
     },

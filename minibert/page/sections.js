@@ -7,11 +7,27 @@ const buttonsOf = (name) => document.querySelectorAll(`button[data-${name}]`);
 
 function buildFrame() {
   document.title = page.texts[0].slice(0, 60) || "minibert";
-  walk($("tokens"), () => [1, count], () => [0, state.token], (_, token) => { change({ token }); tell(...tokenTold(token)); });
-  $("tokens").addEventListener("keydown", (event) => { if (event.key === "Enter" && live) toggleMask(); });
+  walk(
+    $("tokens"),
+    () => [1, count],
+    () => [0, state.token],
+    (_, token) => {
+      change({ token });
+      tell(...tokenTold(token));
+    },
+  );
+  $("tokens").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && live) {
+      toggleMask();
+    }
+  });
   $("mask").onclick = toggleMask;
   SECTIONS.forEach((name, i) => {
-    const tab = element("button", "", { type: "button", id: `tab-${name}`, onclick: () => change({ section: name }) });
+    const tab = element("button", "", {
+      type: "button",
+      id: `tab-${name}`,
+      onclick: () => change({ section: name }),
+    });
     tab.setAttribute("role", "tab");
     tab.setAttribute("aria-controls", name);
     tab.append(element("small", i), element("span"));
@@ -20,29 +36,63 @@ function buildFrame() {
     $(name).setAttribute("role", "tabpanel");
     $(name).setAttribute("aria-labelledby", tab.id);
   });
-  walk($("tabs"), () => [1, SECTIONS.length], () => [0, SECTIONS.indexOf(state.section)], (_, i) => {
-    change({ section: SECTIONS[i] });
-    $(`tab-${SECTIONS[i]}`).focus();
-  });
-  for (const name of CHOSEN) for (const button of buttonsOf(name)) button.onclick = () => change({ [name]: button.dataset[name] });
-  $("theme").onclick = () => { state.theme = root.dataset.theme === "dark" ? "light" : "dark"; showTheme(); draw(); };
-  matchMedia("(prefers-color-scheme: dark)").onchange = () => { showTheme(); draw(); };
-  const open = () => { $("more").open = $("page").clientWidth > 640; }; // on a phone, controls that few need leave the screen to the maps
+  walk(
+    $("tabs"),
+    () => [1, SECTIONS.length],
+    () => [0, SECTIONS.indexOf(state.section)],
+    (_, i) => {
+      change({ section: SECTIONS[i] });
+      $(`tab-${SECTIONS[i]}`).focus();
+    },
+  );
+  for (const name of CHOSEN) {
+    for (const button of buttonsOf(name)) {
+      button.onclick = () => change({ [name]: button.dataset[name] });
+    }
+  }
+  $("theme").onclick = () => {
+    state.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    showTheme();
+    draw();
+  };
+  matchMedia("(prefers-color-scheme: dark)").onchange = () => {
+    showTheme();
+    draw();
+  };
+  const open = () => {
+    $("more").open = $("page").clientWidth > 640;
+  }; // on a phone, controls that few need leave the screen to the maps
   open();
   let width = innerWidth; // a phone's keyboard changes the height alone
-  window.onresize = () => { grid = null; if (innerWidth !== width) { width = innerWidth; open(); } draw(); };
+  window.onresize = () => {
+    grid = null;
+    if (innerWidth !== width) {
+      width = innerWidth;
+      open();
+    }
+    draw();
+  };
   $("copy").onclick = copyPython;
 }
 
 function buildTokens() {
-  $("tokens").replaceChildren(...tokens.map((token, i) => {
-    const chip = element("span", token.piece, { id: `token-${i}`, dir: "auto", onclick: () => { change({ token: i }); tell(...tokenTold(i)); } });
-    chip.setAttribute("role", "option");
-    chip.classList.toggle("special", SPECIAL.test(token.piece));
-    chip.classList.toggle("second", token.type === 1);
-    chip.classList.toggle("off", token.mask === 0);
-    return chip;
-  }));
+  $("tokens").replaceChildren(
+    ...tokens.map((token, i) => {
+      const chip = element("span", token.piece, {
+        id: `token-${i}`,
+        dir: "auto",
+        onclick: () => {
+          change({ token: i });
+          tell(...tokenTold(i));
+        },
+      });
+      chip.setAttribute("role", "option");
+      chip.classList.toggle("special", SPECIAL.test(token.piece));
+      chip.classList.toggle("second", token.type === 1);
+      chip.classList.toggle("off", token.mask === 0);
+      return chip;
+    }),
+  );
   buildText();
   buildPredictions();
   buildHeadChoices();
@@ -52,43 +102,82 @@ function buildTokens() {
 /** Hides the chosen token behind [MASK], or shows it again. */
 function toggleMask() {
   const { masked, token } = state;
-  ask({ masked: masked.includes(token) ? masked.filter((place) => place !== token) : [...masked, token].sort((a, b) => a - b) });
+  ask({
+    masked: masked.includes(token)
+      ? masked.filter((place) => place !== token)
+      : [...masked, token].sort((a, b) => a - b),
+  });
 }
 
 let offered = null; // the text of which a token was masked unasked
 
 /** Masks the last whole word where nothing is masked yet, once for each text: without a [MASK] there is nothing to predict. */
 function hideOne() {
-  if (!live?.predicts || offered === state.text || tokens.some((token) => token.piece === "[MASK]")) return;
+  if (
+    !live?.predicts ||
+    offered === state.text ||
+    tokens.some((token) => token.piece === "[MASK]")
+  ) {
+    return;
+  }
   offered = state.text;
-  const whole = tokens.map((_, i) => i).filter((i) => /^\p{L}{2,}$/u.test(piece(i)) && !tokens[i + 1]?.piece.startsWith("##"));
-  if (whole.length) ask({ masked: [whole.at(-1)], token: whole.at(-1) });
+  const whole = tokens
+    .map((_, i) => i)
+    .filter((i) => /^\p{L}{2,}$/u.test(piece(i)) && !tokens[i + 1]?.piece.startsWith("##"));
+  if (whole.length) {
+    ask({ masked: [whole.at(-1)], token: whole.at(-1) });
+  }
 }
 
 /** The parts that are switched off, wherever the reader is, and what they change for the token at hand. */
 function drawOff() {
-  const { whole } = shown, off = shown.request.off.map((at) => t(at.length > 1 ? "attention.chosen" : "off.layer", { layer: at[0], head: at[1] }));
+  const { whole } = shown;
+  const off = shown.request.off.map((at) =>
+    t(at.length > 1 ? "attention.chosen" : "off.layer", { layer: at[0], head: at[1] }),
+  );
   $("off").hidden = !off.length;
-  if (!off.length || !whole) return;
-  const mask = tokens.findIndex((token) => token.piece === "[MASK]"), i = mask < 0 || piece(state.token) === "[MASK]" ? state.token : mask;
+  if (!off.length || !whole) {
+    return;
+  }
+  const mask = tokens.findIndex((token) => token.piece === "[MASK]");
+  const i = mask < 0 || piece(state.token) === "[MASK]" ? state.token : mask;
   const parts = [t("off.say", { parts: off.join(" · ") })];
   const states = [whole, shown].map((own) => hiddenState(sizes.layers, own).row(i));
-  parts.push(t("off.cosine", { token: piece(i), state: `h${sizes.layers}`, value: cosine(...states).toFixed(4) }));
-  const words = (shown.words ??= new Map()), best = words.get(i);
+  parts.push(
+    t("off.cosine", {
+      token: piece(i),
+      state: `h${sizes.layers}`,
+      value: cosine(...states).toFixed(4),
+    }),
+  );
+  const words = (shown.words ??= new Map());
+  const best = words.get(i);
   if (best) {
     const [before, after] = best.map(([word, share]) => `${word} ${share.toFixed(4)}`);
     parts.push(t("off.words", { before, after }));
   } else if (live.predicts && best === undefined) {
     words.set(i, null);
-    const own = shown, rows = { shape: [2, sizes.hidden], data: Float32Array.from(states.flat()) };
-    live.words(rows).then((found) => { words.set(i, found.map((row) => row[0])); if (own === shown) draw(); });
+    const own = shown;
+    const rows = { shape: [2, sizes.hidden], data: Float32Array.from(states.flat()) };
+    live.words(rows).then((found) => {
+      words.set(
+        i,
+        found.map((row) => row[0]),
+      );
+      if (own === shown) {
+        draw();
+      }
+    });
   }
   $("off-say").replaceChildren(...parts.map((part) => element("span", part)));
 }
 
 /** What the readout says of a token, and Python for its id. */
 function tokenTold(i) {
-  const options = [literal(shown.request.text), ...(shown.request.pair === null ? [] : [literal(shown.request.pair)])].join(", ");
+  const options = [
+    literal(shown.request.text),
+    ...(shown.request.pair === null ? [] : [literal(shown.request.pair)]),
+  ].join(", ");
   const plain = !shown.request.masked.includes(i) && tokens[i].mask;
   const line = `from minibert import BertTokenizer; print(BertTokenizer.from_pretrained(${literal(page.source)})(${options})["input_ids"][${i}])`;
   return [`${t("token")} ${i}: ${piece(i)} · ${tokens[i].id}`, null, plain ? line : ""];
@@ -96,64 +185,115 @@ function tokenTold(i) {
 
 function drawFrame() {
   root.lang = state.language;
-  const changed = (before, now, write) => { if (before !== now) write(now); }; // what is written anew, the browser lays out anew
-  for (const item of document.querySelectorAll("[data-t]")) changed(item.textContent, t(item.dataset.t), (said) => { item.textContent = said; });
-  for (const item of document.querySelectorAll("[data-label]")) {
-    changed(item.getAttribute("aria-label"), t(item.dataset.label), (said) => item.setAttribute("aria-label", said));
+  const changed = (before, now, write) => {
+    if (before !== now) {
+      write(now);
+    }
+  }; // what is written anew, the browser lays out anew
+  for (const item of document.querySelectorAll("[data-t]")) {
+    changed(item.textContent, t(item.dataset.t), (said) => {
+      item.textContent = said;
+    });
   }
-  for (const name of CHOSEN) for (const button of buttonsOf(name)) button.setAttribute("aria-pressed", button.dataset[name] === state[name]);
+  for (const item of document.querySelectorAll("[data-label]")) {
+    changed(item.getAttribute("aria-label"), t(item.dataset.label), (said) =>
+      item.setAttribute("aria-label", said),
+    );
+  }
+  for (const name of CHOSEN) {
+    for (const button of buttonsOf(name)) {
+      button.setAttribute("aria-pressed", button.dataset[name] === state[name]);
+    }
+  }
   $("coverage").textContent = shown.texts.map(coverage).find(Boolean) ?? "";
-  const written = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, size.toLocaleString("en")]));
+  const written = Object.fromEntries(
+    Object.entries(sizes).map(([name, size]) => [name, size.toLocaleString("en")]),
+  );
   $("model").replaceChildren(element("b", page.name), ` · ${t("summary", written)}`);
   for (const name of SECTIONS) {
-    const open = name === state.section, tab = $(`tab-${name}`);
+    const open = name === state.section;
+    const tab = $(`tab-${name}`);
     $(name).hidden = !open;
     tab.setAttribute("aria-selected", open);
     tab.tabIndex = open ? 0 : -1;
-    if (open && tab.offsetLeft + tab.offsetWidth > $("tabs").scrollLeft + $("tabs").clientWidth) $("tabs").scrollLeft = tab.offsetLeft;
-    if (open && tab.offsetLeft < $("tabs").scrollLeft) $("tabs").scrollLeft = tab.offsetLeft - 8;
+    if (open && tab.offsetLeft + tab.offsetWidth > $("tabs").scrollLeft + $("tabs").clientWidth) {
+      $("tabs").scrollLeft = tab.offsetLeft;
+    }
+    if (open && tab.offsetLeft < $("tabs").scrollLeft) {
+      $("tabs").scrollLeft = tab.offsetLeft - 8;
+    }
   }
   drawOff();
   tokens.forEach((_, i) => $(`token-${i}`).setAttribute("aria-selected", i === state.token));
   $("tokens").setAttribute("aria-activedescendant", `token-${state.token}`);
-  const chip = $(`token-${state.token}`), strip = $("tokens");
-  if (chip.offsetLeft < strip.scrollLeft || chip.offsetLeft + chip.offsetWidth > strip.scrollLeft + strip.clientWidth) {
+  const chip = $(`token-${state.token}`);
+  const strip = $("tokens");
+  if (
+    chip.offsetLeft < strip.scrollLeft ||
+    chip.offsetLeft + chip.offsetWidth > strip.scrollLeft + strip.clientWidth
+  ) {
     strip.scrollLeft = chip.offsetLeft - strip.clientWidth / 2;
   }
   $("mask").disabled = piece(state.token) === "[MASK]" && !state.masked.includes(state.token);
-  $("mask").textContent = t(state.masked.includes(state.token) ? "unmask" : "mask", { token: piece(state.token) });
+  $("mask").textContent = t(state.masked.includes(state.token) ? "unmask" : "mask", {
+    token: piece(state.token),
+  });
 }
 
 // ---------------------------------------------------------------- 0 text
 
-const fillEdits = () => { $("edit").value = state.text; $("edit-pair").value = state.pair ?? ""; };
+const fillEdits = () => {
+  $("edit").value = state.text;
+  $("edit-pair").value = state.pair ?? "";
+};
 
 function buildText() {
   if (!$("edit").oninput) {
     fillEdits();
-    const typed = () => ask({ text: $("edit").value, pair: $("edit-pair").value || null, masked: [] });
-    for (const id of ["edit", "edit-pair"]) $(id).oninput = typed;
+    const typed = () =>
+      ask({ text: $("edit").value, pair: $("edit-pair").value || null, masked: [] });
+    for (const id of ["edit", "edit-pair"]) {
+      $(id).oninput = typed;
+    }
   }
-  $("texts").replaceChildren(...shown.texts.map((text, which) => {
-    const line = element("p", "", { dir: "auto" }), letters = Array.from(text); // offsets count characters
-    let end = 0;
-    tokens.forEach((token, i) => {
-      const start = Math.max(token.start, end); // the pieces of one taken-apart Korean syllable share its place
-      if (token.type !== which || token.end <= start) return;
-      line.append(letters.slice(end, start).join(""));
-      const span = element("span", letters.slice(start, token.end).join(""), { onclick: () => change({ token: i }) });
-      span.dataset.token = i;
-      line.append(span);
-      end = token.end;
-    });
-    line.append(letters.slice(end).join(""));
-    return line;
-  }));
+  $("texts").replaceChildren(
+    ...shown.texts.map((text, which) => {
+      const line = element("p", "", { dir: "auto" });
+      const letters = Array.from(text); // offsets count characters
+      let end = 0;
+      tokens.forEach((token, i) => {
+        const start = Math.max(token.start, end); // the pieces of one taken-apart Korean syllable share its place
+        if (token.type !== which || token.end <= start) {
+          return;
+        }
+        line.append(letters.slice(end, start).join(""));
+        const span = element("span", letters.slice(start, token.end).join(""), {
+          onclick: () => change({ token: i }),
+        });
+        span.dataset.token = i;
+        line.append(span);
+        end = token.end;
+      });
+      line.append(letters.slice(end).join(""));
+      return line;
+    }),
+  );
   const body = element("tbody");
   tokens.forEach((token, i) => {
-    const row = element("tr", "", { onclick: () => { change({ token: i }); tell(...tokenTold(i)); } });
-    const letters = Array.from(shown.texts[token.type] ?? "").slice(token.start, token.end).join("");
-    row.append(element("td", i), element("td", letters, { dir: "auto" }), element("td", token.piece, { dir: "auto" }));
+    const row = element("tr", "", {
+      onclick: () => {
+        change({ token: i });
+        tell(...tokenTold(i));
+      },
+    });
+    const letters = Array.from(shown.texts[token.type] ?? "")
+      .slice(token.start, token.end)
+      .join("");
+    row.append(
+      element("td", i),
+      element("td", letters, { dir: "auto" }),
+      element("td", token.piece, { dir: "auto" }),
+    );
     row.append(element("td", token.id), element("td", token.type), element("td", token.mask));
     row.classList.toggle("off", token.mask === 0);
     body.append(row);
@@ -168,11 +308,17 @@ function drawText() {
     span.classList.toggle("on", Number(span.dataset.token) === state.token);
   }
   const row = element("tr");
-  for (const name of ["place", "characters", "piece", "id", "type", "mask"]) row.append(element("th", t(`text.${name}`)));
+  for (const name of ["place", "characters", "piece", "id", "type", "mask"]) {
+    row.append(element("th", t(`text.${name}`)));
+  }
   $("pieces").tHead.replaceChildren(row);
   mark($("pieces"), state.token);
   $("trouble").textContent = state.trouble;
-  $("source-say").textContent = t(!live ? "source.photograph" : shown.live ? "source.live" : "source.exact");
+  let source = "source.photograph";
+  if (live) {
+    source = shown.live ? "source.live" : "source.exact";
+  }
+  $("source-say").textContent = t(source);
 }
 
 // ---------------------------------------------------------------- 1 embeddings and 6 pooler: vectors, one a row
@@ -182,11 +328,23 @@ function vectors(id, rows) {
   return new HeatMap(id, () => {
     const all = rows();
     return {
-      rows: all.length, cols: sizes.hidden, palette: "diverging", space: 420, tallest: 64, left: 150, smallest: [4, 24],
+      rows: all.length,
+      cols: sizes.hidden,
+      palette: "diverging",
+      space: 420,
+      tallest: 64,
+      left: 150,
+      smallest: [4, 24],
       cursor: [Math.min(state.row, all.length - 1), state.number],
       rowLabel: (r) => t(all[r][0]),
-      shade: (r, c) => 0.5 + numbers(all[r][1]).at(...all[r][2], c) / numbers(all[r][1]).typical() / 2,
-      describe: (r, c) => t("vector.cell", { row: t(all[r][0]), index: c, value: numbers(all[r][1]).text(...all[r][2], c) }),
+      shade: (r, c) =>
+        0.5 + numbers(all[r][1]).at(...all[r][2], c) / numbers(all[r][1]).typical() / 2,
+      describe: (r, c) =>
+        t("vector.cell", {
+          row: t(all[r][0]),
+          index: c,
+          value: numbers(all[r][1]).text(...all[r][2], c),
+        }),
       python: (r, c) => stepPython(all[r][1], ...all[r][2], c),
       move: (r, c) => change({ row: r, number: c }),
     };
@@ -194,8 +352,12 @@ function vectors(id, rows) {
 }
 
 const EMBEDDINGS = ["word", "token_type", "position", "sum", "output"];
-const embeddingsMap = vectors("embeddings-map", () => EMBEDDINGS.map((name) => [`embeddings.${name}`, `embeddings.${name}`, [state.token]]));
-const poolerMap = vectors("pooler-map", () => ["cls", "dense", "output"].map((name) => [`pooler.${name}`, `pooler.${name}`, []]));
+const embeddingsMap = vectors("embeddings-map", () =>
+  EMBEDDINGS.map((name) => [`embeddings.${name}`, `embeddings.${name}`, [state.token]]),
+);
+const poolerMap = vectors("pooler-map", () =>
+  ["cls", "dense", "output"].map((name) => [`pooler.${name}`, `pooler.${name}`, []]),
+);
 
 function drawEmbeddings() {
   const token = tokens[state.token];
@@ -203,62 +365,107 @@ function drawEmbeddings() {
     `h0[${state.token}] = LayerNorm( ${t("embeddings.word")}\u2060[${token.id}] + ${t("embeddings.token_type")}\u2060[${token.type}] + ` +
     `${t("embeddings.position")}\u2060[${state.token}] ),  ${token.id}\u00a0=\u00a0${token.piece}`;
   embeddingsMap.draw();
-  const scales = EMBEDDINGS.map((name) => `${t(`embeddings.${name}`)} ±${numbers(`embeddings.${name}`).typical().toFixed(2)}`);
+  const scales = EMBEDDINGS.map(
+    (name) => `${t(`embeddings.${name}`)} ±${numbers(`embeddings.${name}`).typical().toFixed(2)}`,
+  );
   legend("embeddings-legend", "diverging", "−", "+");
   $("embeddings-legend").append(element("span", scales.join("   ")));
 }
 
 function drawPooler() {
-  const has = Boolean(numbers("pooler.output")), logits = numbers("nsp.logits");
+  const has = Boolean(numbers("pooler.output"));
+  const logits = numbers("nsp.logits");
   $("pooler-map").hidden = $("pooler-legend").hidden = !has;
   $("pooler-say").textContent = t(has ? "pooler.say" : "pooler.none");
   $("next").replaceChildren();
-  if (!has) return;
+  if (!has) {
+    return;
+  }
   poolerMap.draw();
   signedLegend("pooler-legend", numbers("pooler.output").typical());
-  if (!logits) return;
+  if (!logits) {
+    return;
+  }
   const heading = element("h2", t("pooler.next"));
-  if (shown.texts.length < 2) { // a single text is followed by nothing
+  if (shown.texts.length < 2) {
+    // a single text is followed by nothing
     $("next").replaceChildren(heading, element("p", t("pooler.single"), { className: "say" }));
     return;
   }
-  const [follows, random] = Array.from(logits.data, (value) => value / logits.scale), share = 1 / (1 + Math.exp(random - follows));
+  const [follows, random] = Array.from(logits.data, (value) => value / logits.scale);
+  const share = 1 / (1 + Math.exp(random - follows));
   const list = element("div", "", { className: "words" });
   ["follows", "random"].forEach((name, i) => {
-    const value = i ? 1 - share : share, text = value.toFixed(4);
-    const say = () => tell(`${t(`pooler.${name}`)}: ${text}`, null, python(`t['nsp.logits'][0].softmax(-1)[${i}]`));
-    list.append(element("span", t(`pooler.${name}`)), bar(value), element("button", text, { type: "button", onclick: say, onfocus: say }));
+    const value = i ? 1 - share : share;
+    const text = value.toFixed(4);
+    const say = () =>
+      tell(`${t(`pooler.${name}`)}: ${text}`, null, python(`t['nsp.logits'][0].softmax(-1)[${i}]`));
+    list.append(
+      element("span", t(`pooler.${name}`)),
+      bar(value),
+      element("button", text, { type: "button", onclick: say, onfocus: say }),
+    );
   });
-  $("next").replaceChildren(heading, list, element("p", worthOfNext(), { className: shown.worth > 0.5 ? "say trouble" : "say" }));
+  $("next").replaceChildren(
+    heading,
+    list,
+    element("p", worthOfNext(), { className: shown.worth > 0.5 ? "say trouble" : "say" }),
+  );
 }
 
 /** Sentences that follow from nothing: what a model says of them is what its “follows” is worth. */
-const UNRELATED = { en: "The recipe needs two eggs and a cup of flour.", ko: "냉장고에 우유가 두 팩 남아 있다." };
+const UNRELATED = {
+  en: "The recipe needs two eggs and a cup of flour.",
+  ko: "냉장고에 우유가 두 팩 남아 있다.",
+};
 
 function worthOfNext() {
-  if (!live) return "";
-  const [first] = shown.texts, own = shown, other = UNRELATED[/\p{Script=Hangul}/u.test(first) ? "ko" : "en"];
+  if (!live) {
+    return "";
+  }
+  const [first] = shown.texts;
+  const own = shown;
+  const other = UNRELATED[/\p{Script=Hangul}/u.test(first) ? "ko" : "en"];
   if (own.worth === undefined) {
     own.worth = null;
-    live.compute({ text: first, pair: other, off: own.request.off }).then(({ steps }) => {
-      const [follows, random] = steps.get("nsp.logits").row();
-      own.worth = 1 / (1 + Math.exp(random - follows));
-      if (own === shown && state.section === "pooler") draw();
-    }, () => {});
+    live.compute({ text: first, pair: other, off: own.request.off }).then(
+      ({ steps }) => {
+        const [follows, random] = steps.get("nsp.logits").row();
+        own.worth = 1 / (1 + Math.exp(random - follows));
+        if (own === shown && state.section === "pooler") {
+          draw();
+        }
+      },
+      () => {},
+    );
   }
-  if (own.worth === null) return "";
-  return t(own.worth > 0.5 ? "pooler.worthless" : "pooler.worth", { other, value: own.worth.toFixed(4) });
+  if (own.worth === null) {
+    return "";
+  }
+  return t(own.worth > 0.5 ? "pooler.worthless" : "pooler.worth", {
+    other,
+    value: own.worth.toFixed(4),
+  });
 }
 
 // ---------------------------------------------------------------- 4 hidden states
 
 const hiddenMap = new HeatMap("hidden-map", () => {
-  const { depth } = state, values = hiddenState(depth), most = values.typical();
+  const { depth } = state;
+  const values = hiddenState(depth);
+  const most = values.typical();
   return {
-    rows: count, cols: sizes.hidden, palette: "diverging", space: spaceBelow("hidden-map", 240), tallest: 40, smallest: [4, 16],
-    cursor: [state.token, state.number], rowLabel: piece,
+    rows: count,
+    cols: sizes.hidden,
+    palette: "diverging",
+    space: spaceBelow("hidden-map", 240),
+    tallest: 40,
+    smallest: [4, 16],
+    cursor: [state.token, state.number],
+    rowLabel: piece,
     shade: (r, c) => 0.5 + values.at(r, c) / most / 2,
-    describe: (r, c) => t("hidden.cell", { state: `h${depth}`, token: piece(r), index: c, value: values.text(r, c) }),
+    describe: (r, c) =>
+      t("hidden.cell", { state: `h${depth}`, token: piece(r), index: c, value: values.text(r, c) }),
     python: (r, c) => stepPython(stateName(depth), r, c),
     move: (r, c) => change({ token: r, number: c }),
   };
@@ -267,15 +474,24 @@ const hiddenMap = new HeatMap("hidden-map", () => {
 const lowest = (values) => values.data.reduce((low, value) => Math.min(low, value), 1);
 
 const movedMap = new HeatMap("moved-map", () => {
-  const values = cosines(state.compare), low = Math.min(lowest(values), 0.99);
+  const values = cosines(state.compare);
+  const low = Math.min(lowest(values), 0.99);
   return {
-    rows: count, cols: sizes.layers, palette: "sequential", space: spaceBelow("moved-map", 240), tallest: 40,
-    cursor: [state.token, Math.max(state.depth - 1, 0)], rowLabel: piece, colLabel: (c) => `${c}`,
+    rows: count,
+    cols: sizes.layers,
+    palette: "sequential",
+    space: spaceBelow("moved-map", 240),
+    tallest: 40,
+    cursor: [state.token, Math.max(state.depth - 1, 0)],
+    rowLabel: piece,
+    colLabel: (c) => `${c}`,
     shade: (r, c) => (values.at(c, r) - low) / (1 - low),
     write: (r, c) => values.at(c, r).toFixed(2),
     describe: (r, c) => t("hidden.cosine", { token: piece(r), layer: c, value: values.text(c, r) }),
     python: (r, c) => {
-      const names = [stateName(c + 1), stateName(state.compare === "moved" ? c : 0)].map((name) => `t['${name}'][0, ${r}]`);
+      const names = [stateName(c + 1), stateName(state.compare === "moved" ? c : 0)].map(
+        (name) => `t['${name}'][0, ${r}]`,
+      );
       return python(`torch.cosine_similarity(${names.join(", ")}, dim=0)`, { torch: true });
     },
     move: (r, c) => change({ token: r, depth: c + 1 }),
@@ -297,15 +513,19 @@ function buildHidden() {
  * @returns where the points are on the canvas.
  */
 function drawPlane(canvas, points, origins, names, chosenOne, hue) {
-  const width = canvas.parentElement.clientWidth, height = Math.min(360, Math.max(220, width / 2)), context = prepare(canvas, width, height);
+  const width = canvas.parentElement.clientWidth;
+  const height = Math.min(360, Math.max(220, width / 2));
+  const context = prepare(canvas, width, height);
   const place = ([x, y]) => [width / 2 + x * (width / 2 - 60), height / 2 - y * (height / 2 - 18)];
-  const now = points.map(place), before = origins.map(place);
+  const now = points.map(place);
+  const before = origins.map(place);
   context.strokeStyle = color("line");
   context.strokeRect(0.5, 0.5, width - 1, height - 1);
   const taken = []; // where labels are; one that finds no free side is left out
   const order = [...now.keys()].sort((a, b) => (b === chosenOne) - (a === chosenOne));
   for (const i of order) {
-    const [x, y] = now[i], chosen = i === chosenOne;
+    const [x, y] = now[i];
+    const chosen = i === chosenOne;
     context.globalAlpha = chosen ? 0.9 : 0.3;
     context.strokeStyle = color(chosen ? "cursor" : "accent");
     context.beginPath();
@@ -318,9 +538,20 @@ function drawPlane(canvas, points, origins, names, chosenOne, hue) {
     context.arc(x, y, 3, 0, 2 * Math.PI);
     context.fill();
     const wide = Math.min(context.measureText(names[i]).width, 84);
-    const free = [[x + 6, y], [x - 6 - wide, y], [x - wide / 2, y - 12], [x - wide / 2, y + 12]].find(([left, middle]) =>
-      left > 0 && left + wide < width && taken.every(([l, m, w]) => left > l + w || l > left + wide || Math.abs(middle - m) > 12));
-    if (!free) continue;
+    const free = [
+      [x + 6, y],
+      [x - 6 - wide, y],
+      [x - wide / 2, y - 12],
+      [x - wide / 2, y + 12],
+    ].find(
+      ([left, middle]) =>
+        left > 0 &&
+        left + wide < width &&
+        taken.every(([l, m, w]) => left > l + w || l > left + wide || Math.abs(middle - m) > 12),
+    );
+    if (!free) {
+      continue;
+    }
     context.textAlign = "left";
     fitted(context, names[i], ...free, 84);
     taken.push([...free, wide]);
@@ -328,8 +559,15 @@ function drawPlane(canvas, points, origins, names, chosenOne, hue) {
   return now;
 }
 
-const drawPlaces = () => drawPlane($("places"), places()[state.depth], places()[Math.max(state.depth - 1, 0)], tokens.map((token) => token.piece),
-  state.token, (i) => color(SPECIAL.test(piece(i)) ? "soft" : "ink"));
+const drawPlaces = () =>
+  drawPlane(
+    $("places"),
+    places()[state.depth],
+    places()[Math.max(state.depth - 1, 0)],
+    tokens.map((token) => token.piece),
+    state.token,
+    (i) => color(SPECIAL.test(piece(i)) ? "soft" : "ink"),
+  );
 
 function drawHidden() {
   $("depth").value = state.depth;
@@ -346,28 +584,51 @@ function drawHidden() {
 // ---------------------------------------------------------------- 7 predictions
 
 function buildPredictions() {
-  const table = element("table", "", { id: "lens", tabIndex: 0 }), head = table.createTHead().insertRow(), body = table.createTBody();
+  const table = element("table", "", { id: "lens", tabIndex: 0 });
+  const head = table.createTHead().insertRow();
+  const body = table.createTBody();
   table.setAttribute("role", "grid");
   table.dataset.label = "predictions.label";
   head.append(element("th"));
-  for (let depth = 0; depth <= sizes.layers; depth++) head.append(element("th", `h${depth}`));
+  for (let depth = 0; depth <= sizes.layers; depth++) {
+    head.append(element("th", `h${depth}`));
+  }
   tokens.forEach((token, i) => {
     const row = body.insertRow();
     row.append(element("th", token.piece, { dir: "auto" }));
     for (let depth = 0; depth <= sizes.layers; depth++) {
-      const cell = element("td", "", { id: `lens-${i}-${depth}`, dir: "auto", onclick: () => { change({ token: i, depth }); tellWord(); } });
+      const cell = element("td", "", {
+        id: `lens-${i}-${depth}`,
+        dir: "auto",
+        onclick: () => {
+          change({ token: i, depth });
+          tellWord();
+        },
+      });
       cell.setAttribute("role", "gridcell");
       row.append(cell);
     }
   });
-  walk(table, () => [count, sizes.layers + 1], () => [state.token, state.depth], (token, depth) => { change({ token, depth }); tellWord(); });
+  walk(
+    table,
+    () => [count, sizes.layers + 1],
+    () => [state.token, state.depth],
+    (token, depth) => {
+      change({ token, depth });
+      tellWord();
+    },
+  );
   $("lens").replaceWith(table);
 }
 
 function tellWord(rank = 0) {
   const best = shown.lens?.[state.depth]?.[state.token]?.[rank];
-  if (!best) return;
-  const line = python(`logit_lens(t)[0][${state.depth}, 0, ${state.token}, ${rank}]`, { names: "logit_lens, run" });
+  if (!best) {
+    return;
+  }
+  const line = python(`logit_lens(t)[0][${state.depth}, 0, ${state.token}, ${rank}]`, {
+    names: "logit_lens, run",
+  });
   tell(`h${state.depth} “${piece(state.token)}”: ${best[0]} ${best[1].toFixed(4)}`, null, line);
 }
 
@@ -375,33 +636,63 @@ function drawPredictions() {
   const { lens } = shown;
   $("predictions-say").textContent = t(lens ? "predictions.say" : "predictions.none");
   $("predictions").querySelector(".side").hidden = !lens;
-  if (!lens) return;
-  if (shown.live && !lens[0]) fetchLens();
+  if (!lens) {
+    return;
+  }
+  if (shown.live && !lens[0]) {
+    fetchLens();
+  }
   tokens.forEach((_, i) => {
     for (let depth = 0; depth <= sizes.layers; depth++) {
-      const cell = $(`lens-${i}-${depth}`), best = lens[depth]?.[i][0];
+      const cell = $(`lens-${i}-${depth}`);
+      const best = lens[depth]?.[i][0];
       cell.textContent = best ? best[0] : "…";
       cell.style.setProperty("--p", best ? best[1] : 0);
       cell.classList.toggle("on", i === state.token && depth === state.depth);
     }
   });
   const id = `lens-${state.token}-${state.depth}`;
-  if (document.activeElement === $("lens")) $(id).scrollIntoView({ block: "nearest", inline: "nearest" });
+  if (document.activeElement === $("lens")) {
+    $(id).scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
   $("lens").setAttribute("aria-activedescendant", id);
   const list = (best, say) => {
     const words = element("div", "", { className: "words" });
     (best ?? []).forEach(([word, share], rank) => {
-      const number = say ? element("button", share.toFixed(4), { type: "button", onclick: () => say(rank), onfocus: () => say(rank) }) : element("span", share.toFixed(4));
+      const number = say
+        ? element("button", share.toFixed(4), {
+            type: "button",
+            onclick: () => say(rank),
+            onfocus: () => say(rank),
+          })
+        : element("span", share.toFixed(4));
       words.append(element("b", word, { dir: "auto" }), bar(share), number);
     });
     return words;
   };
-  const parts = [element("h2", t("predictions.best", { token: piece(state.token), state: `h${state.depth}` }))];
+  const parts = [
+    element("h2", t("predictions.best", { token: piece(state.token), state: `h${state.depth}` })),
+  ];
   const { text, pair, masked } = shown.request;
-  if (masked.includes(state.token)) parts.push(element("p", t("predictions.hidden", { token: live.tokens({ text, pair })[state.token].piece }), { className: "say" }));
-  if (shown.whole) { // before and after, side by side
-    if (!shown.whole.lens[0]) fetchLens(shown.whole);
-    parts.push(element("h3", t("off.before")), list(shown.whole.lens?.[state.depth]?.[state.token]), element("h3", t("off.after")));
+  if (masked.includes(state.token)) {
+    parts.push(
+      element(
+        "p",
+        t("predictions.hidden", { token: live.tokens({ text, pair })[state.token].piece }),
+        { className: "say" },
+      ),
+    );
+  }
+  if (shown.whole) {
+    // before and after, side by side
+    if (!shown.whole.lens[0]) {
+      fetchLens(shown.whole);
+    }
+    parts.push(
+      element("h3", t("off.before")),
+      list(shown.whole.lens?.[state.depth]?.[state.token]),
+      element("h3", t("off.after")),
+    );
   }
   $("best").replaceChildren(...parts, list(lens[state.depth]?.[state.token], tellWord));
 }

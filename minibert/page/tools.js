@@ -4,7 +4,17 @@
 
 const page = JSON.parse(document.getElementById("data").textContent);
 const { sizes, words } = page;
-const SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions", ...(page.run ? ["training"] : [])];
+const SECTIONS = [
+  "text",
+  "embeddings",
+  "attention",
+  "head",
+  "hidden",
+  "compare",
+  "pooler",
+  "predictions",
+  ...(page.run ? ["training"] : []),
+];
 const SPECIAL = /^\[(CLS|SEP|PAD|UNK|MASK)\]$/;
 const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
@@ -64,10 +74,15 @@ let palettes;
 /** 256 colours each, as pixels, between the stops that the style sheet names. */
 function readPalettes() {
   const read = (name) => {
-    const stops = color(name).split(",").map((hex) => [1, 3, 5].map((i) => parseInt(hex.trim().slice(i, i + 2), 16)));
+    const stops = color(name)
+      .split(",")
+      .map((hex) => [1, 3, 5].map((i) => parseInt(hex.trim().slice(i, i + 2), 16)));
     return Uint32Array.from({ length: 256 }, (_, i) => {
-      const place = (i / 255) * (stops.length - 1), low = Math.min(Math.floor(place), stops.length - 2);
-      const [r, g, b] = stops[low].map((from, c) => Math.round(from + (stops[low + 1][c] - from) * (place - low)));
+      const place = (i / 255) * (stops.length - 1);
+      const low = Math.min(Math.floor(place), stops.length - 2);
+      const [r, g, b] = stops[low].map((from, c) =>
+        Math.round(from + (stops[low + 1][c] - from) * (place - low)),
+      );
       return r | (g << 8) | (b << 16) | (255 << 24); // in memory: red, green, blue, opaque
     });
   };
@@ -90,15 +105,20 @@ function tell(text, event = null, python = "") {
   }
   $("tip").textContent = text;
   const box = $("tip").getBoundingClientRect();
-  $("tip").style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
-  $("tip").style.top = `${event.clientY + box.height + 24 > innerHeight ? event.clientY - box.height - 8 : event.clientY + 18}px`;
+  $("tip").style.left =
+    `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
+  $("tip").style.top =
+    `${event.clientY + box.height + 24 > innerHeight ? event.clientY - box.height - 8 : event.clientY + 18}px`;
 }
 
 async function copyPython() {
-  if (!told.python) return;
+  if (!told.python) {
+    return;
+  }
   try {
     await navigator.clipboard.writeText(told.python);
-  } catch { // no permission, as in a frame: the old way
+  } catch {
+    // no permission, as in a frame: the old way
     const area = element("textarea", "", { value: told.python });
     document.body.append(area);
     area.select();
@@ -111,7 +131,11 @@ async function copyPython() {
 /** Sizes a canvas for the screen's real pixels and returns its context in CSS pixels. */
 function prepare(canvas, width, height) {
   // phones draw nothing at all on a canvas of more than 16 million pixels, or of more than 16,384 on a side
-  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(12e6 / (width * height)), 16384 / Math.max(width, height));
+  const ratio = Math.min(
+    window.devicePixelRatio || 1,
+    Math.sqrt(12e6 / (width * height)),
+    16384 / Math.max(width, height),
+  );
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
@@ -135,10 +159,14 @@ function picture(rows, cols, palette, shade) {
   for (let r = 0, at = 0; r < rows; r++) {
     for (let c = 0; c < cols; c++, at++) {
       const value = shade(r, c);
-      if (value !== null) pixels[at] = pixel(palette, value);
+      if (value !== null) {
+        pixels[at] = pixel(palette, value);
+      }
     }
   }
-  easel.getContext("2d").putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), cols, rows), 0, 0);
+  easel
+    .getContext("2d")
+    .putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), cols, rows), 0, 0);
   return easel;
 }
 
@@ -148,9 +176,12 @@ const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowR
 function walk(target, size, cursor, move) {
   target.addEventListener("keydown", (event) => {
     const step = ARROWS[event.key];
-    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!step || event.ctrlKey || event.metaKey || event.altKey) {
+      return;
+    }
     event.preventDefault();
-    const [row, col] = cursor(), [rows, cols] = size();
+    const [row, col] = cursor();
+    const [rows, cols] = size();
     move(clamp(row + step[0], 0, rows - 1), clamp(col + step[1], 0, cols - 1));
   });
 }
@@ -174,81 +205,156 @@ class HeatMap {
       const at = event.pointerType === "mouse" ? this.cell(event) : null;
       tell(at ? this.now.describe(...at) : "", event);
     });
-    this.canvas.addEventListener("click", (event) => { const at = this.cell(event); if (at) this.go(...at); });
+    this.canvas.addEventListener("click", (event) => {
+      const at = this.cell(event);
+      if (at) {
+        this.go(...at);
+      }
+    });
     this.canvas.addEventListener("focus", () => this.say());
-    walk(this.canvas, () => [this.now.rows, this.now.cols], () => this.now.cursor, (r, c) => this.go(r, c));
+    walk(
+      this.canvas,
+      () => [this.now.rows, this.now.cols],
+      () => this.now.cursor,
+      (r, c) => this.go(r, c),
+    );
   }
   go(r, c) {
     this.now.move(r, c);
     this.say();
     this.reveal();
-    const main = this.canvas.closest("main, article"), seen = main.getBoundingClientRect(), top = this.canvas.getBoundingClientRect().top;
-    const { area, now } = this, from = top + area.top + (now.cursor[0] / now.rows) * area.height, end = from + area.height / now.rows;
-    if (from < seen.top) main.scrollTop += from - seen.top - 12; else if (end > seen.bottom) main.scrollTop += end - seen.bottom + 12;
+    const main = this.canvas.closest("main, article");
+    const seen = main.getBoundingClientRect();
+    const top = this.canvas.getBoundingClientRect().top;
+    const { area, now } = this;
+    const from = top + area.top + (now.cursor[0] / now.rows) * area.height;
+    const end = from + area.height / now.rows;
+    if (from < seen.top) {
+      main.scrollTop += from - seen.top - 12;
+    } else if (end > seen.bottom) {
+      main.scrollTop += end - seen.bottom + 12;
+    }
   }
-  say() { tell(this.now.describe(...this.now.cursor), null, this.now.python(...this.now.cursor)); }
+  say() {
+    tell(this.now.describe(...this.now.cursor), null, this.now.python(...this.now.cursor));
+  }
   cell(event) {
-    const { left, top, width, height } = this.area, { rows, cols } = this.now;
-    const r = Math.floor(((event.offsetY - top) / height) * rows), c = Math.floor(((event.offsetX - left) / width) * cols);
+    const { left, top, width, height } = this.area;
+    const { rows, cols } = this.now;
+    const r = Math.floor(((event.offsetY - top) / height) * rows);
+    const c = Math.floor(((event.offsetX - left) / width) * cols);
     return r >= 0 && r < rows && c >= 0 && c < cols ? [r, c] : null;
   }
   /** Scrolls the cursor into view inside its frame. */
   reveal() {
-    const box = this.canvas.parentElement, { left, top, width, height } = this.area, [r, c] = this.now.cursor;
+    const box = this.canvas.parentElement;
+    const { left, top, width, height } = this.area;
+    const [r, c] = this.now.cursor;
     const across = [left + (c / this.now.cols) * width, width / this.now.cols];
     const down = [top + (r / this.now.rows) * height, height / this.now.rows];
-    for (const [[from, size], scroll, room] of [[across, "scrollLeft", box.clientWidth], [down, "scrollTop", box.clientHeight]]) {
-      if (from < box[scroll] || from + size > box[scroll] + room) box[scroll] = from - room / 2;
+    for (const [[from, size], scroll, room] of [
+      [across, "scrollLeft", box.clientWidth],
+      [down, "scrollTop", box.clientHeight],
+    ]) {
+      if (from < box[scroll] || from + size > box[scroll] + room) {
+        box[scroll] = from - room / 2;
+      }
     }
   }
   draw() {
-    const now = (this.now = this.plan()), { rows, cols } = now;
-    const room = this.canvas.parentElement.clientWidth, top = now.colLabel ? now.top ?? 16 : 0;
-    const left = Math.min(now.left ?? 84, Math.max(room * 0.33, 64)), [minWidth, minHeight] = now.smallest ?? [16, 16];
+    const now = (this.now = this.plan());
+    const { rows, cols } = now;
+    const room = this.canvas.parentElement.clientWidth;
+    const top = now.colLabel ? (now.top ?? 16) : 0;
+    const left = Math.min(now.left ?? 84, Math.max(room * 0.33, 64));
+    const [minWidth, minHeight] = now.smallest ?? [16, 16];
     const area = { left, top };
-    if (now.square) area.width = area.height = Math.max(Math.min(room - left, now.space - top, cols * 64), cols * minWidth);
-    else {
+    if (now.square) {
+      area.width = area.height = Math.max(
+        Math.min(room - left, now.space - top, cols * 64),
+        cols * minWidth,
+      );
+    } else {
       area.width = Math.max(room - left, cols * minWidth);
       area.height = Math.max(Math.min(now.space - top, rows * now.tallest), rows * minHeight);
     }
     this.area = area;
-    const full = left + area.width, context = prepare(this.canvas, full, top + area.height);
+    const full = left + area.width;
+    const context = prepare(this.canvas, full, top + area.height);
     const cell = [area.width / cols, area.height / rows];
     context.imageSmoothingEnabled = cell[0] < 1;
-    context.drawImage(picture(rows, cols, now.palette, now.shade), left, top, area.width, area.height);
+    context.drawImage(
+      picture(rows, cols, now.palette, now.shade),
+      left,
+      top,
+      area.width,
+      area.height,
+    );
     this.#rowLabels(context, cell[1]);
-    if (top) this.#colLabels(context, cell[0]);
-    if (now.write && cell[0] >= 30 && cell[1] >= 12) this.#write(context, cell);
-    const [width, height] = cell.map((size) => Math.max(size, 5)), [r, c] = now.cursor;
+    if (top) {
+      this.#colLabels(context, cell[0]);
+    }
+    if (now.write && cell[0] >= 30 && cell[1] >= 12) {
+      this.#write(context, cell);
+    }
+    const [width, height] = cell.map((size) => Math.max(size, 5));
+    const [r, c] = now.cursor;
     context.strokeStyle = color("cursor");
     context.lineWidth = 2;
-    context.strokeRect(clamp(left + c * cell[0], left + 1, full - width - 1), clamp(top + r * cell[1], 1, top + area.height - height - 1), width, height);
-    if (document.activeElement === this.canvas) this.say();
-    if (String(now.cursor) !== this.seen) { this.seen = String(now.cursor); this.reveal(); } // chosen elsewhere, seen here
+    context.strokeRect(
+      clamp(left + c * cell[0], left + 1, full - width - 1),
+      clamp(top + r * cell[1], 1, top + area.height - height - 1),
+      width,
+      height,
+    );
+    if (document.activeElement === this.canvas) {
+      this.say();
+    }
+    if (String(now.cursor) !== this.seen) {
+      this.seen = String(now.cursor);
+      this.reveal();
+    } // chosen elsewhere, seen here
   }
   // Where there is no room for all labels, only those of the cursor are written.
   #rowLabels(context, size) {
-    setSize(context, size < 12 ? 10 : size < 14 ? 11 : 12);
+    setSize(context, labelSize(size));
     context.textAlign = "right";
     for (let r = 0; r < this.now.rows; r++) {
       const chosen = r === this.now.cursor[0];
-      if (size < 10 && !chosen) continue;
+      if (size < 10 && !chosen) {
+        continue;
+      }
       context.fillStyle = color(chosen ? "cursor" : "ink");
       const y = clamp(this.area.top + (r + 0.5) * size, 7, this.area.top + this.area.height - 6);
       fitted(context, this.now.rowLabel(r), this.area.left - 6, y, this.area.left - 8);
     }
   }
   #colLabels(context, size) {
-    setSize(context, size < 12 ? 10 : size < 14 ? 11 : 12);
+    setSize(context, labelSize(size));
     for (let c = 0; c < this.now.cols; c++) {
       const chosen = c === this.now.cursor[1];
-      if (size < 10 && !chosen) continue;
+      if (size < 10 && !chosen) {
+        continue;
+      }
       context.save();
       context.fillStyle = color(chosen ? "cursor" : "ink");
-      context.translate(clamp(this.area.left + (c + 0.5) * size, 6, this.area.left + this.area.width - 6), this.area.top - 5);
-      if (this.now.slanted) context.rotate(-Math.PI / 2); else context.translate(0, -3);
+      context.translate(
+        clamp(this.area.left + (c + 0.5) * size, 6, this.area.left + this.area.width - 6),
+        this.area.top - 5,
+      );
+      if (this.now.slanted) {
+        context.rotate(-Math.PI / 2);
+      } else {
+        context.translate(0, -3);
+      }
       context.textAlign = this.now.slanted ? "left" : "center";
-      fitted(context, this.now.colLabel(c), 0, 0, this.now.slanted ? this.area.top - 8 : Math.max(size, 20));
+      fitted(
+        context,
+        this.now.colLabel(c),
+        0,
+        0,
+        this.now.slanted ? this.area.top - 8 : Math.max(size, 20),
+      );
       context.restore();
     }
   }
@@ -260,7 +366,11 @@ class HeatMap {
         const back = pixel(this.now.palette, this.now.shade(r, c) ?? 0.5);
         const light = (back & 255) * 0.3 + ((back >> 8) & 255) * 0.6 + ((back >> 16) & 255) * 0.1;
         context.fillStyle = light > 140 ? "#17181b" : "#f4f5f8";
-        context.fillText(this.now.write(r, c), this.area.left + (c + 0.5) * size[0], this.area.top + (r + 0.5) * size[1]);
+        context.fillText(
+          this.now.write(r, c),
+          this.area.left + (c + 0.5) * size[0],
+          this.area.top + (r + 0.5) * size[1],
+        );
       }
     }
   }
@@ -268,11 +378,21 @@ class HeatMap {
 
 HeatMap.all = new Map();
 
+/** The size of a label's letters, in pixels, beside a cell that is `room` pixels large. */
+function labelSize(room) {
+  if (room < 12) {
+    return 10;
+  }
+  return room < 14 ? 11 : 12;
+}
+
 /** Draws a text, cut with an ellipsis where it is longer than `room`. */
 function fitted(context, text, x, y, room) {
-  let letters = Array.from(text);
+  const letters = Array.from(text);
   if (context.measureText(text).width > room) {
-    while (letters.length > 1 && context.measureText(`${letters.join("")}…`).width > room) letters.pop();
+    while (letters.length > 1 && context.measureText(`${letters.join("")}…`).width > room) {
+      letters.pop();
+    }
     text = `${letters.join("")}…`;
   }
   context.fillText(text, x, y);
@@ -281,7 +401,8 @@ function fitted(context, text, x, y, room) {
 /** Height from the top of an element to the end of the window's free part, less what is to stay free. */
 function spaceBelow(id, free = 0) {
   const main = document.querySelector("main");
-  const end = main.getBoundingClientRect().bottom - parseFloat(getComputedStyle(main).paddingBottom);
+  const end =
+    main.getBoundingClientRect().bottom - parseFloat(getComputedStyle(main).paddingBottom);
   const least = $("page").clientWidth > 900 ? 240 : main.clientHeight * 0.6; // one below the other, each may take most of the window
   return Math.max(least, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
 }
@@ -294,10 +415,13 @@ function legend(id, palette, low, high) {
   $(id).replaceChildren(element("span", low), scale, element("span", high));
 }
 
-const signedLegend = (id, most) => legend(id, "diverging", `≤ −${most.toFixed(2)}`, `≥ ${most.toFixed(2)}`);
+const signedLegend = (id, most) =>
+  legend(id, "diverging", `≤ −${most.toFixed(2)}`, `≥ ${most.toFixed(2)}`);
 
 /** Marks one row of a table. */
 function mark(table, chosen) {
   const rows = table.tBodies[0].rows;
-  for (let i = 0; i < rows.length; i++) rows[i].classList.toggle("on", i === chosen);
+  for (let i = 0; i < rows.length; i++) {
+    rows[i].classList.toggle("on", i === chosen);
+  }
 }

@@ -20,15 +20,27 @@ function buildTour() {
   $("tour-next").onclick = () => goTo(state.tour + 1);
   $("tour-end").onclick = endTour;
   $("tour").addEventListener("keydown", (event) => {
-    if (event.key === "ArrowRight") goTo(state.tour + 1);
-    if (event.key === "ArrowLeft") goTo(state.tour - 1);
+    if (event.key === "ArrowRight") {
+      goTo(state.tour + 1);
+    }
+    if (event.key === "ArrowLeft") {
+      goTo(state.tour - 1);
+    }
   });
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && state.tour >= 0) endTour(); });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && state.tour >= 0) {
+      endTour();
+    }
+  });
 }
 
 function goTo(stop) {
-  if (stop >= STOPS.length) { endTour(); return; }
-  const tour = Math.max(stop, 0), { section, set = {}, target } = STOPS[tour];
+  if (stop >= STOPS.length) {
+    endTour();
+    return;
+  }
+  const tour = Math.max(stop, 0);
+  const { section, set = {}, target } = STOPS[tour];
   change({ tour, section, ...set });
   $("tour").focus({ preventScroll: true });
   $(target).scrollIntoView({ block: "nearest" });
@@ -40,11 +52,16 @@ function endTour() {
 }
 
 function drawTour() {
-  const { tour } = state, open = tour >= 0;
-  for (const marked of document.querySelectorAll(".here")) marked.classList.remove("here");
+  const { tour } = state;
+  const open = tour >= 0;
+  for (const marked of document.querySelectorAll(".here")) {
+    marked.classList.remove("here");
+  }
   $("tour").hidden = !open;
   root.classList.toggle("touring", open);
-  if (!open) return;
+  if (!open) {
+    return;
+  }
   $(STOPS[tour].target).classList.add("here");
   $("tour-title").textContent = t(`tour.${tour}`);
   $("tour-text").textContent = t(`tour.${tour}.say`);

@@ -4,32 +4,79 @@ let pupils = null; // the models of the run, one a snapshot, once the section wa
 let answers = { prompts: [] }; // of the snapshot at hand
 let known = []; // of each snapshot what it says of the prompts, and its word vectors, as far as it was asked
 
-const PROMPTS = { // in which text a model learned, its vocabulary tells
-  en: ["I have a [MASK].", "She opened the [MASK].", "He is a good [MASK].", "We went to [MASK] by train.", "I am not [MASK]."],
-  ko: ["영화가 정말 [MASK].", "나는 [MASK]을 먹었다.", "배우들의 [MASK]가 좋다.", "이 [MASK]는 재미있다.", "오늘은 [MASK]에 갔다."],
+const PROMPTS = {
+  // in which text a model learned, its vocabulary tells
+  en: [
+    "I have a [MASK].",
+    "She opened the [MASK].",
+    "He is a good [MASK].",
+    "We went to [MASK] by train.",
+    "I am not [MASK].",
+  ],
+  ko: [
+    "영화가 정말 [MASK].",
+    "나는 [MASK]을 먹었다.",
+    "배우들의 [MASK]가 좋다.",
+    "이 [MASK]는 재미있다.",
+    "오늘은 [MASK]에 갔다.",
+  ],
 };
-const FAMILIES = { // words that mean something alike: as meanings part, each family comes together
-  en: ["he she they we", "father mother brother sister", "monday sunday morning night", "two three five ten", "eat drink sleep run",
-    "red blue white black", "happy sad tired angry"],
-  ko: ["나 너 우리 저", "영화 드라마 작품 연기", "정말 너무 아주 매우", "배우 감독 작가 주인공", "하나 둘 셋 열"],
+const FAMILIES = {
+  // words that mean something alike: as meanings part, each family comes together
+  en: [
+    "he she they we",
+    "father mother brother sister",
+    "monday sunday morning night",
+    "two three five ten",
+    "eat drink sleep run",
+    "red blue white black",
+    "happy sad tired angry",
+  ],
+  ko: [
+    "나 너 우리 저",
+    "영화 드라마 작품 연기",
+    "정말 너무 아주 매우",
+    "배우 감독 작가 주인공",
+    "하나 둘 셋 열",
+  ],
 };
 
 const snapshotName = (i) => t("training.step", { step: page.run.steps[i].toLocaleString("en") });
 
 function buildTraining() {
-  if (!page.run) return;
+  if (!page.run) {
+    return;
+  }
   const { run } = page;
   $("snapshot").max = run.snapshots.length - 1;
   $("snapshot").oninput = () => change({ snapshot: Number($("snapshot").value) });
-  for (const [id, most] of [["layer", run.config.num_hidden_layers], ["head", run.config.num_attention_heads]]) {
-    $(`forming-${id}`).replaceChildren(...Array.from({ length: most }, (_, i) => element("option", i, { value: i })));
-    $(`forming-${id}`).onchange = () => { forming[id] = Number($(`forming-${id}`).value); draw(); };
+  for (const [id, most] of [
+    ["layer", run.config.num_hidden_layers],
+    ["head", run.config.num_attention_heads],
+  ]) {
+    $(`forming-${id}`).replaceChildren(
+      ...Array.from({ length: most }, (_, i) => element("option", i, { value: i })),
+    );
+    $(`forming-${id}`).onchange = () => {
+      forming[id] = Number($(`forming-${id}`).value);
+      draw();
+    };
   }
   const body = element("tbody");
   for (let i = 0; i < 5; i++) {
-    const row = element("tr"), cell = element("td"), input = element("input", "", { type: "text", spellcheck: false, dir: "auto" });
-    input.oninput = () => { run.prompts[i] = input.value; forming.prompt = i; known = known.map((own) => ({ ...own, prompts: null })); draw(); };
-    input.onfocus = () => { forming.prompt = i; drawForming(); };
+    const row = element("tr");
+    const cell = element("td");
+    const input = element("input", "", { type: "text", spellcheck: false, dir: "auto" });
+    input.oninput = () => {
+      run.prompts[i] = input.value;
+      forming.prompt = i;
+      known = known.map((own) => ({ ...own, prompts: null }));
+      draw();
+    };
+    input.onfocus = () => {
+      forming.prompt = i;
+      drawForming();
+    };
     cell.append(input);
     row.append(cell, element("td", "", { dir: "auto" }));
     body.append(row);
@@ -41,12 +88,24 @@ const forming = { layer: 0, head: 0, prompt: 0 }; // the head whose pattern is w
 
 /** Wakes the models of the run: the first time takes a moment. */
 async function wakePupils() {
-  const { run } = page, [first, ...others] = run.snapshots, own = await Live.start({ ...run, ...first });
-  const share = (sentences) => sentences.join(" ").match(/[\p{L}\p{M}]+/gu).filter((word) => own.tokenizer.ids.has(word.toLowerCase())).length / sentences.length;
-  const language = Object.keys(FAMILIES).reduce((a, b) => (share(FAMILIES[b]) > share(FAMILIES[a]) ? b : a));
+  const { run } = page;
+  const [first, ...others] = run.snapshots;
+  const own = await Live.start({ ...run, ...first });
+  const share = (sentences) =>
+    sentences
+      .join(" ")
+      .match(/[\p{L}\p{M}]+/gu)
+      .filter((word) => own.tokenizer.ids.has(word.toLowerCase())).length / sentences.length;
+  const language = Object.keys(FAMILIES).reduce((a, b) =>
+    share(FAMILIES[b]) > share(FAMILIES[a]) ? b : a,
+  );
   run.prompts ??= PROMPTS[language];
-  const families = FAMILIES[language].map((family) => family.split(" ").filter((word) => own.tokenizer.ids.has(word)));
-  run.words = families.flatMap((family, i) => family.map((word) => [word, i])).slice(0, run.max_tokens);
+  const families = FAMILIES[language].map((family) =>
+    family.split(" ").filter((word) => own.tokenizer.ids.has(word)),
+  );
+  run.words = families
+    .flatMap((family, i) => family.map((word) => [word, i]))
+    .slice(0, run.max_tokens);
   for (const [i, input] of [...$("prompts").querySelectorAll("input")].entries()) {
     input.value = run.prompts[i];
     input.setAttribute("aria-label", t("training.prompt", { number: i + 1 }));
@@ -57,61 +116,132 @@ async function wakePupils() {
 
 /** What a snapshot says of every prompt, and the vectors of its words. */
 async function questionPupil(i) {
-  const own = known[i], pupil = pupils[i], { words, prompts } = page.run;
-  own.vectors ??= pupil.ask("run", { ids: words.map(([word]) => pupil.tokenizer.ids.get(word)), types: words.map(() => 0), mask: words.map(() => 1) })
+  const own = known[i];
+  const pupil = pupils[i];
+  const { words, prompts } = page.run;
+  own.vectors ??= pupil
+    .ask("run", {
+      ids: words.map(([word]) => pupil.tokenizer.ids.get(word)),
+      types: words.map(() => 0),
+      mask: words.map(() => 1),
+    })
     .then((steps) => new Numbers(steps.get("embeddings.word")));
-  own.prompts ??= Promise.all(prompts.map(async (text) => {
-    try {
-      const found = await pupil.compute({ text }), place = found.tokens.findIndex((token) => token.piece === "[MASK]");
-      const states = found.steps.get(`layer.${page.run.config.num_hidden_layers - 1}.output`);
-      const best = place < 0 ? [] : (await pupil.words({ shape: [1, states.shape[1]], data: Float32Array.from(states.row(place)) }))[0];
-      return { ...found, best };
-    } catch (error) {
-      return { error: error.message };
-    }
-  }));
+  own.prompts ??= Promise.all(
+    prompts.map(async (text) => {
+      try {
+        const found = await pupil.compute({ text });
+        const place = found.tokens.findIndex((token) => token.piece === "[MASK]");
+        const states = found.steps.get(`layer.${page.run.config.num_hidden_layers - 1}.output`);
+        const best =
+          place < 0
+            ? []
+            : (
+                await pupil.words({
+                  shape: [1, states.shape[1]],
+                  data: Float32Array.from(states.row(place)),
+                })
+              )[0];
+        return { ...found, best };
+      } catch (error) {
+        return { error: error.message };
+      }
+    }),
+  );
   return { of: i, prompts: await own.prompts, vectors: await own.vectors };
 }
 
 /** The words of the vocabulary on the plane of the last snapshot, for the snapshot at hand and for the first. */
 async function drawWords(i) {
-  const vectors = await Promise.all([0, i, pupils.length - 1].map(async (at) => (await questionPupil(at)).vectors));
-  if (i !== state.snapshot) return;
-  const { words } = page.run, hues = [...color("pins").split(",").map((hue) => hue.trim()), color("accent"), color("ink")];
+  const vectors = await Promise.all(
+    [0, i, pupils.length - 1].map(async (at) => (await questionPupil(at)).vectors),
+  );
+  if (i !== state.snapshot) {
+    return;
+  }
+  const { words } = page.run;
+  const hues = [
+    ...color("pins")
+      .split(",")
+      .map((hue) => hue.trim()),
+    color("accent"),
+    color("ink"),
+  ];
   const rows = vectors.map((own) => centred(words.map((_, w) => own.row(w))));
   const [first, now] = onPlane(rows, principalAxes(rows.at(-1)));
-  drawPlane($("words-plane"), now, first, words.map(([word]) => word), -1, (w) => hues[words[w][1]]);
+  drawPlane(
+    $("words-plane"),
+    now,
+    first,
+    words.map(([word]) => word),
+    -1,
+    (w) => hues[words[w][1]],
+  );
 }
 
 const formingMap = new HeatMap("forming-map", () => {
-  const { prompt, layer, head, found } = forming, { tokens: own, steps } = found, values = steps.get(`layer.${layer}.attention.probabilities`);
+  const { prompt, layer, head, found } = forming;
+  const { tokens: own, steps } = found;
+  const values = steps.get(`layer.${layer}.attention.probabilities`);
   const at = (forming.cursor ?? [0, 0]).map((place) => Math.min(place, own.length - 1));
   return {
-    rows: own.length, cols: own.length, square: true, slanted: true, top: 78, space: 380, cursor: at, palette: "sequential",
-    rowLabel: (r) => own[r].piece, colLabel: (c) => own[c].piece, shade: (r, c) => Math.sqrt(values.at(head, r, c)),
-    describe: (r, c) => `${snapshotName(state.snapshot)} · ${t("attention.cell", { layer, head, query: own[r].piece, key: own[c].piece, value: values.text(head, r, c) })}`,
-    python: (r, c) => (page.run.folder ? `from minibert.study import run; t = run(${literal(`${page.run.folder}/checkpoints/step-${String(page.run.steps[state.snapshot]).padStart(6, "0")}`)}, ` +
-      `${literal(page.run.prompts[prompt])}, rounded=True); print(f"{${stepCell(`layer.${layer}.attention.probabilities`, head, r, c)}:.4f}")` : ""),
-    move: (r, c) => { forming.cursor = [r, c]; formingMap.draw(); },
+    rows: own.length,
+    cols: own.length,
+    square: true,
+    slanted: true,
+    top: 78,
+    space: 380,
+    cursor: at,
+    palette: "sequential",
+    rowLabel: (r) => own[r].piece,
+    colLabel: (c) => own[c].piece,
+    shade: (r, c) => Math.sqrt(values.at(head, r, c)),
+    describe: (r, c) =>
+      `${snapshotName(state.snapshot)} · ${t("attention.cell", { layer, head, query: own[r].piece, key: own[c].piece, value: values.text(head, r, c) })}`,
+    python: (r, c) =>
+      page.run.folder
+        ? `from minibert.study import run; t = run(${literal(`${page.run.folder}/checkpoints/step-${String(page.run.steps[state.snapshot]).padStart(6, "0")}`)}, ` +
+          `${literal(page.run.prompts[prompt])}, rounded=True); print(f"{${stepCell(`layer.${layer}.attention.probabilities`, head, r, c)}:.4f}")`
+        : "",
+    move: (r, c) => {
+      forming.cursor = [r, c];
+      formingMap.draw();
+    },
   };
 });
 
 function drawForming() {
-  const { prompts } = answers, { layer, head, prompt } = forming;
-  if (!prompts[prompt]?.steps) return;
+  const { prompts } = answers;
+  const { layer, head, prompt } = forming;
+  if (!prompts[prompt]?.steps) {
+    return;
+  }
   forming.found = prompts[prompt];
-  for (const name of ["layer", "head"]) $(`forming-${name}`).value = forming[name];
-  $("forming-caption").textContent = t("training.forming", { layer, head, step: snapshotName(state.snapshot) });
+  for (const name of ["layer", "head"]) {
+    $(`forming-${name}`).value = forming[name];
+  }
+  $("forming-caption").textContent = t("training.forming", {
+    layer,
+    head,
+    step: snapshotName(state.snapshot),
+  });
   formingMap.draw();
   legend("forming-legend", "sequential", "0", "1");
 }
 
 /** The loss of every step that was logged; steps grow by their logarithm, because most is learned early. */
 function drawLoss() {
-  const canvas = $("loss"), { log, steps } = page.run, width = Math.max(canvas.parentElement.clientWidth, 240), height = 220;
-  const context = prepare(canvas, width, height), chance = Math.log(page.run.parameters[0][1][0]), most = Math.max(chance, ...log.map(([, loss]) => loss)) * 1.05;
-  const last = Math.max(steps.at(-1), log.at(-1)?.[0] ?? 1), place = (step, loss) =>
-    [44 + (Math.log1p(step) / Math.log1p(last)) * (width - 56), 10 + (1 - loss / most) * (height - 36)];
+  const canvas = $("loss");
+  const { log, steps } = page.run;
+  const width = Math.max(canvas.parentElement.clientWidth, 240);
+  const height = 220;
+  const context = prepare(canvas, width, height);
+  const chance = Math.log(page.run.parameters[0][1][0]);
+  const most = Math.max(chance, ...log.map(([, loss]) => loss)) * 1.05;
+  const last = Math.max(steps.at(-1), log.at(-1)?.[0] ?? 1);
+  const place = (step, loss) => [
+    44 + (Math.log1p(step) / Math.log1p(last)) * (width - 56),
+    10 + (1 - loss / most) * (height - 36),
+  ];
   const line = (points, stroke, dashes = []) => {
     context.strokeStyle = color(stroke);
     context.setLineDash(dashes);
@@ -121,20 +251,34 @@ function drawLoss() {
   };
   context.fillStyle = color("soft");
   context.textAlign = "right";
-  for (let loss = 0; loss <= most; loss += 2) { context.fillText(loss, 36, place(0, loss)[1]); line([place(0, loss), place(last, loss)], "line"); }
+  for (let loss = 0; loss <= most; loss += 2) {
+    context.fillText(loss, 36, place(0, loss)[1]);
+    line([place(0, loss), place(last, loss)], "line");
+  }
   line([place(0, chance), place(last, chance)], "soft", [4, 4]);
   context.lineWidth = 2;
-  line(log.map(([step, loss]) => place(step, loss)), "accent");
+  line(
+    log.map(([step, loss]) => place(step, loss)),
+    "accent",
+  );
   line([place(steps[state.snapshot], 0), place(steps[state.snapshot], most)], "cursor");
   context.textAlign = "center";
-  for (let step = 1; step <= last; step *= 10) context.fillText(step.toLocaleString("en"), place(step, 0)[0], height - 10);
-  $("loss-caption").textContent = t("training.loss", { chance: chance.toFixed(2), now: lossAt(state.snapshot) });
+  for (let step = 1; step <= last; step *= 10) {
+    context.fillText(step.toLocaleString("en"), place(step, 0)[0], height - 10);
+  }
+  $("loss-caption").textContent = t("training.loss", {
+    chance: chance.toFixed(2),
+    now: lossAt(state.snapshot),
+  });
 }
 
 /** The loss at a snapshot: of the point of the curve that is nearest. */
 function lossAt(i) {
-  const { log, steps } = page.run, away = ([step]) => Math.abs(step - steps[i]);
-  return log.length ? log.reduce((best, own) => (away(own) < away(best) ? own : best))[1].toFixed(2) : "–";
+  const { log, steps } = page.run;
+  const away = ([step]) => Math.abs(step - steps[i]);
+  return log.length
+    ? log.reduce((best, own) => (away(own) < away(best) ? own : best))[1].toFixed(2)
+    : "–";
 }
 
 async function drawTraining() {
@@ -144,10 +288,18 @@ async function drawTraining() {
   drawLoss();
   pupils ?? (await (drawTraining.waking ??= wakePupils()));
   const found = await questionPupil(i);
-  if (i !== state.snapshot || state.section !== "training") return;
+  if (i !== state.snapshot || state.section !== "training") {
+    return;
+  }
   found.prompts.forEach(({ best, error }, row) => {
     const cell = $("prompts").rows[row].cells[1];
-    cell.replaceChildren(...(error ? [error] : best.slice(0, 3).flatMap(([word, share]) => [element("b", word), ` ${share.toFixed(2)}  `])));
+    cell.replaceChildren(
+      ...(error
+        ? [error]
+        : best
+            .slice(0, 3)
+            .flatMap(([word, share]) => [element("b", word), ` ${share.toFixed(2)}  `])),
+    );
   });
   answers = found;
   drawForming();

@@ -16,7 +16,9 @@ class WordPiece {
     this.ids = new Map(this.vocabulary.map((piece, id) => [piece, id]));
     this.longest = this.vocabulary.reduce((most, piece) => Math.max(most, piece.length), 0);
     // added tokens such as [MASK] are looked up in the text as it stands, the longest first
-    const patterns = [...this.added].sort((a, b) => b.length - a.length).map((token) => token.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+    const patterns = [...this.added]
+      .sort((a, b) => b.length - a.length)
+      .map((token) => token.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
     this.finder = new RegExp(patterns.join("|") || "(?!)", "gu");
   }
 
@@ -24,12 +26,24 @@ class WordPiece {
   normalise(chars) {
     let kept = chars.filter(([char]) => WHITE_SPACE.test(char) || !DROPPED.test(char));
     if (this.tokenize_chinese_chars) {
-      kept = kept.flatMap(([char, at]) => (IDEOGRAPH.test(char) ? [[" ", at], [char, at], [" ", at]] : [[char, at]]));
+      kept = kept.flatMap(([char, at]) =>
+        IDEOGRAPH.test(char)
+          ? [
+              [" ", at],
+              [char, at],
+              [" ", at],
+            ]
+          : [[char, at]],
+      );
     }
     if (this.strip_accents) {
-      kept = kept.flatMap(([char, at]) => Array.from(char.normalize("NFD"), (part) => [part, at])).filter(([char]) => !MARK.test(char));
+      kept = kept
+        .flatMap(([char, at]) => Array.from(char.normalize("NFD"), (part) => [part, at]))
+        .filter(([char]) => !MARK.test(char));
     }
-    if (this.do_lower_case) kept = kept.flatMap(([char, at]) => Array.from(char.toLowerCase(), (part) => [part, at]));
+    if (this.do_lower_case) {
+      kept = kept.flatMap(([char, at]) => Array.from(char.toLowerCase(), (part) => [part, at]));
+    }
     return kept;
   }
 
@@ -37,11 +51,21 @@ class WordPiece {
   words(chars) {
     const words = [];
     let word = [];
-    const end = () => { if (word.length) words.push(word); word = []; };
+    const end = () => {
+      if (word.length) {
+        words.push(word);
+      }
+      word = [];
+    };
     for (const char of chars) {
-      if (WHITE_SPACE.test(char[0])) end();
-      else if (PUNCTUATION.test(char[0])) { end(); words.push([char]); }
-      else word.push(char);
+      if (WHITE_SPACE.test(char[0])) {
+        end();
+      } else if (PUNCTUATION.test(char[0])) {
+        end();
+        words.push([char]);
+      } else {
+        word.push(char);
+      }
     }
     end();
     return words;
@@ -53,25 +77,41 @@ class WordPiece {
     const found = [];
     let start = 0;
     while (start < word.length && word.length <= MAX_WORD) {
-      let end = Math.min(word.length, start + this.longest), id;
+      let end = Math.min(word.length, start + this.longest);
+      let id;
       for (; end > start; end--) {
-        id = this.ids.get((start ? "##" : "") + word.slice(start, end).map(([char]) => char).join(""));
-        if (id !== undefined) break;
+        id = this.ids.get(
+          (start ? "##" : "") +
+            word
+              .slice(start, end)
+              .map(([char]) => char)
+              .join(""),
+        );
+        if (id !== undefined) {
+          break;
+        }
       }
-      if (end === start) break;
+      if (end === start) {
+        break;
+      }
       found.push(span(id, start, end));
       start = end;
     }
-    return start === word.length && word.length ? found : [span(this.ids.get(this.special.unk), 0, word.length)];
+    return start === word.length && word.length
+      ? found
+      : [span(this.ids.get(this.special.unk), 0, word.length)];
   }
 
   /** The tokens of one text: [{id, start, end}, ...]. */
   tokens(text) {
     const found = [];
-    let done = 0, place = 0; // in UTF-16 units, as JavaScript counts, and in characters
+    let done = 0;
+    let place = 0; // in UTF-16 units, as JavaScript counts, and in characters
     const plain = (part) => {
       const chars = Array.from(part, (char, i) => [char, place + i]);
-      for (const word of this.words(this.normalise(chars))) found.push(...this.pieces(word));
+      for (const word of this.words(this.normalise(chars))) {
+        found.push(...this.pieces(word));
+      }
       place += chars.length;
     };
     for (const match of text.matchAll(this.finder)) {
@@ -87,11 +127,21 @@ class WordPiece {
 
   /** A whole row: [CLS] first [SEP], and second [SEP] if there is one, filled up with [PAD] to `length` tokens. */
   encode(text, pair, length = 0) {
-    const own = (name, type, mask = 1) => ({ id: this.ids.get(this.special[name]), start: 0, end: 0, type, mask });
+    const own = (name, type, mask = 1) => ({
+      id: this.ids.get(this.special[name]),
+      start: 0,
+      end: 0,
+      type,
+      mask,
+    });
     const part = (text, type) => this.tokens(text).map((token) => ({ ...token, type, mask: 1 }));
     const row = [own("cls", 0), ...part(text, 0), own("sep", 0)];
-    if (pair !== null && pair !== undefined) row.push(...part(pair, 1), own("sep", 1));
-    while (row.length < length) row.push(own("pad", 0, 0));
+    if (pair !== null && pair !== undefined) {
+      row.push(...part(pair, 1), own("sep", 1));
+    }
+    while (row.length < length) {
+      row.push(own("pad", 0, 0));
+    }
     return row.map((token) => ({ ...token, piece: this.vocabulary[token.id] }));
   }
 }

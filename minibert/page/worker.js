@@ -2,17 +2,23 @@
 
 /** Parameters by name; a matrix comes as one scale a row and whole numbers in 8 bits. */
 async function load({ config, parameters, floats, whole }) {
-  const scales = new Float32Array(await inflate(floats)), numbers = new Int8Array(await inflate(whole)), found = new Map();
-  let f = 0, w = 0;
+  const scales = new Float32Array(await inflate(floats));
+  const numbers = new Int8Array(await inflate(whole));
+  const found = new Map();
+  let f = 0;
+  let w = 0;
   for (const [name, shape] of parameters) {
     if (shape.length === 1) {
       found.set(name, tensor(shape, scales.slice(f, (f += shape[0]))));
       continue;
     }
-    const [rows, columns] = shape, matrix = tensor(shape);
+    const [rows, columns] = shape;
+    const matrix = tensor(shape);
     for (let r = 0; r < rows; r++) {
       const scale = scales[f++];
-      for (let end = w + columns; w < end; w++) matrix.data[w - end + (r + 1) * columns] = numbers[w] * scale;
+      for (let end = w + columns; w < end; w++) {
+        matrix.data[w - end + (r + 1) * columns] = numbers[w] * scale;
+      }
     }
     found.set(name, matrix);
   }
@@ -22,14 +28,25 @@ async function load({ config, parameters, floats, whole }) {
 const models = new Map(); // one, or the snapshots of a run
 onmessage = async ({ data: { id, kind, input, model } }) => {
   try {
-    if (kind === "load") models.set(model, load(input));
+    if (kind === "load") {
+      models.set(model, load(input));
+    }
     const bert = await models.get(model);
     let answer = null;
-    if (kind === "run") answer = bert.run(input);
-    if (kind === "words") answer = bert.words(input.states, input.k, input.count);
-    if (kind === "shares") { // of one word, for every row of states
-      const { shape, data } = bert.logits(input.states), row = (s) => data.subarray(s * shape[1], (s + 1) * shape[1]);
-      answer = Array.from({ length: shape[0] }, (_, s) => (softmax(row(s)), row(s)[input.word]));
+    if (kind === "run") {
+      answer = bert.run(input);
+    }
+    if (kind === "words") {
+      answer = bert.words(input.states, input.k, input.count);
+    }
+    if (kind === "shares") {
+      // of one word, for every row of states
+      const { shape, data } = bert.logits(input.states);
+      const row = (s) => data.subarray(s * shape[1], (s + 1) * shape[1]);
+      answer = Array.from({ length: shape[0] }, (_, s) => {
+        softmax(row(s));
+        return row(s)[input.word];
+      });
     }
     postMessage({ id, answer });
   } catch (error) {
