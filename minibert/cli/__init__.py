@@ -1,10 +1,11 @@
 """The `minibert` command: plain text for people, `--json` for programs.
 
-Each command is a file with a `SUMMARY`, an `EXAMPLE`, `add` (its options) and `run`. What they share is in `options`
-(each shared option, once), `texts` (where texts come from), `loading` (models), `results` (what is printed and
-written), `parser` and `running`. Exit codes: 0 success, 1 the work or the check failed, 2 bad usage, 130 Ctrl-C, 143 SIGTERM. An
-error is one sentence on stderr, and `--debug` adds the traceback. A command imports heavy modules only when its
-options are valid, so that `--help` and typing errors are answered at once.
+Each command is a file with a `SUMMARY`, an `EXAMPLE`, `add` (its options) and `run`. What they
+share is in `options` (each shared option, once), `texts` (where texts come from), `loading`
+(models), `results` (what is printed and written), `parser` and `running`. Exit codes: 0 success, 1
+the work or the check failed, 2 bad usage, 130 Ctrl-C, 143 SIGTERM. An error is one sentence on
+stderr, and `--debug` adds the traceback. A command imports heavy modules only when its options are
+valid, so that `--help` and typing errors are answered at once.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """The options of a command line.
 
     Raises:
-        SystemExit: with code 2 for arguments that do not fit; with code 0 after `--help` or `--version`.
+        SystemExit: with code 2 for arguments that do not fit; with code 0 after `--help` or
+            `--version`.
     """
     parser = build_parser()
     if not arguments:

@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> None:
     from minibert.auto import load_with_heads
     from minibert.sentences.copying import copy_modules, transformer_folder
 
-    # The class that has a place for every tensor, whatever the config calls it, so that the head is kept.
-    # Read as a whole, because a memory-mapped file cannot be replaced on every system.
+    # The class that has a place for every tensor, whatever the config calls it, so that the head is
+    # kept. Read as a whole, because a memory-mapped file cannot be replaced on every system.
     folder = transformer_folder(source)
     model, tokenizer = load_with_heads(source.inside(folder), dtype=options.dtype, mmap=False)
     name = type(model).__name__

@@ -1,16 +1,17 @@
 """`minibert finetune`: a checkpoint and files of examples in, a model for one task out.
 
-    minibert finetune classification --train train.tsv --dev dev.tsv --text-column sentence -o out/sst2
-    minibert finetune regression --train a.tsv --dev b.tsv --pair-column other --label-column score ...
-    minibert finetune tokens --train train.conll --dev dev.conll ...
-    minibert finetune answers --train train.json --dev dev.json --max-length 384 ...
-    minibert finetune pairs --train a.tsv --dev b.tsv --text-column question --pair-column answer ...
-    minibert finetune triplets ... --negative-column wrong
-    minibert finetune scores ... --label-column score --max-score 5
-    torchrun --nproc-per-node 8 -m minibert finetune ...       # the same batch, shared by eight processes
+    minibert finetune classification --train train.tsv --dev dev.tsv --text-column sentence -o
+    out/sst2 minibert finetune regression --train a.tsv --dev b.tsv --pair-column other
+    --label-column score ... minibert finetune tokens --train train.conll --dev dev.conll ...
+    minibert finetune answers --train train.json --dev dev.json --max-length 384 ... minibert
+    finetune pairs --train a.tsv --dev b.tsv --text-column question --pair-column answer ...
+    minibert finetune triplets ... --negative-column wrong minibert finetune scores ...
+    --label-column score --max-score 5 torchrun --nproc-per-node 8 -m minibert finetune ...       #
+    the same batch, shared by eight processes
 
-Each task is a subcommand with the options that have an effect on it. Tables are tsv, csv or jsonl with named columns;
-`--columns` names them for a file without a header line. The output folder is the best model of the run.
+Each task is a subcommand with the options that have an effect on it. Tables are tsv, csv or jsonl
+with named columns; `--columns` names them for a file without a header line. The output folder is
+the best model of the run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The options that several commands share, each defined once.
 
-A command adds the ones that have an effect on it, so names, help texts and the spellings of the last release are the
-same everywhere.
+A command adds the ones that have an effect on it, so names, help texts and the spellings of the
+last release are the same everywhere.
 """
 
 from __future__ import annotations

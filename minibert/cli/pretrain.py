@@ -1,10 +1,12 @@
 """`minibert pretrain`: a BERT from plain text, one sentence a line, an empty line between documents.
 
     minibert pretrain --config tiny --corpus corpus.txt --output out/tiny --steps 10000
-    torchrun --nproc-per-node 8 -m minibert pretrain ...       # the same batch, shared out to eight processes
-    minibert pretrain ... --resume                             # continues after any interruption
+    torchrun --nproc-per-node 8 -m minibert pretrain ...       # the same batch, shared out to eight
+    processes minibert pretrain ... --resume                             # continues after any
+    interruption
 
-The vocabulary is learned from the corpus (needs the extra `[train]`), unless `--vocab FOLDER` names one.
+The vocabulary is learned from the corpus (needs the extra `[train]`), unless `--vocab FOLDER` names
+one.
 """
 
 from __future__ import annotations

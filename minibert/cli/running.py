@@ -37,7 +37,8 @@ def prepared(command_line: Sequence[str]) -> Iterator[None]:
     if sys.stdout is None:
         sys.stdout = _ClosedOutput()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # as stdin and files are read, whatever the system's encoding; the name of a file need not be UTF-8
+        # as stdin and files are read, whatever the system's encoding; the name of a file need not
+        # be UTF-8
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     with _messages(command_line), _terminable():
         try:

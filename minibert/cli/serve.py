@@ -176,8 +176,9 @@ def _limit_memory() -> None:
 def name_models(arguments: Sequence[str]) -> list[tuple[str, str]]:
     """Names and models of the arguments MODEL or NAME=MODEL.
 
-    What exists as a path is a path, whatever characters it has. NAME ends at the first "=". A folder
-    without a NAME is called by its own name, with those of its parents where two would be equal.
+    What exists as a path is a path, whatever characters it has. NAME ends at the first "=". A
+    folder without a NAME is called by its own name, with those of its parents where two would be
+    equal.
 
     Args:
         arguments: As the command line has them.
@@ -225,6 +226,7 @@ def listening(host: str, port: int) -> socket.socket:
             advice = "stop what listens there, or give another --port (0 takes a free one)"
             raise OSError(f"port {port} of {host} is in use: {advice}.") from None
         raise OSError(f"cannot listen at port {port} of {host} ({error.strerror}).") from None
-    # asyncio sees to that for sockets of its own alone; without it the body of an answer waits 40 ms for the client
+    # asyncio sees to that for sockets of its own alone; without it the body of an answer waits 40
+    # ms for the client
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return server

@@ -3,9 +3,11 @@
     model.onnx      input_ids, attention_mask, token_type_ids, each (batch, seq), to
                       sentence_embedding (batch, dimension) and token_embeddings (batch, seq, D), or
                       the logits of a head, under the names that its output has in torch
-    steps.onnx      what follows the pooling, alone: for texts that are read in windows, whose pooled vectors are merged
+    steps.onnx      what follows the pooling, alone: for texts that are read in windows, whose
+    pooled vectors are merged
 
-Pooling and steps are inside model.onnx. A model whose prompts take no part in pooling has a fourth input, pooling_mask.
+Pooling and steps are inside model.onnx. A model whose prompts take no part in pooling has a fourth
+input, pooling_mask.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class Exported(NamedTuple):
 
     kind: str  # `SentenceEmbedder`, or the class of a model with a head
     difference: float  # the largest one of any number from torch's
-    cosine: float  # the smallest one of a vector (or of the logits of a text or token) with the same in torch
+    # the smallest one of a vector (or of the logits of a text or token) with the same in torch
+    cosine: float
 
 
 def export(
@@ -56,14 +59,16 @@ def export(
     """Writes a folder with model.onnx, a tokenizer and a configuration, when its results have been held against torch.
 
     Args:
-        source: a sentence-transformers folder or a BERT without a head, for an embedder; or a BERT with a head.
+        source: a sentence-transformers folder or a BERT without a head, for an embedder; or a BERT
+            with a head.
         folder: where to write; there should be nothing yet.
-        precision: "fp32", or "int8": weights and activations in 8 bits by onnxruntime's dynamic quantisation.
+        precision: "fp32", or "int8": weights and activations in 8 bits by onnxruntime's dynamic
+            quantisation.
         heads: export the head also of a folder that says how it makes vectors.
 
     Raises:
-        ValueError: there is something at `folder`, an unknown precision, or results that differ from torch's; nothing
-            is written then.
+        ValueError: there is something at `folder`, an unknown precision, or results that differ
+            from torch's; nothing is written then.
         ImportError: the extra [onnx] is not installed.
     """
     target = Path(folder)
@@ -84,7 +89,8 @@ def export(
         _write(graph, graph.batch((12, 5)), path)
         if precision == "int8":
             _remove_inner_shapes(path)
-            # 7 bits of the weights: with 8, processors without VNNI would overflow in the middle of a sum
+            # 7 bits of the weights: with 8, processors without VNNI would overflow in the middle of
+            # a sum
             runtime.quantize_dynamic(
                 path, path, weight_type=runtime.QuantType.QInt8, per_channel=True, reduce_range=True
             )
@@ -188,7 +194,8 @@ def _prepare(source: Source, folder: Path, heads: bool) -> _Graph:
 def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
     """The graph of a module on a batch of any size, with token ids of any length.
 
-    Inputs are (batch, seq), of a multiple-choice model (batch, choices, seq), and "pooled" (batch, D).
+    Inputs are (batch, seq), of a multiple-choice model (batch, choices, seq), and "pooled" (batch,
+    D).
     """
     limit = (
         {"max": 2**40} if torch.__version__ < "2.7" else {}

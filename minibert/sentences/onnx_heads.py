@@ -64,7 +64,8 @@ class OnnxHead:
 
         Args:
             name: Folder or Hub id.
-            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder`, as for `Source.of`.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder`, as for
+                `Source.of`.
 
         Raises:
             FileNotFoundError: A file is missing.
@@ -86,8 +87,8 @@ class OnnxHead:
             texts: Texts, or pairs of texts; what exceeds `max_length` tokens is truncated.
 
         Returns:
-            For each output of the graph an array for each text: (labels,), or (tokens, labels) where
-            every token has logits, [CLS] and [SEP] included.
+            For each output of the graph an array for each text: (labels,), or (tokens, labels)
+            where every token has logits, [CLS] and [SEP] included.
         """
         rows = tokenize_rows(self.tokenizer, list(texts), self.max_length, self.settings())
         results = self._run(rows)

@@ -67,9 +67,10 @@ def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iter
 class TokenCache:
     """Documents as a folder of ids, of which only the parts that are used are read into memory.
 
-        ids.bin          the ids of all sentences one after the other, 16 bits each where the vocabulary allows it
-        sentences.npy    where each sentence begins in ids.bin, and where the last one ends
-        documents.npy    the first sentence of each document, and how many sentences there are
+        ids.bin          the ids of all sentences one after the other, 16 bits each where the
+        vocabulary allows it sentences.npy    where each sentence begins in ids.bin, and where the
+        last one ends documents.npy    the first sentence of each document, and how many sentences
+        there are
 
     Raises:
         FileNotFoundError: no cache in this folder; `TokenCache.write` makes one.

@@ -1,8 +1,9 @@
 """The training loop: one for pre-training and fine-tuning, one process or many.
 
-One *step* is one update of the weights by one batch of `batch_size` examples, whatever it takes to compute: the batch
-is shared out to the processes, and each cuts its share into forwards of at most `tokens_per_forward` tokens. Every
-loss is a sum over labels divided by the labels of the whole batch, so the result does not depend on how it was cut.
+One *step* is one update of the weights by one batch of `batch_size` examples, whatever it takes to
+compute: the batch is shared out to the processes, and each cuts its share into forwards of at most
+`tokens_per_forward` tokens. Every loss is a sum over labels divided by the labels of the whole
+batch, so the result does not depend on how it was cut.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 _LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
 
 
-# Fields of a config that may differ when a run is resumed: neither weights nor losses depend on them.
+# Fields of a config that may differ when a run is resumed: neither weights nor losses depend on
+# them.
 RESUME_MAY_DIFFER = (
     "attn_implementation",
     "dtype",
@@ -79,7 +81,8 @@ RESUME_MAY_DIFFER = (
 def make_optimizer(model: Any, options: TrainingOptions) -> torch.optim.AdamW:
     """AdamW (Loshchilov and Hutter 2019) that lets only matrices decay: biases and LayerNorms are vectors.
 
-    The `share` of a group is that of the learning rate: lower layers learn slower (Howard and Ruder 2018, section 3.2).
+    The `share` of a group is that of the learning rate: lower layers learn slower (Howard and Ruder
+    2018, section 3.2).
     """
     layers = model.config.num_hidden_layers
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
@@ -98,8 +101,8 @@ def make_optimizer(model: Any, options: TrainingOptions) -> torch.optim.AdamW:
 def default_learning_rate(hidden_size: int) -> float:
     """The peak learning rate where none is given.
 
-    5e-5 for BERT base (paper, appendix A.3) with its hidden size of 768. Smaller models need larger steps: it grows with
-    the square of 768 / hidden_size, up to 1e-3.
+    5e-5 for BERT base (paper, appendix A.3) with its hidden size of 768. Smaller models need larger
+    steps: it grows with the square of 768 / hidden_size, up to 1e-3.
     """
     return float(f"{min(1e-3, 5e-5 * (768 / hidden_size) ** 2):.2g}")
 
@@ -113,7 +116,8 @@ def _depth(name: str) -> float:
 def linear_schedule(step: int, steps: int, warmup: float, decay_steps: int | None = None) -> float:
     """The share of the highest learning rate in a step, counted from 0.
 
-    It rises for `warmup` of the steps, and falls to 0 in the last `decay_steps` (None: in all others).
+    It rises for `warmup` of the steps, and falls to 0 in the last `decay_steps` (None: in all
+    others).
     """
     rising = round(steps * warmup)
     falling = max(1, steps - rising if decay_steps is None else min(decay_steps, steps - rising))
@@ -129,11 +133,14 @@ class Trainer:
         epochs: gives the examples of an epoch by its number, the same ones whenever it is called.
         objective: the summed losses of a batch.
         folder: where the states, the log and the best model go.
-        options: how to train. A run that is resumed may have others, but those that decide the order of its data.
+        options: how to train. A run that is resumed may have others, but those that decide the
+            order of its data.
         tokenizer: saved with every model.
         resume: go on from the state in `folder`; "with other data": whatever its ids and labels.
-        evaluate: measures the model in eval mode; every process calls it, and the scores go into the log.
-        metric: the score that is best when highest (a loss: lowest); the best model is kept in `folder`.
+        evaluate: measures the model in eval mode; every process calls it, and the scores go into
+            the log.
+        metric: the score that is best when highest (a loss: lowest); the best model is kept in
+            `folder`.
         callback: called with each record of the log, such as `mlflow.log_metrics` would be.
 
     Raises:
@@ -209,13 +216,16 @@ class Trainer:
 
         Raises:
             FileNotFoundError: there is no state to resume from.
-            ConnectionAbortedError: another process of the run has ended; the message says where to go on from.
-            ValueError: the folder already holds a run that is not to be resumed, or one with another model, other data
-                or another order of it; the loss is no longer a number, or diverges: it is above 1 and three times what
-                it was on average; the step that shows it is not made.
-            OSError: the state or the log cannot be written, or another process trains in the folder.
-            KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the step at hand, which is saved; a second
-                signal ends at once.
+            ConnectionAbortedError: another process of the run has ended; the message says where to
+                go on from.
+            ValueError: the folder already holds a run that is not to be resumed, or one with
+                another model, other data or another order of it; the loss is no longer a number, or
+                diverges: it is above 1 and three times what it was on average; the step that shows
+                it is not made.
+            OSError: the state or the log cannot be written, or another process trains in the
+                folder.
+            KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the step at hand, which is
+                saved; a second signal ends at once.
         """
         log = self.folder / LOG_FILE
         with only_run_in(self.folder) if self.is_first else nullcontext():
@@ -281,7 +291,8 @@ class Trainer:
             return self.step % every == 0
         return otherwise
 
-    # --- one step ----------------------------------------------------------------------------------------------------
+    # --- one step
+    # ----------------------------------------------------------------------------------------------------
 
     def train_step(self, batch: Sequence[Example]) -> Record:
         """One update of the weights by a batch: forward and backward, reduce, update, record."""
@@ -391,7 +402,8 @@ class Trainer:
             sums = self.objective(self.model, inputs)
         return {name: summed / max(1, count_labels(batch, name)) for name, summed in sums.items()}
 
-    # --- where we are in the data ------------------------------------------------------------------------------------
+    # --- where we are in the data
+    # ------------------------------------------------------------------------------------
 
     def _open_epoch(self) -> None:
         self._examples = self.epochs(self.epoch)
@@ -410,7 +422,8 @@ class Trainer:
         self.batch_in_epoch += 1
         return [self._examples[i] for i in self._batches[self.batch_in_epoch - 1]]
 
-    # --- what is kept ------------------------------------------------------------------------------------------------
+    # --- what is kept
+    # ------------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
         """Writes everything that the next step depends on, atomically."""

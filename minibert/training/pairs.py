@@ -4,8 +4,9 @@
     triplets   anchor, positive, negative: and among the negatives of the batch
     scores     two texts and how similar they are: the cosine of their vectors becomes the score
 
-A `SimilarityTask` for `minibert.training.finetuning.finetune`, whose result is a folder that `SentenceEmbedder` and
-sentence-transformers load. All texts of a batch go through the model together, packed.
+A `SimilarityTask` for `minibert.training.finetuning.finetune`, whose result is a folder that
+`SentenceEmbedder` and sentence-transformers load. All texts of a batch go through the model
+together, packed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from minibert.training.data import Batch, Example
 from minibert.training.finetuning import Path_, Rows, Task, inputs_of
 from minibert.training.rows import PlacedRow, read_placed_rows
 
-# Cosines are multiplied by it before the softmax, as in sentence-transformers; a temperature of 0.05
+# Cosines are multiplied by it before the softmax, as in sentence-transformers; a temperature of
+# 0.05
 SCALE = 20.0
 
 
@@ -80,13 +82,15 @@ class SimilarityTask(Task):
         anchor: column of the text that is asked for, or the first of two.
         positive: column of the text that it has to find, or the second.
         negatives: columns of texts that it must not find.
-        score: column of the similarity. With it the texts are scored pairs; without, each anchor has to find its
-            positive among all positives and negatives of the batch, of several processes among those of its own
-            (multiple negatives ranking: Henderson et al. 2017, section 4.4).
+        score: column of the similarity. With it the texts are scored pairs; without, each anchor
+            has to find its positive among all positives and negatives of the batch, of several
+            processes among those of its own (multiple negatives ranking: Henderson et al. 2017,
+            section 4.4).
         max_score: scores are divided by it, and then lie between -1 and 1.
-        dev_score: column of the similarity in the file to measure with, if that holds scored pairs although the
-            training file does not.
-        matryoshka: the loss also counts the first so many numbers of each vector alone (Kusupati et al. 2022).
+        dev_score: column of the similarity in the file to measure with, if that holds scored pairs
+            although the training file does not.
+        matryoshka: the loss also counts the first so many numbers of each vector alone (Kusupati et
+            al. 2022).
         pooling: of the embedder; None follows the checkpoint.
         columns: names of the columns, for files without a header line.
         delimiter: see `read_table`.
@@ -245,8 +249,8 @@ class SimilarityTask(Task):
 def ranking_loss(vectors: Tensor, texts: Tensor) -> Tensor:
     """Cross entropy of each anchor's positive among all candidates of the batch, summed.
 
-    A candidate that is the anchor itself, its positive once more, or another positive of the same anchor is no wrong
-    answer and left out.
+    A candidate that is the anchor itself, its positive once more, or another positive of the same
+    anchor is no wrong answer and left out.
 
     Args:
         vectors: anchor, positive and negatives of each example, (batch, 2 or more, dimension).

@@ -1,7 +1,7 @@
 """Pre-training data as in the paper (section 3.1): documents -> sentence pairs -> masked tokens.
 
-Everything random is drawn anew in every epoch from the seed and the epoch's number alone, so that a run can go on
-from any place and any number of processes sees the same data.
+Everything random is drawn anew in every epoch from the seed and the epoch's number alone, so that a
+run can go on from any place and any number of processes sees the same data.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Masking:
         continues: True for ids that continue a word (`##ing`), (vocab,).
         probability: share of the tokens that are chosen.
         whole_words: choose words, with all their pieces, and not single tokens.
-        spans: choose spans of 3.8 words on average, each hidden in one way (SpanBERT: Joshi et al. 2020, section 3.1).
+        spans: choose spans of 3.8 words on average, each hidden in one way (SpanBERT: Joshi et al.
+            2020, section 3.1).
     """
 
     mask_id: int
@@ -106,11 +107,13 @@ def sentence_pairs(
 ) -> list[Pair]:
     """Cuts documents into pairs of texts, of `max_tokens` together, for next-sentence or sentence-order prediction.
 
-    In the latter a wrong pair is a right one with its texts swapped (ALBERT: Lan et al. 2020, section 3.1).
+    In the latter a wrong pair is a right one with its texts swapped (ALBERT: Lan et al. 2020,
+    section 3.1).
 
     Returns:
-        (first, second, label): label 0, the second text follows the first in its document; or 1, it comes from another
-        document, one time in two. A sentence that has no next one stands alone: (first, None, IGNORED).
+        (first, second, label): label 0, the second text follows the first in its document; or 1, it
+        comes from another document, one time in two. A sentence that has no next one stands alone:
+        (first, None, IGNORED).
 
     Raises:
         ValueError: fewer than two documents, which leaves no other to draw from.
@@ -153,8 +156,8 @@ def single_texts(
 ) -> list[Pair]:
     """Cuts documents into texts of `max_tokens`, for training without next-sentence prediction.
 
-    Every token is in one of them. The first text of a longer document has a random length, so that the cuts lie
-    elsewhere in every epoch.
+    Every token is in one of them. The first text of a longer document has a random length, so that
+    the cuts lie elsewhere in every epoch.
     """
     texts: list[Pair] = []
     for document in documents:
@@ -191,11 +194,13 @@ def _cut(text: Ids, keep: int, rng: np.random.Generator) -> Ids:
 class PretrainingData:
     """Examples for `BertForPreTraining` (or `BertForMaskedLM` without next-sentence prediction), new in every epoch.
 
-    `documents` are those of every epoch, or a function that gives those of an epoch by its number. An example has at
-    most `max_length` tokens, special ones counted. `Masking` and `sentence_pairs` explain the other options.
+    `documents` are those of every epoch, or a function that gives those of an epoch by its number.
+    An example has at most `max_length` tokens, special ones counted. `Masking` and `sentence_pairs`
+    explain the other options.
 
     Raises:
-        ValueError: no room for words, an impossible probability, or next sentences where no document has any.
+        ValueError: no room for words, an impossible probability, or next sentences where no
+            document has any.
     """
 
     documents: Sequence[Document] | Callable[[int], Sequence[Document]]
@@ -288,7 +293,8 @@ def pretraining_scores(
     """How well a model in eval mode predicts hidden words, and which texts belong together.
 
     Returns:
-        The mean losses, added up; perplexity and accuracy of the hidden words; accuracy of the pairs, if there are any.
+        The mean losses, added up; perplexity and accuracy of the hidden words; accuracy of the
+        pairs, if there are any.
     """
     device = next(model.parameters()).device
     sums: dict[int, Tensor] = {}
@@ -331,7 +337,8 @@ def pretrain(
     Args:
         model: `BertForPreTraining`, or `BertForMaskedLM` without next-sentence prediction.
         tokenizer: its tokenizer.
-        corpus: files, folders or URIs of texts, see `Corpus`; a mapping gives each the share of tokens to take of it.
+        corpus: files, folders or URIs of texts, see `Corpus`; a mapping gives each the share of
+            tokens to take of it.
         folder: for the ids of the corpus, the states, the log and the model.
         options: how to train.
         column: of the texts, in tables; None: "text".

@@ -39,7 +39,8 @@ class Processes:
         """Joins the process group: nccl with GPUs, else gloo.
 
         Args:
-            device_name: The device to train on. None, or "cuda": this process's GPU; without one, None is the CPU.
+            device_name: The device to train on. None, or "cuda": this process's GPU; without one,
+                None is the CPU.
         """
         try:
             rank, size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
@@ -57,13 +58,15 @@ class Processes:
 
             store, rank, size = next(iter(rendezvous("env://")))
             if os.environ.get("LOCAL_WORLD_SIZE") == str(size):
-                # when torchrun starts them again, its store still has the addresses of those that were killed
+                # when torchrun starts them again, its store still has the addresses of those that
+                # were killed
                 store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
             dist.init_process_group(
                 "nccl" if gpu else "gloo", store=store, rank=rank, world_size=size
             )
-            # Threads of gloo release their tensors a moment after an exchange, for which they need Python's lock. A
-            # process that ends before is aborted; destroying the group waits for these threads.
+            # Threads of gloo release their tensors a moment after an exchange, for which they need
+            # Python's lock. A process that ends before is aborted; destroying the group waits for
+            # these threads.
             atexit.register(dist.destroy_process_group)
         return cls(rank, size, device)
 
@@ -89,7 +92,8 @@ class Processes:
     def sum_gradients(self, model: nn.Module) -> None:
         """Adds up the gradients of all processes, in a single exchange.
 
-        One tensor holds them all, always in the same order: so its sums have the same bits in a resumed run.
+        One tensor holds them all, always in the same order: so its sums have the same bits in a
+        resumed run.
         """
         if self.size == 1:
             return

@@ -40,7 +40,8 @@ def read_placed_rows(
         find_fault: Says what is wrong with a row, or None.
         columns: Names of the columns, for a file without a header line.
         delimiter: Character between the columns.
-        bad_rows: Receives the rows that have a fault, which are then left out. None: such a row is an error.
+        bad_rows: Receives the rows that have a fault, which are then left out. None: such a row is
+            an error.
 
     Raises:
         FileNotFoundError: The file does not exist.

@@ -1,16 +1,19 @@
 """Operators that replace torch's own during a step of the `Trainer`, because they are faster on a CPU.
 
-    products       float32 by oneDNN where MKL does not know the processor (AMD): up to 2.6 times as fast
-    dropout        16 random bits a number: a sixth of the time of `bernoulli_`
-    attention      by two products and a softmax, unless it is long, in float32 and without dropout: the shorter the
-                   sequences, the slower is torch's kernel beside it, forward and backward (AMD: up to 10 times);
-                   in blocks of lengths rounded up, and not in a block for each length
-    rows           of a packed batch, its blocks and its hidden words are padded to `rounded_rows`: oneDNN keeps
-                   what it compiles for each size, which would grow to two gigabytes
-    loss of words  its gradient is written over the logits, the largest tensor of a step: a fifth off the MLM head
+    products       float32 by oneDNN where MKL does not know the processor (AMD): up to 2.6 times as
+    fast dropout        16 random bits a number: a sixth of the time of `bernoulli_` attention
+    by two products and a softmax, unless it is long, in float32 and without dropout: the shorter
+    the
+                   sequences, the slower is torch's kernel beside it, forward and backward (AMD: up
+                   to 10 times); in blocks of lengths rounded up, and not in a block for each length
+    rows           of a packed batch, its blocks and its hidden words are padded to `rounded_rows`:
+                   oneDNN keeps what it compiles for each size, which would grow to two gigabytes
+    loss of words  its gradient is written over the logits, the largest tensor of a step: a fifth
+    off the MLM head
 
-The model and its modules stay as they are; nothing changes outside of a step. Dropout draws other numbers, products
-and losses round otherwise: `TrainingOptions(exact=True)` does without all but the last.
+The model and its modules stay as they are; nothing changes outside of a step. Dropout draws other
+numbers, products and losses round otherwise: `TrainingOptions(exact=True)` does without all but the
+last.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ from minibert.outputs import BertModelOutput
 
 # logits of which the loss is taken at a time: few enough to stay in the processor's cache
 LOGITS_AT_ONCE = 2**21
-# packed sequences whose lengths are the same when rounded up to a multiple of this are attended to together
+# packed sequences whose lengths are the same when rounded up to a multiple of this are attended to
+# together
 LENGTH_STEP = 8
 # tokens of a sequence up to which float32 attention without dropout is quicker by products
 MAX_LENGTH_FOR_PRODUCTS = 256
@@ -85,9 +89,10 @@ def _onednn_products() -> Iterator[None]:
 def onednn_is_faster() -> bool:
     """Whether float32 products should go to oneDNN: on AMD's processors, where it keeps float32.
 
-    It makes use of the permission to round to bfloat16 only where hardware gains by that (AMX), and computes in
-    float32 everywhere else. So this is tried, and relied upon only where the results are as exact as before. It is the
-    processor's maker that decides about speed, and not a clock, because a run must end with the same bits every time.
+    It makes use of the permission to round to bfloat16 only where hardware gains by that (AMX), and
+    computes in float32 everywhere else. So this is tried, and relied upon only where the results
+    are as exact as before. It is the processor's maker that decides about speed, and not a clock,
+    because a run must end with the same bits every time.
     """
     known = hasattr(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision")
     if not known or "AuthenticAMD" not in processor_features():
@@ -148,8 +153,9 @@ def _without_tail(_: nn.Module, inputs: tuple[Any, ...], output: BertModelOutput
 class BlockAttention:
     """`sdpa_attention` of packed sequences of many lengths, in few large products instead of many small ones.
 
-    Sequences of similar length form a block, (sequences, heads, longest, head_size), whose mask hides the keys that a
-    shorter one lacks. Rows are gathered straight into the order in which the products want them, and back.
+    Sequences of similar length form a block, (sequences, heads, longest, head_size), whose mask
+    hides the keys that a shorter one lacks. Rows are gathered straight into the order in which the
+    products want them, and back.
 
     Args:
         layout: where the sequences begin and end, in any order of lengths.

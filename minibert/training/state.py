@@ -123,8 +123,8 @@ def read_state(path: Path) -> dict[str, Any]:
 def training_state(model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """The weights of a model and the moments of its optimizer, by the names of the parameters.
 
-    By name, because a run may be resumed with other layers frozen, and then the optimizer groups its parameters
-    differently. Tied weights are stored once.
+    By name, because a run may be resumed with other layers frozen, and then the optimizer groups
+    its parameters differently. Tied weights are stored once.
     """
     weights = model.state_dict()
     for alias, name in model.tied_weights().items():

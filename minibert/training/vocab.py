@@ -37,8 +37,8 @@ def train_vocabulary(
         texts: sentences or documents, or what `count_words_of_files` has counted.
         folder: made when it does not exist.
         vocab_size: upper limit of the vocabulary's size, special tokens counted.
-        lowercase: lower-case the text and strip its accents first; leave it off for Korean, whose syllables
-            it would take apart.
+        lowercase: lower-case the text and strip its accents first; leave it off for Korean, whose
+            syllables it would take apart.
         min_frequency: how often a piece must occur.
 
     Raises:
