@@ -227,6 +227,7 @@ def test_the_command_writes_the_page(
                 minilm,
                 "--output",
                 str(out),
+                "--force",
                 "--json",
             ]
         )
