@@ -234,7 +234,7 @@ def test_the_command_writes_the_page(
         == 0
     )
     assert json.loads(capsys.readouterr().out) == {
-        "page": str(out),
+        "output": str(out),
         "tokens": 9,
         "bytes": out.stat().st_size,
     }
