@@ -30,7 +30,6 @@ EXEMPT = {
     "corpus",
     "page",
     "sentences",
-    "study",
     "tasks",
     "tokenization",
     "training",

@@ -1,6 +1,7 @@
 """The analyses of a trained BERT that papers report, each in a few lines and with its paper.
 
-What reads one forward pass takes a `Trace` of it; what needs gradients or several passes takes the model and a batch:
+What reads one forward pass takes a `Trace` of it; what needs gradients or several passes takes the
+model and a batch:
 
 ```python
 with torch.no_grad(), minibert.trace(model) as t:
@@ -9,8 +10,8 @@ rollout(t)                                      # (layers, batch, seq, seq)
 head_importance(model, [{**batch, "labels": labels}])    # (layers, heads)
 ```
 
-Layers and heads count from 0. None of these says why a model answered as it did: attention is not explanation (Jain and
-Wallace 2019), and neither is a gradient. They are measurements to compare.
+Layers and heads count from 0. None of these says why a model answered as it did: attention is not
+explanation (Jain and Wallace 2019), and neither is a gradient. They are measurements to compare.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,17 +30,19 @@ Measure = Callable[[Any], Tensor]  # a model's output -> a number for each seque
 
 
 class Pattern(NamedTuple):
-    """The pattern that a head follows on one text, or None, and the share of its attention that does."""
+    """A head's pattern on one text, or None, and the share of its attention that follows it."""
 
     name: str | None
     share: float
 
 
 def rollout(attentions: Trace | Sequence[Tensor]) -> Tensor:
-    """How much of each input token reaches each token, through all layers up to each (Abnar and Zuidema 2020).
+    """Compute how much of each input token reaches each token of each layer.
 
-    A layer mixes its input half by attention, averaged over heads, and half by the residual: `(A + I) / 2`; the
-    product of these over the layers follows the tokens. It knows nothing of values, feed-forward networks or LayerNorm.
+    This is attention rollout (Abnar and Zuidema 2020).
+    A layer mixes its input half by attention, averaged over heads, and half by the residual: `(A +
+    I) / 2`; the product of these over the layers follows the tokens. It knows nothing of values,
+    feed-forward networks or LayerNorm.
 
     Args:
         attentions: a trace, a model's output, or its `attentions`, (batch, heads, seq, seq) each.
@@ -53,28 +56,31 @@ def rollout(attentions: Trace | Sequence[Tensor]) -> Tensor:
     if isinstance(attentions, Trace):
         layers = range(attentions.model.config.num_hidden_layers)
         attentions = [attentions[f"layer.{i}.attention.probabilities"] for i in layers]
-    found = list(getattr(attentions, "attentions", attentions) or ())
-    if not found or any(probabilities.dim() != 4 for probabilities in found):
+    maps = list(getattr(attentions, "attentions", attentions) or ())
+    if not maps or any(probabilities.dim() != 4 for probabilities in maps):
         raise ValueError(
             "pass a trace, or what a model returned that was called with output_attentions=True."
         )
     products: list[Tensor] = []
-    for probabilities in found:
-        mixed = (
-            probabilities.mean(dim=1)
-            + torch.eye(probabilities.size(-1), device=probabilities.device)
-        ) / 2
-        products.append(mixed @ products[-1] if products else mixed)
+    for probabilities in maps:
+        identity = torch.eye(probabilities.size(-1), device=probabilities.device)
+        product = (probabilities.mean(dim=1) + identity) / 2
+        if products:
+            product = product @ products[-1]
+        products.append(product)
     return torch.stack(products)
 
 
 def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, Tensor]:
-    """The MLM head's answer after every layer (nostalgebraist 2020, "Interpreting GPT: the logit lens").
+    """Read the MLM head's answer off every layer.
+
+    This is the logit lens (nostalgebraist 2020, "Interpreting GPT: the logit lens").
 
     Args:
         t: the trace of a model with an MLM head.
-        k: how many of the best words.
-        words: only the first this many of the vocabulary, where that was rounded up beyond the tokenizer's.
+        k: number of the best words.
+        words: size of the tokenizer's vocabulary, where the model's was rounded up. None: all ids
+            of the model.
 
     Returns:
         Probabilities and ids, (layers + 1, batch, seq, k) each; the embeddings come first.
@@ -97,10 +103,11 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
 
 
 def per_head_output(t: Trace, layer: int) -> Tensor:
-    """Each head's contribution to the residual stream (Elhage et al. 2021, direct logit attribution).
+    """Compute each head's contribution to the residual stream.
 
-    The output projection is linear, so its result is a sum over heads: the sum of these and the bias is
-    `layer.N.attention.projected`.
+    It serves direct logit attribution (Elhage et al. 2021).
+    The output projection is linear, so its result is a sum over heads: the sum of these and the
+    bias is `layer.N.attention.projected`.
 
     Returns:
         (batch, heads, seq, hidden).
@@ -115,11 +122,11 @@ def per_head_output(t: Trace, layer: int) -> Tensor:
 def attention_patterns(
     tokens: Sequence[str], probabilities: Tensor, min_share: float = 0.5
 ) -> list[Pattern]:
-    """Which heads of a layer look at a fixed place (Clark et al. 2019, section 3).
+    """Find the heads of a layer that look at a fixed place (Clark et al. 2019, section 3).
 
-    Patterns: "previous", "next" and "itself" (by position), "[CLS]", "[SEP]", "same" (another token that is the same
-    piece) and "even" (entropy above 95% of the largest possible). Measured over the tokens that are not special.
-    A pattern on one text says little of the head on others.
+    Patterns: "previous", "next" and "itself" (by position), "[CLS]", "[SEP]", "same" (another token
+    that is the same piece) and "even" (entropy above 95% of the largest possible). Measured over
+    the tokens that are not special. A pattern on one text says little of the head on others.
 
     Args:
         tokens: the tokens of one sequence.
@@ -127,45 +134,71 @@ def attention_patterns(
         min_share: the least share of attention, on average, that makes a pattern.
 
     Returns:
-        One for each head; the name is None, and the share that of the strongest, where no pattern reaches `min_share`.
+        One for each head; the name is None, and the share that of the strongest, where no pattern
+        reaches `min_share`.
     """
-    maps = (
-        probabilities.detach().reshape(-1, len(tokens), len(tokens)).double()
-    )  # (heads, seq, seq)
-    real = [i for i, token in enumerate(tokens) if token not in ("[CLS]", "[SEP]", "[PAD]")]
-    if not real:
+    # (heads, seq, seq)
+    maps = probabilities.detach().reshape(-1, len(tokens), len(tokens)).double()
+    ordinary = [i for i, token in enumerate(tokens) if token not in ("[CLS]", "[SEP]", "[PAD]")]
+    if not ordinary:
         return [Pattern(None, 0.0)] * len(maps)
     visible = [i for i, token in enumerate(tokens) if token != "[PAD]"]
-    keys = {
-        "previous": {i: [i - 1] for i in real if i > 0},
-        "next": {i: [i + 1] for i in real if i + 1 < len(tokens)},
-        "itself": {i: [i] for i in real},
-        "[CLS]": {i: [j for j in visible if tokens[j] == "[CLS]"] for i in real},
-        "[SEP]": {i: [j for j in visible if tokens[j] == "[SEP]"] for i in real},
-        "same": {
-            i: twins
-            for i in real
-            if (twins := [j for j in real if j != i and tokens[j] == tokens[i]])
-        },
-    }
-    found = []
+    keys = _keys_of_patterns(tokens, ordinary, visible)
+    patterns = []
     for head in maps:
-        rows = head[real]
-        entropy = -(rows * rows.clamp_min(1e-30).log()).sum(-1).mean().item() / max(
-            np.log(len(visible)), 1e-30
-        )
-        shares = {
-            name: sum(head[i, looked_at].sum().item() for i, looked_at in pairs.items())
-            / len(pairs)
-            for name, pairs in keys.items()
-            if pairs
-        }
-        best = max(shares, key=lambda name: shares[name])
-        if entropy > 0.95 and len(visible) > 3:
-            found.append(Pattern("even", entropy))
+        evenness = _evenness(head[ordinary], len(visible))
+        if evenness > 0.95 and len(visible) > 3:
+            patterns.append(Pattern("even", evenness))
         else:
-            found.append(Pattern(best if shares[best] >= min_share else None, shares[best]))
-    return found
+            patterns.append(_strongest_pattern(head, keys, min_share))
+    return patterns
+
+
+def _keys_of_patterns(
+    tokens: Sequence[str], ordinary: list[int], visible: list[int]
+) -> dict[str, dict[int, list[int]]]:
+    """Return the keys that each pattern looks at, by query, without patterns that have no query."""
+    keys: dict[str, dict[int, list[int]]] = {
+        "previous": {},
+        "next": {},
+        "itself": {},
+        "[CLS]": {},
+        "[SEP]": {},
+        "same": {},
+    }
+    for query in ordinary:
+        if query > 0:
+            keys["previous"][query] = [query - 1]
+        if query + 1 < len(tokens):
+            keys["next"][query] = [query + 1]
+        keys["itself"][query] = [query]
+        for name in ("[CLS]", "[SEP]"):
+            keys[name][query] = [key for key in visible if tokens[key] == name]
+        twins = [key for key in ordinary if key != query and tokens[key] == tokens[query]]
+        if twins:
+            keys["same"][query] = twins
+    return {name: queries for name, queries in keys.items() if queries}
+
+
+def _evenness(rows: Tensor, keys: int) -> float:
+    """Return the mean entropy of attention rows as a share of the largest possible one."""
+    entropy = -(rows * rows.clamp_min(1e-30).log()).sum(-1).mean().item()
+    share: float = entropy / max(np.log(keys), 1e-30)
+    return share
+
+
+def _strongest_pattern(
+    head: Tensor, keys: Mapping[str, Mapping[int, list[int]]], min_share: float
+) -> Pattern:
+    """Return the pattern that takes the largest share of a head's attention, (seq, seq)."""
+    shares = {}
+    for name, queries in keys.items():
+        total = sum(head[query, looked_at].sum().item() for query, looked_at in queries.items())
+        shares[name] = total / len(queries)
+    best = max(shares, key=lambda name: shares[name])
+    if shares[best] < min_share:
+        return Pattern(None, shares[best])
+    return Pattern(best, shares[best])
 
 
 def head_importance(
@@ -174,15 +207,16 @@ def head_importance(
     loss: Measure = lambda output: output.loss,
     normalize: bool = True,
 ) -> Tensor:
-    """How much the loss depends on each head (Michel et al. 2019, equation 2): the mean of `|context . dL/dcontext|`.
+    """Measure how much the loss depends on each head (Michel et al. 2019, equation 2).
 
-    That is the gradient of the loss with respect to a factor on the head's output, where the factor is 1.
+    The importance is the mean of `|context . dL/dcontext|`. That is the gradient of the loss with
+    respect to a factor on the head's output, where the factor is 1.
 
     Args:
         model: a model with a head and in eval mode.
         batches: what to call the model with, `labels` included.
         loss: the loss of a model's output, averaged over the batch.
-        normalize: divide each layer's by their length (l2), as the paper does before it compares layers.
+        normalize: L2-normalize each layer, as the paper does before it compares layers.
 
     Returns:
         (layers, heads).
@@ -206,11 +240,14 @@ def head_importance(
         ):
             shape = (*context.shape[:2], config.num_attention_heads, -1)
             heads = (context * gradient).view(shape)  # (batch, seq, heads, head_size)
-            # the loss is a mean over the batch, so a sequence's own gradient is len(batch) times as large
+            # the loss is a mean over the batch, so a sequence's own gradient is len(batch) times as
+            # large
             total[i] += heads.sum(dim=(1, 3)).abs().sum(dim=0).detach().cpu() * len(context)
         sequences += len(contexts[0])
     importance = total / max(sequences, 1)
-    return F.normalize(importance, dim=-1) if normalize else importance
+    if normalize:
+        importance = F.normalize(importance, dim=-1)
+    return importance
 
 
 def integrated_gradients(
@@ -220,26 +257,26 @@ def integrated_gradients(
     steps: int = 50,
     baseline_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Each token's contribution to a number that the model computes (Sundararajan et al. 2017).
+    """Attribute a number that the model computes to the tokens (Sundararajan et al. 2017).
 
-    The gradient with respect to the word embeddings, averaged along the straight path from a baseline to the text
-    by Gauss-Legendre quadrature, times that path.
+    The gradient with respect to the word embeddings, averaged along the straight path from a
+    baseline to the text by Gauss-Legendre quadrature, times that path.
 
     Args:
         model: any minibert model, in eval mode.
         batch: what to call it with; `input_ids` (batch, seq).
-        target: the number, from the model's output to (batch,), such as `lambda out: out.logits[:, 1]`.
+        target: the number, from the model's output to (batch,), such as `lambda out: out.logits[:,
+            1]`.
         steps: points on the path.
-        baseline_ids: (batch, seq). None: [PAD] in place of every token but the first and the last that is no padding.
+        baseline_ids: (batch, seq). None: [PAD] in place of every token but the first and the last
+            that is no padding.
 
     Returns:
-        The attributions (batch, seq), and by how much their sum falls short of `target(text) - target(baseline)`,
-        (batch,): near 0 when `steps` are enough.
+        The attributions (batch, seq), and by how much their sum falls short of `target(text) -
+        target(baseline)`, (batch,): near 0 when `steps` are enough.
     """
-    ids, rest = (
-        batch["input_ids"],
-        {name: values for name, values in batch.items() if name != "input_ids"},
-    )
+    ids = batch["input_ids"]
+    rest = {name: values for name, values in batch.items() if name != "input_ids"}
     if baseline_ids is None:
         mask = batch.get("attention_mask", torch.ones_like(ids))
         baseline_ids = torch.full_like(ids, model.config.pad_token_id or 0)
@@ -247,7 +284,8 @@ def integrated_gradients(
         baseline_ids = baseline_ids.scatter(1, ends, ids.gather(1, ends))
     table = model.base_model.embeddings.word_embeddings
     with torch.no_grad():
-        start, way = table(baseline_ids), table(ids) - table(baseline_ids)  # (batch, seq, hidden)
+        start = table(baseline_ids)  # (batch, seq, hidden)
+        way = table(ids) - start
         values = [target(model(inputs_embeds=point, **rest)) for point in (start, start + way)]
     places, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1]
     average = torch.zeros_like(way)
@@ -270,17 +308,19 @@ def patching_sweep(
     measure: Measure,
     step: str = "layer.{}.output",
 ) -> Tensor:
-    """Which states carry what two texts differ in (Vig et al. 2020; Meng et al. 2022, causal tracing).
+    """Find the states that carry the difference between two texts.
 
-    The model reads the corrupted text, with the state of one layer at one place taken from the clean text: where that
-    alone brings the clean answer back, the difference passes through.
+    This is causal tracing (Vig et al. 2020, Meng et al. 2022).
+    The model reads the corrupted text, with the state of one layer at one place taken from the
+    clean text: where that alone brings the clean answer back, the difference passes through.
 
     Args:
         model: any minibert model, in eval mode.
         clean: one sequence, (1, seq).
         corrupted: another of the same length.
         measure: what to read off, from the model's output to (batch,).
-        step: the step to patch, by its name in a trace, with `{}` for the layer; of shape (batch, seq, ...).
+        step: the step to patch, by its name in a trace, with `{}` for the layer; of shape (batch,
+            seq, ...).
 
     Returns:
         The measure for every layer and place, (layers, seq).
@@ -290,18 +330,18 @@ def patching_sweep(
     """
     shapes = [tuple(batch["input_ids"].shape) for batch in (clean, corrupted)]
     if shapes[0] != shapes[1] or shapes[0][0] != 1:
-        given = " and ".join(map(str, shapes))
         raise ValueError(
-            f"patching_sweep takes two sequences of one length, (1, seq), not {given}."
+            "patching_sweep takes two sequences of one length, (1, seq), "
+            f"not {shapes[0]} and {shapes[1]}."
         )
-    seq, layers = shapes[0][1], range(model.config.num_hidden_layers)
+    seq = shapes[0][1]
+    layers = range(model.config.num_hidden_layers)
     with trace(model) as t:
         model(**clean)
     source = {name: t[name] for name in map(step.format, layers)}
     places = torch.arange(seq)
-    rows = {
-        name: values.expand(seq, *values.shape[1:]) for name, values in corrupted.items()
-    }  # a row for each place
+    # a row for each place
+    rows = {name: values.expand(seq, *values.shape[1:]) for name, values in corrupted.items()}
     results = []
     for name, states in source.items():
 
@@ -317,49 +357,61 @@ def patching_sweep(
 
 
 def cka(x: Tensor, y: Tensor) -> float:
-    """How similar two sets of states are, up to rotation and scale: linear CKA (Kornblith et al. 2019, section 3).
+    """Measure how similar two sets of states are, up to rotation and scale.
 
-    Debiased, with the estimator of HSIC by Song et al. (2012, equation 5): the plain one finds random numbers alike
-    (0.97) where there are fewer rows than components, as with the tokens of one sentence. Of few rows it stays noisy.
+    This is linear CKA (Kornblith et al. 2019, section 3), debiased with the estimator of HSIC by
+    Song et al. (2012, equation 5). The plain estimator reports that random numbers are alike (0.97)
+    where there are fewer rows than dimensions, as with the tokens of one sentence. For few rows
+    the debiased one is noisy.
 
     Args:
         x: (n, hidden), such as the states of n tokens after one layer.
         y: (n, other hidden), of the same tokens after another layer or in another model.
 
     Returns:
-        About 0 (nothing in common; a little less by chance) to 1 (the same but for rotation and scale).
+        About 0 (nothing in common; a little less by chance) to 1 (the same but for rotation and
+        scale).
 
     Raises:
         ValueError: fewer than four rows.
     """
-    if (n := len(x)) < 4:
+    n = len(x)
+    if n < 4:
         raise ValueError(f"cka takes four rows or more, not {n}.")
-    x, y = (states.detach().double() - states.detach().double().mean(dim=0) for states in (x, y))
+    x = _centered(x)
+    y = _centered(y)
+    similarity = _hsic(x, y) / (_hsic(x, x) * _hsic(y, y)).clamp_min(1e-30).sqrt()
+    return float(similarity)
 
-    def hsic(a: Tensor, b: Tensor) -> Tensor:
-        own = [
-            states.square().sum(dim=1) for states in (a, b)
-        ]  # the diagonals of both kernels, which are left out
-        sums = [
-            states @ states.sum(dim=0) - diagonal
-            for states, diagonal in zip((a, b), own, strict=True)
-        ]
-        trace = (a.T @ b).square().sum() - own[0] @ own[1]
-        return (
-            trace
-            + sums[0].sum() * sums[1].sum() / ((n - 1) * (n - 2))
-            - 2 / (n - 2) * (sums[0] @ sums[1])
-        )
 
-    return float(hsic(x, y) / (hsic(x, x) * hsic(y, y)).clamp_min(1e-30).sqrt())
+def _centered(states: Tensor) -> Tensor:
+    states = states.detach().double()
+    return states - states.mean(dim=0)
+
+
+def _hsic(a: Tensor, b: Tensor) -> Tensor:
+    """Estimate HSIC without bias, up to a factor; a and b are (n, dimensions)."""
+    n = len(a)
+    # the diagonals of both kernels, which are left out
+    diagonal_a = a.square().sum(dim=1)
+    diagonal_b = b.square().sum(dim=1)
+    sums_a = a @ a.sum(dim=0) - diagonal_a
+    sums_b = b @ b.sum(dim=0) - diagonal_b
+    kernel_trace = (a.T @ b).square().sum() - diagonal_a @ diagonal_b
+    return (
+        kernel_trace
+        + sums_a.sum() * sums_b.sum() / ((n - 1) * (n - 2))
+        - 2 / (n - 2) * (sums_a @ sums_b)
+    )
 
 
 def linear_probe(
     train: Tensor, train_labels: Tensor, test: Tensor, test_labels: Tensor, decay: float = 0.01
 ) -> float:
-    """The accuracy of logistic regression on states: how much a line can read off them (Alain and Bengio 2016).
+    """Compute the accuracy of logistic regression on states (Alain and Bengio 2016).
 
-    Features are standardised; L-BFGS trains to the end, from zero, so the result does not depend on chance.
+    Features are standardized. L-BFGS trains to the end, from zero, so the result does not depend on
+    chance.
 
     Args:
         train: states to train on, (n, hidden).
@@ -369,13 +421,13 @@ def linear_probe(
         decay: factor of the squared weights that are added to the loss.
 
     Returns:
-        The share of `test` that is classified correctly; compare it with that of the most frequent class.
+        The share of `test` that is classified correctly; compare it with that of the most frequent
+        class.
     """
-    mean, spread = train.mean(dim=0), train.std(dim=0) + 1e-6
-    x, classes = (
-        ((train - mean) / spread).detach(),
-        int(max(train_labels.max(), test_labels.max())) + 1,
-    )
+    mean = train.mean(dim=0)
+    spread = train.std(dim=0) + 1e-6
+    x = ((train - mean) / spread).detach()
+    classes = int(max(train_labels.max(), test_labels.max())) + 1
     weights = torch.zeros(x.size(1), classes, requires_grad=True)
     bias = torch.zeros(classes, requires_grad=True)
     optimizer = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,19 +15,28 @@ from torch import Tensor
 from minibert.extras import need
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _KOREAN_FONTS = (
-    "Noto Sans CJK KR,Noto Sans KR,NanumGothic,Malgun Gothic,Apple SD Gothic Neo,AppleGothic".split(
-        ","
-    )
+    "Noto Sans CJK KR",
+    "Noto Sans KR",
+    "NanumGothic",
+    "Malgun Gothic",
+    "Apple SD Gothic Neo",
+    "AppleGothic",
 )
 
 
 def plot_attention(
     tokens: Sequence[str], probabilities: Tensor, title: str = "Attention"
 ) -> Figure:
-    """Heat maps of one layer's attention, (heads, seq, seq), or one head's, (seq, seq): queries down, keys across.
+    """Draw heat maps of one layer's attention, queries down and keys across.
+
+    Args:
+        tokens: the tokens of one sequence.
+        probabilities: one layer's, (heads, seq, seq), or one head's, (seq, seq).
+        title: the heading.
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -58,9 +67,11 @@ def plot_attention(
 
 
 def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> Figure:
-    """How far each token moves: the cosine between the input and the output of each layer, counted from 0.
+    """Draw how far each layer moves each token: the cosine of its states before and after.
 
-    The hidden states are the embeddings and every layer's result for one sequence, (seq, hidden) each.
+    Args:
+        tokens: the tokens of one sequence.
+        hidden_states: the embeddings and every layer's result for it, (seq, hidden) each.
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -89,15 +100,17 @@ def plot_grid(
     label: str = "",
     words: Sequence[Sequence[str]] | None = None,
 ) -> Figure:
-    """A table of numbers as colours, such as one for each layer and token; red below 0 where there are such.
+    """Draw a table of numbers as colors, such as one for each layer and token.
+
+    Where some are negative, those are red.
 
     Args:
         values: (rows, columns).
         rows: names of the rows.
         columns: names of the columns.
         title: the heading.
-        label: what the colours stand for.
-        words: what to write into each cell, (rows, columns).
+        label: meaning of the colors.
+        words: texts of the cells, (rows, columns).
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -108,20 +121,22 @@ def plot_grid(
             f"values should be of shape ({len(rows)}, {len(columns)}), not {tuple(values.shape)}."
         )
     numbers = values.detach().float().cpu()
-    limit = numbers.abs().max().item() if (numbers < 0).any() else None
-    colours = {"cmap": "RdBu", "vmin": -limit, "vmax": limit} if limit else {"cmap": "Blues"}
-    figure = _figure(1.5 + (0.8 if words else 0.5) * len(columns), 1.6 + 0.35 * len(rows), title)
+    colors: dict[str, Any] = {"cmap": "Blues"}
+    if (numbers < 0).any():
+        limit = numbers.abs().max().item()
+        colors = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
+    cell_width = 0.8 if words else 0.5
+    figure = _figure(1.5 + cell_width * len(columns), 1.6 + 0.35 * len(rows), title)
     axes = figure.add_subplot()
-    picture = axes.imshow(numbers.numpy(), aspect="auto", **colours)
+    picture = axes.imshow(numbers.numpy(), aspect="auto", **colors)
     axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=8)
     axes.set_yticks(range(len(rows)), rows, fontsize=8)
-    is_dark = (
-        picture.to_rgba(numbers.numpy())[..., :3] @ (0.3, 0.6, 0.1) < 0.5
-    )  # as the eye weighs colours
+    # as the eye weighs colors
+    is_dark = picture.to_rgba(numbers.numpy())[..., :3] @ (0.3, 0.6, 0.1) < 0.5
     for row, cells in enumerate(words or ()):
         for column, word in enumerate(cells):
-            colour = "white" if is_dark[row, column] else "black"
-            axes.text(column, row, word, ha="center", va="center", fontsize=8, color=colour)
+            color = "white" if is_dark[row, column] else "black"
+            axes.text(column, row, word, ha="center", va="center", fontsize=8, color=color)
     figure.colorbar(picture, label=label)
     return _with_fonts(figure)
 
@@ -132,9 +147,13 @@ def plot_pca(
     groups: Sequence[int | str] | None = None,
     title: str = "Two principal components",
 ) -> Figure:
-    """Vectors, (n, hidden) with n of 3 or more, as points on their first two principal components, each with its label.
+    """Draw vectors as labeled points on their first two principal components.
 
-    Of `groups`, a name for each point, the points of one name share a colour, which the legend explains.
+    Args:
+        labels: the label of each point.
+        vectors: (n, hidden), with n of 3 or more.
+        groups: a name for each point. Points of one name share a color, which the legend explains.
+        title: the heading.
 
     Raises:
         ImportError: matplotlib is not installed; says what to install.
@@ -142,34 +161,45 @@ def plot_pca(
     """
     if vectors.dim() != 2 or len(vectors) != len(labels) or len(labels) < 3:
         raise ValueError(
-            f"vectors should be of shape ({max(len(labels), 3)}, hidden), not {tuple(vectors.shape)}."
+            f"vectors should be of shape ({max(len(labels), 3)}, hidden), "
+            f"not {tuple(vectors.shape)}."
         )
-    centred = vectors.detach().double().cpu() - vectors.detach().double().cpu().mean(dim=0)
-    left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
+    centered = vectors.detach().double().cpu()
+    centered = centered - centered.mean(dim=0)
+    left, sizes, _ = torch.linalg.svd(centered, full_matrices=False)
     points = left[:, :2] * sizes[:2]  # (n, 2); their signs are arbitrary
     explained = sizes**2 / (sizes**2).sum().clamp_min(1e-30)
     figure = _figure(6.5, 4.8, title)
     axes = figure.add_subplot()
-    for name in dict.fromkeys(groups or [""]):
-        own = [i for i in range(len(labels)) if groups is None or groups[i] == name]
-        axes.scatter(points[own, 0], points[own, 1], s=24, label=str(name))
-    if groups is not None:
+    if groups is None:
+        axes.scatter(points[:, 0], points[:, 1], s=24)
+    else:
+        for name in dict.fromkeys(groups):
+            members = [i for i in range(len(labels)) if groups[i] == name]
+            axes.scatter(points[members, 0], points[members, 1], s=24, label=str(name))
         axes.legend(fontsize=8)
     axes.margins(0.18)  # room for the labels
-    middle = (points[:, 0].min() + points[:, 0].max()).item() / 2
-    for number, (label, point) in enumerate(zip(labels, points.tolist(), strict=True)):
-        above = (
-            4 if number % 2 == 0 else -11
-        )  # so that neighbours which fall together can both be read
-        side, align = (
-            (-4, "right") if point[0] > middle else (4, "left")
-        )  # towards the middle: inside the frame
-        axes.annotate(
-            label, point, xytext=(side, above), textcoords="offset points", fontsize=8, ha=align
-        )
+    _label_points(axes, labels, points)
     axes.set_xlabel(f"first component ({explained[0]:.0%} of the variance)")
     axes.set_ylabel(f"second component ({explained[1]:.0%})")
     return _with_fonts(figure)
+
+
+def _label_points(axes: Axes, labels: Sequence[str], points: Tensor) -> None:
+    """Write a label at each point, (n, 2)."""
+    middle = (points[:, 0].min() + points[:, 0].max()).item() / 2
+    for number, (label, point) in enumerate(zip(labels, points.tolist(), strict=True)):
+        # neighbors at the same place have labels above and below it, so that both can be read
+        above = 4 if number % 2 == 0 else -11
+        # labels extend towards the middle, so that they stay inside the frame
+        side = 4
+        alignment = "left"
+        if point[0] > middle:
+            side = -4
+            alignment = "right"
+        axes.annotate(
+            label, point, xytext=(side, above), textcoords="offset points", fontsize=8, ha=alignment
+        )
 
 
 def _figure(width: float, height: float, title: str) -> Figure:
@@ -182,7 +212,7 @@ def _figure(width: float, height: float, title: str) -> Figure:
 
 
 def _with_fonts(figure: Figure) -> Figure:
-    """Lets labels fall back on whichever Korean font the computer has; matplotlib's own has no Hangul."""
+    """Let labels fall back on a Korean font of the computer: matplotlib's own has no Hangul."""
     from matplotlib.font_manager import get_font_names
     from matplotlib.text import Text
 

@@ -1,4 +1,4 @@
-"""Every intermediate tensor of a forward pass by name, and the means to change one on the way.
+"""Record every intermediate tensor of a forward pass by name, and replace any of them.
 
 ```python
 with minibert.trace(model) as t:
@@ -7,9 +7,9 @@ print(t)                                  # a table: name, shape, formula
 t["layer.3.attention.scores"]             # (batch, heads, seq, seq)
 ```
 
-The model is run as it is, watched through PyTorch's hooks; they are gone when the block ends. They act in the thread
-or asyncio task that entered the block, and in tasks that it starts there, alone: others may use the model meanwhile,
-and trace it as well.
+The model is run as it is, watched through PyTorch's hooks; they are gone when the block ends. They
+act in the thread or asyncio task that entered the block, and in tasks that it starts there, alone:
+others may use the model meanwhile, and trace it as well.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Step:
     Attributes:
         name: readable and unique, such as `layer.0.intermediate`.
         formula: what it is computed from.
-        module: the module at which it is seen; None inside the attention function, which is not a module.
+        module: the module at which it is seen; None inside the attention function, which is not a
+            module.
         is_input: it goes into that module rather than coming out of it.
     """
 
@@ -53,9 +54,10 @@ class Step:
 
 
 def steps_of(model: PreTrainedModel) -> list[Step]:
-    """All steps of a model, in the order in which they are computed."""
+    """Return all steps of a model, in the order in which they are computed."""
     base = model.base_model
-    embeddings, hidden = base.embeddings, "embeddings.output"
+    embeddings = base.embeddings
+    hidden = "embeddings.output"
     steps = [
         Step("embeddings.word", "row input_ids of the word embeddings", embeddings.word_embeddings),
         Step(
@@ -73,11 +75,13 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
         Step(hidden, "dropout(normalized), off when not training: h_0", embeddings),
     ]
     for i, layer in enumerate(base.encoder.layer):
-        attention, mix, output = f"layer.{i}.attention", layer.attention.output, layer.output
+        attention = f"layer.{i}.attention"
+        mix = layer.attention.output
+        output = layer.output
         steps += [
-            Step(f"{attention}.query", f"{hidden} W_Q + b_Q, cut into heads", None),
-            Step(f"{attention}.key", f"{hidden} W_K + b_K, cut into heads", None),
-            Step(f"{attention}.value", f"{hidden} W_V + b_V, cut into heads", None),
+            Step(f"{attention}.query", f"{hidden} W_Q + b_Q, split into heads", None),
+            Step(f"{attention}.key", f"{hidden} W_K + b_K, split into heads", None),
+            Step(f"{attention}.value", f"{hidden} W_V + b_V, split into heads", None),
             Step(f"{attention}.scores", "query key^T / sqrt(head_size)", None),
             Step(
                 f"{attention}.masked_scores", "scores + (0 to look at, lowest number to hide)", None
@@ -111,27 +115,34 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
 
 def _head_steps(model: nn.Module, hidden: str) -> Iterator[Step]:
     cls = getattr(model, "cls", None)
-    if predictions := getattr(cls, "predictions", None):
+    predictions = getattr(cls, "predictions", None)
+    if predictions is not None:
         yield Step(
             "mlm.transformed", f"LayerNorm(activation({hidden} W + b))", predictions.transform
         )
         yield Step("mlm.logits", "transformed E^T + bias, E the word embeddings", predictions)
-    if next_sentence := getattr(cls, "seq_relationship", None):
+    next_sentence = getattr(cls, "seq_relationship", None)
+    if next_sentence is not None:
         yield Step("nsp.logits", "pooler.output W + b", next_sentence)
-    if classifier := getattr(model, "classifier", None):
+    classifier = getattr(model, "classifier", None)
+    if classifier is not None:
         yield Step("classifier.logits", "dropout(what it classifies) W + b", classifier)
-    if answers := getattr(model, "qa_outputs", None):
+    answers = getattr(model, "qa_outputs", None)
+    if answers is not None:
         yield Step("qa.logits", f"{hidden} W + b: start and end", answers)
 
 
 class Trace(Mapping[str, Tensor]):
-    """Watches a model inside a `with` block; afterwards a read-only dictionary of its tensors, in order.
+    """Records the tensors that a model computes inside a `with` block.
 
-    With nothing patched the outputs are those of an untraced call, bit for bit, whatever the attention
-    implementation: the model's own attention computes the context. Scores and probabilities, which SDPA never writes
-    down, are computed beside it by the eager formula; under eager attention they are the very numbers that were used.
-    Gradients lead through them in both. In training mode under SDPA the probabilities are those before dropout, and
-    no gradient leads through them where there is dropout.
+    Afterwards it is a read-only dictionary of them, in the order of computation.
+
+    With nothing patched the outputs are those of an untraced call, bit for bit, whatever the
+    attention implementation: the model's own attention computes the context. Scores and
+    probabilities, which SDPA never writes down, are computed beside it by the eager formula; under
+    eager attention they are the very numbers that were used. Gradients lead through them in both.
+    In training mode under SDPA the probabilities are those before dropout, and no gradient leads
+    through them where there is dropout.
 
     A second call in the block takes the place of the first. Tensors keep their gradients' history.
 
@@ -146,8 +157,8 @@ class Trace(Mapping[str, Tensor]):
         attentions = [module for module in model.modules() if type(module) is BertSelfAttention]
         if len(attentions) != len(model.base_model.encoder.layer):
             raise ValueError(
-                "trace takes a model with minibert's own attention in every layer, not one that optimize has "
-                "rewritten (trace before) or whose layers have been replaced."
+                "trace takes a model with minibert's own attention in every layer, not one that "
+                "optimize has rewritten (trace before) or whose layers have been replaced."
             )
         self.model = model
         self.steps = {step.name: step for step in steps_of(model)}
@@ -157,15 +168,16 @@ class Trace(Mapping[str, Tensor]):
         self._handles: list[RemovableHandle] = []
 
     def set(self, name: str, value: Tensor | float | Patch) -> None:
-        """Puts another value in the place of a step, in every call from now on.
+        """Replace the value of a step in every later call.
 
         Args:
             name: the step.
-            value: a tensor or number (broadcast to the step's shape), or a function from the value to a new one. The
-                function may read what is already computed: `t.set("layer.3.output", lambda _: t["layer.2.output"])`.
+            value: a tensor or number (broadcast to the step's shape), or a function from the value
+                to a new one. The function may read what is already computed:
+                `t.set("layer.3.output", lambda _: t["layer.2.output"])`.
 
         Raises:
-            KeyError: no such step.
+            KeyError: the model does not have this step.
             ValueError: neither a tensor nor a number nor a function.
         """
         self._check(name)
@@ -176,22 +188,23 @@ class Trace(Mapping[str, Tensor]):
             self._patches[name] = lambda _: fixed
 
     def switch_off_head(self, layer: int, head: int) -> None:
-        """Sets the attention probabilities of one head to zero: it adds nothing to the context."""
+        """Set the attention probabilities of one head to 0, so that it adds nothing."""
         name = f"layer.{layer}.attention.probabilities"
         if not 0 <= head < self.model.config.num_attention_heads:
             raise ValueError(
                 f"head should be 0 to {self.model.config.num_attention_heads - 1}, not {head}."
             )
-        before: Patch = self._patches.get(
-            name, lambda p: p
-        )  # other heads of the layer may be off already
+        # other heads of the layer may be off already
+        before: Patch = self._patches.get(name, lambda p: p)
         self.set(
             name, lambda p: before(p).index_fill(1, torch.tensor([head], device=p.device), 0.0)
         )
 
     def skip_layer(self, layer: int) -> None:
-        """Passes on what went into a layer as what comes out of it."""
-        before = f"layer.{layer - 1}.output" if layer else "embeddings.output"
+        """Replace the output of a layer by its input."""
+        before = "embeddings.output"
+        if layer != 0:
+            before = f"layer.{layer - 1}.output"
         self.set(f"layer.{layer}.output", lambda _: self[before])
 
     def __enter__(self) -> Trace:
@@ -220,36 +233,40 @@ class Trace(Mapping[str, Tensor]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        """A table of what was computed, or of all steps before anything was."""
-        rows = [
-            (
-                name,
-                str(tuple(self._values[name].shape)) if self._values else "",
-                step.formula + patched,
-            )
-            for name, step in self.steps.items()
-            for patched in ["  (patched)" if name in self._patches else ""]
-            if not self._values or name in self._values
-        ]
-        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-        lines = [("name", "shape", "formula"), *rows]
+        """Return a table of the computed steps, or of all steps before the first call."""
+        rows = []
+        for name, step in self.steps.items():
+            shape = ""
+            if name in self._values:
+                shape = str(tuple(self._values[name].shape))
+            elif self._values:
+                continue
+            formula = step.formula
+            if name in self._patches:
+                formula += "  (patched)"
+            rows.append((name, shape, formula))
+
+        width = max(len(name) for name, _, _ in rows)
+        shape_width = max(len(shape) for _, shape, _ in rows)
         return "\n".join(
-            f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {formula}"
-            for name, shape, formula in lines
+            f"{name:<{width}}  {shape:<{shape_width}}  {formula}"
+            for name, shape, formula in [("name", "shape", "formula"), *rows]
         )
 
     def _check(self, name: str) -> None:
         if name not in self.steps:
-            close = difflib.get_close_matches(name, self.steps, n=3)
+            close = ", ".join(difflib.get_close_matches(name, self.steps, n=3))
             raise KeyError(
-                f"{name!r} is not a step of this model; close: {', '.join(close) or 'print the trace'}."
+                f"{name!r} is not a step of this model; close: {close or 'print the trace'}."
             )
 
     def _watch(self) -> None:
         def watch(register: Callable[..., RemovableHandle], hook: Callable[..., Any]) -> None:
             def here(*arguments: Any) -> Any:
-                """The hook in the code that entered the block; elsewhere None, which changes nothing."""
-                return hook(*arguments) if any(trace is self for trace in _ENTERED.get()) else None
+                """Call the hook in the code that entered the block; elsewhere change nothing."""
+                if any(trace is self for trace in _ENTERED.get()):
+                    return hook(*arguments)
+                return None
 
             self._handles.append(register(here))
 
@@ -260,16 +277,15 @@ class Trace(Mapping[str, Tensor]):
             if step.is_input:
                 watch(
                     step.module.register_forward_pre_hook,
-                    lambda _, x, name=name: (self._seen(name, x[0]), *x[1:]),
+                    lambda _, x, name=name: (self._record(name, x[0]), *x[1:]),
                 )
             else:
                 watch(
                     step.module.register_forward_hook,
-                    lambda _, __, y, name=name: self._seen(name, y),
+                    lambda _, __, y, name=name: self._record(name, y),
                 )
-        for layer, attention in enumerate(
-            self._attentions
-        ):  # the function that is handed down to it is wrapped
+        # each layer receives its attention function as an argument, which is wrapped here
+        for layer, attention in enumerate(self._attentions):
             name = f"layer.{layer}.attention"
             watch(
                 attention.register_forward_pre_hook,
@@ -282,51 +298,61 @@ class Trace(Mapping[str, Tensor]):
         ) -> AttentionOutput:
             if not isinstance(layout, PaddedLayout):
                 raise ValueError(
-                    "trace takes a padded batch, (batch, seq): packed sequences have maps of many shapes."
+                    "trace takes a padded batch, (batch, seq): packed sequences have maps of "
+                    "many shapes."
                 )
             ((q, k, v),) = layout.blocks(query, key, value)  # (batch, heads, seq, head_size)
-            q, k, v = (
-                self._seen(f"{prefix}.{name}", x)
-                for name, x in (("query", q), ("key", k), ("value", v))
-            )
-            own, used = attend(
+            q = self._record(f"{prefix}.query", q)
+            k = self._record(f"{prefix}.key", k)
+            v = self._record(f"{prefix}.value", v)
+            context, used = attend(
                 q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), layout, dropout
             )
 
-            scores = self._seen(
-                f"{prefix}.scores", torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5
-            )
-            masked = scores
-            if layout.mask is not None:
-                masked = scores + torch.zeros_like(layout.mask, dtype=q.dtype).masked_fill(
-                    ~layout.mask, torch.finfo(q.dtype).min
-                )
-            masked = self._seen(f"{prefix}.masked_scores", masked)
-            is_patched = any(
-                f"{prefix}.{name}" in self._patches for name in ("scores", "masked_scores")
-            )
-            probabilities = masked.softmax(dim=-1) if used is None or is_patched else used
-            probabilities = self._seen(f"{prefix}.probabilities", probabilities)
-            if used is None and own.requires_grad and dropout == 0:
-                # the fused kernel's numbers, and the gradients of the written-out formula, which lead through these
-                # scores and probabilities: what is added is 0
+            masked_scores = self._masked_scores(prefix, q, k, layout)
+            has_patched_scores = self._is_patched(prefix, "scores", "masked_scores")
+            probabilities = used
+            if probabilities is None or has_patched_scores:
+                probabilities = masked_scores.softmax(dim=-1)
+            probabilities = self._record(f"{prefix}.probabilities", probabilities)
+            if has_patched_scores or self._is_patched(prefix, "probabilities"):
+                context = layout.join([torch.matmul(probabilities, v)])
+            elif used is None and context.requires_grad and dropout == 0:
+                # the fused kernel's numbers, and the gradients of the written-out formula, which
+                # lead through these scores and probabilities: what is added is 0
                 written_out = layout.join([torch.matmul(probabilities, v)])
-                own = own.detach() + (written_out - written_out.detach())
-            if is_patched or f"{prefix}.probabilities" in self._patches:
-                own = layout.join([torch.matmul(probabilities, v)])
-            return self._seen(f"{prefix}.context", own), None if used is None else probabilities
+                context = context.detach() + (written_out - written_out.detach())
+            context = self._record(f"{prefix}.context", context)
+            if used is None:
+                return context, None
+            return context, probabilities
 
         return watched
 
-    def _seen(self, name: str, value: Tensor) -> Tensor:
-        """Records a value, patched if it is to be, and returns what the computation goes on with."""
-        if patch := self._patches.get(name):
+    def _masked_scores(self, prefix: str, q: Tensor, k: Tensor, layout: PaddedLayout) -> Tensor:
+        """Record the scores of one layer, (batch, heads, seq, seq), and return them masked."""
+        scores = torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5
+        scores = self._record(f"{prefix}.scores", scores)
+        if layout.mask is not None:
+            lowest = torch.finfo(q.dtype).min
+            offsets = torch.zeros_like(layout.mask, dtype=q.dtype)
+            scores = scores + offsets.masked_fill(~layout.mask, lowest)
+        return self._record(f"{prefix}.masked_scores", scores)
+
+    def _is_patched(self, prefix: str, *names: str) -> bool:
+        return any(f"{prefix}.{name}" in self._patches for name in names)
+
+    def _record(self, name: str, value: Tensor) -> Tensor:
+        """Record a value, patched where its step is, and return it for the rest of the pass."""
+        patch = self._patches.get(name)
+        if patch is not None:
             new = _tensor(name, patch(value))
             try:
                 value = new.to(value).expand(value.shape)
             except RuntimeError:
                 raise ValueError(
-                    f"the value set for {name} should be of shape {tuple(value.shape)}, not {tuple(new.shape)}."
+                    f"the value set for {name} should be of shape {tuple(value.shape)}, "
+                    f"not {tuple(new.shape)}."
                 ) from None
         self._values[name] = value
         return value

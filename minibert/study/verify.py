@@ -1,6 +1,7 @@
-"""Holds a checkpoint against transformers, layer by layer: the same files, loaded twice, independently.
+"""Compare a checkpoint with transformers, layer by layer.
 
-The one module of this package that imports the reference (extra `[parity]`), and only when it is used.
+Both load the same files, independently. This is the only module of the package that imports
+transformers, the reference (extra `[parity]`), and only when it is used.
 """
 
 import math
@@ -40,13 +41,13 @@ STEPS = 5  # the reference is imported; tokenizers, both attentions and the head
 
 @dataclass(frozen=True)
 class Comparison:
-    """One tensor of ours against the reference's.
+    """One tensor of minibert, compared with the reference's.
 
     Attributes:
         part: its name, as in `trace` where that has one.
         max_difference: the largest absolute difference; infinite where the shapes differ.
         mean_difference: the mean absolute difference.
-        bit_equal: every number is the same.
+        bit_equal: all values are the same.
     """
 
     part: str
@@ -72,34 +73,33 @@ class Verification:
     comparisons: list[Comparison] = field(default_factory=list)
 
     def passed(self, tolerance: float = 0.0) -> bool:
-        """Whether no number differs by more than `tolerance`."""
+        """Whether no value differs by more than `tolerance`."""
         return all(c.max_difference <= tolerance for c in self.comparisons)
 
     def to_dict(self, tolerance: float = 0.0) -> dict[str, Any]:
-        """For JSON; an infinite or undefined difference is a string, which JSON has no number for."""
-        own = asdict(self)
-        for row in own["comparisons"]:
-            row |= {
-                k: str(v) for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)
-            }
-        return {**own, "tolerance": tolerance, "passed": self.passed(tolerance)}
+        """Return the comparisons for JSON, with infinite or undefined differences as strings."""
+        fields = asdict(self)
+        for row in fields["comparisons"]:
+            for key, value in row.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    row[key] = str(value)
+        return {**fields, "tolerance": tolerance, "passed": self.passed(tolerance)}
 
     def __str__(self) -> str:
-        """The table for people."""
+        """Return a table for people."""
         width = max(len(c.part) for c in self.comparisons)
         equal = sum(c.bit_equal for c in self.comparisons)
-        return "\n".join(
-            [
-                f"{self.model} ({self.head}) against {self.reference}",
-                f"{'part':<{width}}  {'max':>8}  {'mean':>8}",
-                *(
-                    f"{c.part:<{width}}  {c.max_difference:>8.2g}  {c.mean_difference:>8.2g}  "
-                    f"{'bit-equal' if c.bit_equal else 'differs'}"
-                    for c in self.comparisons
-                ),
-                f"{equal} of {len(self.comparisons)} bit-equal",
-            ]
-        )
+        lines = [
+            f"{self.model} ({self.head}) against {self.reference}",
+            f"{'part':<{width}}  {'max':>8}  {'mean':>8}",
+        ]
+        for c in self.comparisons:
+            verdict = "bit-equal" if c.bit_equal else "differs"
+            lines.append(
+                f"{c.part:<{width}}  {c.max_difference:>8.2g}  {c.mean_difference:>8.2g}  {verdict}"
+            )
+        lines.append(f"{equal} of {len(self.comparisons)} bit-equal")
+        return "\n".join(lines)
 
 
 def verify(
@@ -109,81 +109,102 @@ def verify(
     progress: Progress = SILENT,
     **source_options: Any,
 ) -> Verification:
-    """Compares tokenizer, every layer, the pooler and the heads of a checkpoint with transformers.
+    """Compare tokenizer, every layer, the pooler and the heads of a checkpoint with transformers.
 
-    The tokenizer is compared on each text and on pairs of texts; the model on the pairs, which have two segments and
-    padding: every layer under eager attention, the last hidden state under SDPA too.
+    The tokenizer is compared on each text and on pairs of texts; the model on the pairs, which have
+    two segments and padding: every layer under eager attention, the last hidden state under SDPA
+    too.
 
     Args:
         name: folder, bundled model or Hub id.
-        texts: what to compare on, at least one.
-        progress: counts the `STEPS` of it.
-        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
+        texts: the texts to compare on, at least one.
+        progress: counts the `STEPS` of the comparison.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
+            `Source.of`.
 
     Raises:
         ImportError: transformers is not installed; says what to install.
         FileNotFoundError: no such checkpoint.
-        ValueError: no text, a checkpoint that minibert refuses, or a name that the reference cannot open.
+        ValueError: no text, a checkpoint that minibert refuses, or a name that the reference cannot
+            open.
     """
     if not texts:
         raise ValueError("verify needs at least one text.")
     reference = _reference()
     progress.add()
     source = Source.of(name, **source_options)
-    config, names = BertConfig.from_pretrained(source), read_tensors(source).keys()
-    whole = class_for_tensors(source, names)
-    result = Verification(str(source), f"transformers {reference.__version__}", whole.__name__)
-    pairs = list(texts), list(texts)[::-1]
+    config = BertConfig.from_pretrained(source)
+    names = read_tensors(source).keys()
+    model_class = class_for_tensors(source, names)
+    result = Verification(
+        str(source), f"transformers {reference.__version__}", model_class.__name__
+    )
     tokenizer = BertTokenizer.from_pretrained(source)
-    folder = source.require(
-        "config.json"
-    ).parent  # by now everything that the checkpoint has lies there
+    # by now all files of the checkpoint are in this folder
+    folder = source.require("config.json").parent
+    _check_name(source, folder)
+    their_tokenizer = reference.BertTokenizer.from_pretrained(folder)
+
+    options: dict[str, Any] = {
+        "padding": True,
+        "truncation": True,
+        "max_length": config.max_position_embeddings,
+        "return_tensors": "pt",
+    }
+    pairs = [list(texts), list(texts)[::-1]]
+    for label, arguments in (("text", pairs[:1]), ("pair", pairs)):
+        ours = tokenizer(*arguments, **options)
+        batch = dict(their_tokenizer(*arguments, **options))
+        for key, values in batch.items():
+            result.comparisons.append(_compare(f"tokenizer.{label}.{key}", ours[key], values))
+    progress.add()
+
+    result.comparisons += _compare_encoders(source, folder, batch, has_pooler(names), progress)
+    if model_class is not BertModel:
+        models = _load(model_class, source, folder)
+        if model_class is BertForMultipleChoice:
+            batch = {key: values[:, None] for key, values in batch.items()}  # (batch, choices, seq)
+        with torch.no_grad():
+            outputs = [model(**batch) for model in models]
+        result.comparisons += _compare_outputs(result.head, *outputs)
+    progress.add()
+    return result
+
+
+def _check_name(source: Source, folder: Path) -> None:
+    """Check that transformers can open a folder.
+
+    Raises:
+        ValueError: the name is not UTF-8.
+    """
     try:
         os.fspath(folder).encode()
     except UnicodeEncodeError:
         raise ValueError(
             f"{source} has a name that is not UTF-8, which transformers cannot open: rename it."
         ) from None
-    their_tokenizer = reference.BertTokenizer.from_pretrained(folder)
 
-    longest = config.max_position_embeddings
-    options: dict[str, Any] = {
-        "padding": True,
-        "truncation": True,
-        "max_length": longest,
-        "return_tensors": "pt",
-    }
-    for label, arguments in (("text", pairs[:1]), ("pair", pairs)):
-        ours, batch = tokenizer(*arguments, **options), dict(their_tokenizer(*arguments, **options))
-        result.comparisons += [
-            _compare(f"tokenizer.{label}.{key}", ours[key], batch[key]) for key in batch
+
+def _compare_encoders(
+    source: Source, folder: Path, batch: dict[str, Tensor], pooler: bool, progress: Progress
+) -> Iterator[Comparison]:
+    """Compare every layer under eager attention, and the outputs under SDPA."""
+    options = {"add_pooling_layer": pooler}
+    models = _load(BertModel, source, folder, attn_implementation="eager", **options)
+    with torch.no_grad():
+        outputs = [
+            model(**batch, output_hidden_states=True, output_attentions=True) for model in models
         ]
+    yield from _compare_layers(*outputs)
     progress.add()
 
-    pooler = has_pooler(names)
-    for attention in ("eager", "sdpa"):
-        models = _load(
-            BertModel, source, folder, attn_implementation=attention, add_pooling_layer=pooler
-        )
-        with torch.no_grad():
-            outputs = [
-                m(**batch, output_hidden_states=True, output_attentions=attention == "eager")
-                for m in models
-            ]
-        result.comparisons += (
-            _compare_layers(*outputs)
-            if attention == "eager"
-            else _compare_outputs("sdpa", *outputs)
-        )
-        progress.add()
-    if whole is not BertModel:
-        models = _load(whole, source, folder)
-        if whole is BertForMultipleChoice:
-            batch = {key: value[:, None] for key, value in batch.items()}  # (batch, choices, seq)
-        with torch.no_grad():
-            result.comparisons += _compare_outputs(result.head, *[m(**batch) for m in models])
+    models = _load(BertModel, source, folder, attn_implementation="sdpa", **options)
+    with torch.no_grad():
+        outputs = [
+            model(**batch, output_hidden_states=True, output_attentions=False) for model in models
+        ]
+    yield from _compare_outputs("sdpa", *outputs)
     progress.add()
-    return result
 
 
 def _reference() -> Any:
