@@ -31,7 +31,6 @@ EXEMPT = {
     "page",
     "sentences",
     "tasks",
-    "tokenization",
     "training",
 }
 

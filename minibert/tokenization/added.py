@@ -111,18 +111,29 @@ class TokenFinder:
             if token.single_word and (_in_word(text, start - 1) or _in_word(text, end)):
                 continue
             if token.lstrip:
-                while start > done and text[start - 1] in SPACES:
-                    start -= 1
+                start = _start_of_spaces(text, done, start)
             if token.rstrip:
-                spaces = _SPACES.match(text, end)
-                assert spaces is not None  # the pattern also matches the empty string
-                end = spaces.end()
+                end = _end_of_spaces(text, end)
             if done < start:
                 yield done, start, None
             yield start, end, token
             done = end
         if done < len(text):
             yield done, len(text), None
+
+
+def _start_of_spaces(text: str, start: int, end: int) -> int:
+    """Return where the white space begins that ends at a position, not before `start`."""
+    while end > start and text[end - 1] in SPACES:
+        end -= 1
+    return end
+
+
+def _end_of_spaces(text: str, start: int) -> int:
+    """Return where the white space ends that begins at a position."""
+    spaces = _SPACES.match(text, start)
+    assert spaces is not None  # the pattern also matches the empty string
+    return spaces.end()
 
 
 def _in_word(text: str, position: int) -> bool:

@@ -487,10 +487,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             self.truncation_side,
             form.overflow,
         )
-        truncated = []
-        for number, column in enumerate(ids):
-            truncated.append([column[sample][spans[number]] for sample, spans in contents])
-        return truncated, contents
+        return _ids_of_rows(ids, contents), contents
 
     def _encodings(
         self,
@@ -758,6 +755,16 @@ def _take_first_row(batch: BatchEncoding) -> None:
     """Turn the lists of a batch of one text into those of the text, in place."""
     for name in batch.keys() - {"length"}:
         batch[name] = batch[name][0]
+
+
+def _ids_of_rows(
+    columns: list[list[list[int]]], contents: list[RowContent]
+) -> list[list[list[int]]]:
+    """Return the part of each text's ids that each row holds, by column."""
+    parts = []
+    for number, column in enumerate(columns):
+        parts.append([column[sample][spans[number]] for sample, spans in contents])
+    return parts
 
 
 def _assemble(ids: list[list[list[int]]], template: RowTemplate) -> list[list[int]]:
