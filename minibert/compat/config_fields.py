@@ -89,10 +89,7 @@ def translate(
     extra = dict(changes.get("extra") or {})
     changes = {name: value for name, value in changes.items() if name != "extra"}
     values = replace_labels({**content, **extra}, changes)
-    for old, new in RENAMED.items():  # where a file has both, the new name counts
-        old_value = values.pop(old, None)
-        if old_value is not None and values.get(new) is None:
-            values[new] = old_value
+    _rename(values)
     extra = values.pop("extra", None) or {}
     if not isinstance(extra, Mapping):
         raise ValueError(f"config field extra should be an object, not {extra!r:.80}.")
@@ -106,6 +103,14 @@ def translate(
     drop_ignored_keywords(extra, refused=REFUSED)
     extra.pop("model_type", None)
     return {**arguments, "extra": extra}
+
+
+def _rename(values: dict[str, Any]) -> None:
+    """Give fields with older names their new ones; where a file has both, the new name counts."""
+    for old, new in RENAMED.items():
+        old_value = values.pop(old, None)
+        if old_value is not None and values.get(new) is None:
+            values[new] = old_value
 
 
 def check_names(names: Iterable[str], valid_names: Iterable[str]) -> None:
