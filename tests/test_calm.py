@@ -27,7 +27,6 @@ EXEMPT = {
     TOP,
     WHOLE,
     "cli",
-    "corpus",
     "page",
     "sentences",
     "tasks",

@@ -22,7 +22,7 @@ from minibert.corpus.rows import BadRow, OnBad, Row, check_columns, refuse
 Quoting = Literal["auto", "quoted", "none"]
 QUOTINGS = ("auto", "quoted", "none")
 
-SAMPLE_CHARACTERS = 1 << 20  # from the first quotation mark on, by which quoting is told
+SAMPLE_CHARACTERS = 1 << 20  # after the first quotation mark, to detect quoting
 _QUOTED_FIELD = re.compile(r'"(?:[^"]|"")*"')
 
 Record = tuple[int, list[str]]
@@ -31,7 +31,7 @@ Record = tuple[int, list[str]]
 
 def delimited_rows(
     location: Location,
-    wanted: Sequence[str] = (),
+    needed: Sequence[str] = (),
     names: Sequence[str] | None = None,
     delimiter: str | None = None,
     quoting: Quoting = "auto",
@@ -41,19 +41,19 @@ def delimited_rows(
 
     Args:
         location: The file.
-        wanted: Columns that it must have.
+        needed: Columns that it must have.
         names: Names of the first columns, for a file without a header line.
-        delimiter: Character between columns; None: a comma in .csv, a tab elsewhere.
+        delimiter: Character between columns; None: a comma in .csv, a tab in other files.
         quoting: "quoted": fields may stand between quotation marks; "none": quotation marks are
             ordinary characters; "auto": quoted, but with tabs only where the file evidently is.
         on_bad: Receives each row with another number of columns than the header.
 
     Raises:
         ValueError: A delimiter or quoting that does not exist, a column that is missing or that
-            occurs twice, a quotation mark without its other, or what `on_bad` raises.
+            occurs twice, a field without its closing quotation mark, or what `on_bad` raises.
     """
     if delimiter is None:
-        delimiter = "," if location.suffix == ".csv" else "\t"
+        delimiter = _default_delimiter(location)
     if len(delimiter) != 1:
         raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
     if quoting not in QUOTINGS:
@@ -63,10 +63,8 @@ def delimited_rows(
         _, columns = next(records, (0, []))
     else:
         columns = list(names)
-    check_columns(location, wanted, columns)
-    for name, occurrences in Counter(columns).items():
-        if occurrences > 1:
-            raise ValueError(f"{location} has the column {name!r} twice: rename one.")
+    check_columns(location, needed, columns)
+    _check_unique(location, columns)
     for number, record in records:
         too_long = len(record) > len(columns) and names is None
         if len(record) < len(columns) or too_long:
@@ -77,6 +75,18 @@ def delimited_rows(
             on_bad(BadRow(f"{location}, line {number}", reason, content[:200]))
         else:
             yield f"line {number}", dict(zip(columns, record, strict=False))
+
+
+def _default_delimiter(location: Location) -> str:
+    if location.suffix == ".csv":
+        return ","
+    return "\t"
+
+
+def _check_unique(location: Location, columns: Sequence[str]) -> None:
+    for name, occurrences in Counter(columns).items():
+        if occurrences > 1:
+            raise ValueError(f"{location} has the column {name!r} twice: rename one.")
 
 
 def _records(location: Location, delimiter: str, quoting: Quoting) -> Iterator[Record]:
@@ -120,7 +130,9 @@ def _detect_quoting(location: Location, lines: Iterator[str], delimiter: str) ->
             yield from _split(location, chain(sample, lines), delimiter, is_quoted, number)
             return
         number += 1
-        record = line.rstrip("\r\n").split(delimiter) if line.strip("\r\n") else []
+        record: list[str] = []
+        if line.strip("\r\n"):
+            record = line.rstrip("\r\n").split(delimiter)
         width = width or len(record)
         yield number, record
 
@@ -151,8 +163,7 @@ def _is_quoted(sample: Sequence[str], delimiter: str, width: int) -> bool:
     fields = [field for row in rows for field in row if '"' in field]
     if all(map(_QUOTED_FIELD.fullmatch, fields)):
         return any('""' in field[1:-1] for field in fields)
-    # what stands between marks may hold tabs and line ends: then only one of the two readings is a
-    # table
+    # quoted fields may hold tabs and line ends: then only one of the two readings is a table
     expected = width or len(rows[0])
     if all(len(row) == expected for row in rows):
         return False

@@ -1,9 +1,9 @@
-"""Files of vectors, with their texts where there is room for them: written piece by piece, and read again.
+"""Files of vectors, in some formats with their texts, written in chunks and read again.
 
     .npy           the vectors, (N, D) float32
     .safetensors   the same, called "vectors"
-    .jsonl         {"text": ..., "vector": [...]} a line, with as many digits as float32 needs to be
-    read back exactly .parquet       columns text and vector, a list of fixed size; needs pyarrow
+    .jsonl         {"text": ..., "vector": [...]} a line, with all digits that float32 needs
+    .parquet       columns text and vector, a list of fixed size; needs pyarrow
 
 The last two have an "id" first where the texts are `minibert.corpus.inputs.Text` with one.
 """
@@ -25,7 +25,7 @@ from minibert.sentences.rows import Vectors
 
 Chunks = Iterable[tuple[Sequence[str], Vectors]]  # some texts and their vectors (n, D), then others
 
-MAX_OPEN = 64  # shards that stay mapped, for the number of open files is limited
+MAX_OPEN = 64  # shards that stay mapped, because the number of open files is limited
 
 
 def _npy_header(file: IO[bytes], rows: int, dimension: int) -> None:
@@ -35,16 +35,15 @@ def _npy_header(file: IO[bytes], rows: int, dimension: int) -> None:
 
 def _safetensors_header(file: IO[bytes], rows: int, dimension: int) -> None:
     tensor = {"dtype": "F32", "shape": [rows, dimension], "data_offsets": [0, 4 * rows * dimension]}
-    text = json.dumps({"vectors": tensor}, separators=(",", ":")).ljust(
-        120
-    )  # the format allows blanks at the end
+    text = json.dumps({"vectors": tensor}, separators=(",", ":"))
+    text = text.ljust(120)  # the format allows blanks at the end
     file.write(len(text).to_bytes(8, "little") + text.encode())
 
 
 def _write_raw(
     header: Callable[[IO[bytes], int, int], None], path: Path, chunks: Chunks, dimension: int
 ) -> None:
-    """Numbers after a header of fixed size, which is written again when the number of rows is known."""
+    """Write values after a header, which is written again when the number of rows is known."""
     rows = 0
     with path.open("wb") as file:
         header(file, rows, dimension)
@@ -64,21 +63,24 @@ def _write_jsonl(path: Path, chunks: Chunks, dimension: int) -> None:
 
 
 def json_line(text: str, vector: Vectors) -> str:
-    """A text and its vector as one line of JSON."""
-    own = getattr(text, "id", None)
-    id_ = "" if own is None else f'"id": {json.dumps(own, ensure_ascii=False)}, '
-    return f'{{{id_}"text": {json.dumps(text, ensure_ascii=False)}, "vector": [{", ".join(numbers(vector))}]}}'
+    """Return a text, its id if it has one, and its vector as one line of JSON."""
+    fields = []
+    text_id = getattr(text, "id", None)
+    if text_id is not None:
+        fields.append(f'"id": {json.dumps(text_id, ensure_ascii=False)}')
+    fields.append(f'"text": {json.dumps(text, ensure_ascii=False)}')
+    fields.append(f'"vector": [{", ".join(numbers(vector))}]')
+    return f"{{{', '.join(fields)}}}"
 
 
 def numbers(vector: Vectors) -> list[str]:
-    """The numbers of a vector, each with the digits from which the same float32 is read back."""
+    """Return the values of a vector, each with all digits that float32 needs."""
     return [f"{number:.9g}" for number in vector.tolist()]
 
 
 def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
-    arrow, parquet = (
-        need(module, "parquet", "Writing .parquet") for module in ("pyarrow", "pyarrow.parquet")
-    )
+    arrow = need("pyarrow", "parquet", "Writing .parquet")
+    parquet = need("pyarrow.parquet", "parquet", "Writing .parquet")
     list_type = arrow.list_(arrow.float32(), dimension)
 
     def table(texts: Sequence[str], vectors: Vectors) -> Any:
@@ -88,7 +90,7 @@ def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
             "vector": arrow.FixedSizeListArray.from_arrays(flat, type=list_type),
         }
         ids = [getattr(text, "id", None) for text in texts]
-        if any(own is not None for own in ids):
+        if any(text_id is not None for text_id in ids):
             try:
                 columns = {"id": arrow.array(ids), **columns}
             except (arrow.ArrowInvalid, arrow.ArrowTypeError):
@@ -99,18 +101,20 @@ def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
 
     tables = (table(*chunk) for chunk in chunks)
     first = next(tables, table([], np.empty((0, dimension), np.float32)))
-    # pyarrow takes no path that is not UTF-8
+    # a file, because pyarrow does not accept a path that is not UTF-8
     with path.open("wb") as file, parquet.ParquetWriter(file, first.schema) as writer:
-        for one in chain([first], tables):
-            writer.write_table(one)
+        for chunk_table in chain([first], tables):
+            writer.write_table(chunk_table)
 
 
 class ShardedVectors:
-    """The vectors of a folder of shards, read by rows; .npy and .safetensors shards are memory-mapped.
+    """The vectors of a folder of shards, read by rows.
+
+    Shards in .npy and .safetensors are memory-mapped.
 
     Attributes:
         shape: (N, D).
-        unit: all are known to have length 1 (or 0), so that cosines are dot products.
+        unit: All vectors are L2-normalized (or zero), so that cosines are dot products.
     """
 
     ndim = 2
@@ -135,19 +139,15 @@ class ShardedVectors:
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise ValueError("shards are read by neighbouring rows: vectors[start:stop].")
-        first, last = (
-            int(np.searchsorted(self._starts, start, "right")) - 1,
-            int(np.searchsorted(self._starts, stop)),
-        )
+        first = int(np.searchsorted(self._starts, start, "right")) - 1
+        last = int(np.searchsorted(self._starts, stop))
         parts = [
             self._shard(number)[max(start - begin, 0) : stop - begin]
             for number, begin in enumerate(self._starts[first:last].tolist(), first)
         ]
-        return (
-            parts[0]
-            if len(parts) == 1
-            else np.concatenate([np.empty((0, self.shape[1]), np.float32), *parts])
-        )
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([np.empty((0, self.shape[1]), np.float32), *parts])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vectors:
         """All of them in memory."""
@@ -161,24 +161,26 @@ class ShardedVectors:
                 raise ValueError(
                     f"{self._shards[number]} should hold {rows} vectors: run minibert embed again."
                 )
-            if len(self._open) == MAX_OPEN or not isinstance(
-                vectors, np.memmap
-            ):  # others lie in memory
+            is_in_memory = not isinstance(vectors, np.memmap)
+            if is_in_memory or len(self._open) == MAX_OPEN:
                 self._open.clear()
             self._open[number] = vectors
         return self._open[number]
 
 
 def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
-    """The vectors (N, D) of a file or folder that `minibert embed` wrote, in the order of the texts.
+    """Open the vectors of a file or folder that `minibert embed` wrote.
 
     Args:
-        path: an .npy, .safetensors, .jsonl or .parquet file, or the folder that `--out-dir` or
-            `encode_to_shards` filled.
+        path: An .npy, .safetensors, .jsonl or .parquet file, or the folder of `--out-dir` or
+            `encode_to_shards`.
+
+    Returns:
+        The vectors (N, D), in the order of the texts.
 
     Raises:
-        FileNotFoundError: there is no such file, or a shard is missing.
-        ValueError: a folder whose run has not finished, or a file that does not hold vectors.
+        FileNotFoundError: The file does not exist, or a shard is missing.
+        ValueError: The run of a folder has not finished, or a file does not hold vectors.
     """
     path = Path(path)
     if not path.is_dir():
@@ -188,7 +190,8 @@ def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
         prefix = "_"  # as beside parquet; see `minibert.corpus.records.metadata`
     if not (path / f"{prefix}index.json").is_file():
         raise ValueError(
-            f"{path} has no index.json: run minibert embed --out-dir again, it goes on where it stopped."
+            f"{path} has no index.json: run minibert embed --out-dir again, it resumes where it "
+            "stopped."
         )
     index = read_json(path / f"{prefix}index.json")
     shards = [
@@ -204,7 +207,7 @@ def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
 
 
 def open_vector_file(path: Path) -> Vectors:
-    """The vectors of one file; see `open_vectors`."""
+    """Open the vectors of one file; see `open_vectors`."""
     if path.suffix[1:] not in READERS:
         raise ValueError(f"{path} should be a folder of shards, or end in {ENDINGS}.")
     try:
@@ -215,7 +218,7 @@ def open_vector_file(path: Path) -> Vectors:
         ) from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise ValueError(
-            f"{path} should hold one row of numbers for each text, as minibert embed writes them."
+            f"{path} should hold one vector for each text, as minibert embed writes them."
         )
     return vectors
 
@@ -238,7 +241,7 @@ def _read_parquet(path: Path) -> Any:
     return column.flatten().to_numpy().reshape(len(column), -1)
 
 
-# a path, what is written there, and the length D of the vectors
+# each takes a path, the chunks to write there, and the dimension D of the vectors
 WRITERS: dict[str, Callable[[Path, Chunks, int], None]] = {
     "npy": partial(_write_raw, _npy_header),
     "safetensors": partial(_write_raw, _safetensors_header),

@@ -191,9 +191,10 @@ def read_table(
         rows.append(row)
         for column in needed:
             if column not in row:
-                known = ", ".join(row)
+                listing = ", ".join(row)
                 raise ValueError(
-                    f"{path} has no column {column!r} in row {len(rows)}; its columns are {known}."
+                    f"{path} has no column {column!r} in row {len(rows)}; its columns are "
+                    f"{listing}."
                 )
     if not rows:
         raise ValueError(f"{path} holds no rows.")
@@ -243,15 +244,17 @@ def read_part(
         reason = _fault(row, names)
         if reason:
             on_bad(BadRow(f"{location}, {place}", reason, repr(row)[:200]))
+        elif id_column is None:
+            yield Text(row[names[0]])
         else:
-            yield Text(row[names[0]], None if id_column is None else row[id_column])
+            yield Text(row[names[0]], row[id_column])
 
 
 def iter_rows(
     location: Location,
     start: int = 0,
     end: int | None = None,
-    wanted: Sequence[str] = (),
+    needed: Sequence[str] = (),
     *,
     names: Sequence[str] | None = None,
     delimiter: str | None = None,
@@ -265,7 +268,7 @@ def iter_rows(
             tabs.
         start: First row or byte of the part that is read, as in `Part`.
         end: Row or byte after the last.
-        wanted: Columns that the table must have. Of parquet, only these are read.
+        needed: Columns that the table must have. Of parquet, only these are read.
         names: Names of the first columns, for a table of text without a header line.
         delimiter: Character between the columns of a table of text.
         quoting: As in `minibert.corpus.delimited.delimited_rows`.
@@ -278,16 +281,17 @@ def iter_rows(
     if location.suffix in JSON_ENDINGS:
         rows = json_rows(location, start, end, on_bad)
     elif location.suffix in PARQUET_ENDINGS:
-        rows = parquet_rows(location, start, end, wanted)
+        rows = parquet_rows(location, start, end, needed)
     else:
-        rows = delimited_rows(location, wanted, names, delimiter, quoting, on_bad)
+        rows = delimited_rows(location, needed, names, delimiter, quoting, on_bad)
     return _undamaged(location, rows)
 
 
 def is_table(source: str | Location) -> bool:
     """Return whether the texts of a file are a column of it, and not its lines."""
-    location = source if isinstance(source, Location) else Location(source)
-    return location.suffix in (*JSON_ENDINGS, *DELIMITED_ENDINGS, *PARQUET_ENDINGS)
+    if not isinstance(source, Location):
+        source = Location(source)
+    return source.suffix in (*JSON_ENDINGS, *DELIMITED_ENDINGS, *PARQUET_ENDINGS)
 
 
 def data_files(location: Location) -> dict[str, tuple[int, float]]:
@@ -363,7 +367,9 @@ def _parts_of_file(
     base = name or file.path.replace("\\", "/").rpartition("/")[2]
     parts: dict[str, Part] = {}
     for start in range(0, size, step):
-        end = start + step if start + step < size else None
+        end: int | None = start + step
+        if start + step >= size:
+            end = None
         parts[f"{base}-{start:012d}"] = Part(str(file), start, end)
     return parts
 
@@ -402,7 +408,7 @@ def _without_json(
     """The lines of a file; ValueError where it is a file of JSON under another name."""
     for place, line in islice(lines, LINES_WITHOUT_JSON):
         if _is_object(line.strip()):
-            where = "stdin" if location.name == "-" else f"{location}"
+            where = _name_in_errors(location)
             raise ValueError(
                 f"{where}, {place}: the line is a JSON object, but files that do not end in "
                 ".jsonl, .ndjson or .json are read as lines of text. Rename the file to end in "
@@ -410,6 +416,12 @@ def _without_json(
             )
         yield place, line
     yield from lines
+
+
+def _name_in_errors(location: Location) -> str:
+    if location.name == "-":
+        return "stdin"
+    return str(location)
 
 
 def _is_object(line: str) -> bool:
@@ -423,7 +435,7 @@ def _is_object(line: str) -> bool:
 
 def _check_has_columns(location: Location, columns: Sequence[str]) -> None:
     if columns:
-        where = "stdin" if location.name == "-" else f"{location}"
+        where = _name_in_errors(location)
         raise ValueError(
             f"{where} is read as lines, without a column {columns[0]!r}: "
             "use .jsonl, .csv, .tsv or .parquet."

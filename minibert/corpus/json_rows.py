@@ -95,7 +95,9 @@ def _values(location: Location, text: str, number: int) -> Iterator[tuple[int, A
     decoder = json.JSONDecoder()
     position = _skip(text, 0, _SPACE)
     is_array = text[position] == "["
+    separators = _SPACE
     if is_array:
+        separators = _SPACE + ","
         position = _skip(text, position + 1, _SPACE)
     closed = False
     while position < len(text):
@@ -109,7 +111,7 @@ def _values(location: Location, text: str, number: int) -> Iterator[tuple[int, A
             line = number + text.count("\n", 0, position)
             raise ValueError(f"{location}, line {line}: not JSON ({error}).") from None
         yield position, value
-        position = _skip(text, after, _SPACE + "," if is_array else _SPACE)
+        position = _skip(text, after, separators)
     if is_array and not closed:
         raise ValueError(f"{location}: its JSON array has no end; get the file again.")
     if position < len(text):

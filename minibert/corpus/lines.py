@@ -13,7 +13,7 @@ from minibert.corpus.location import Location
 from minibert.corpus.rows import BadRow, OnBad, refuse
 
 HEAD_BYTES = 64
-SAMPLE_BYTES = 1 << 16  # of lines that are not UTF-8, from which the encoding is told
+SAMPLE_BYTES = 1 << 16  # of lines that are not UTF-8, to detect the encoding
 
 Line = tuple[str, str]
 """Where a line stands ("line 7"), and the line with its end."""
@@ -65,7 +65,10 @@ def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[
             number += 1
             if number == 1 and not start:
                 line = line.removeprefix(codecs.BOM_UTF8)
-            yield f"byte {position}" if start else f"line {number}", line
+            if start:
+                yield f"byte {position}", line
+            else:
+                yield f"line {number}", line
         position += len(block)
 
 
@@ -117,7 +120,9 @@ def _take(lines: Iterator[tuple[str, bytes]], size: int) -> list[tuple[str, byte
 
 
 def _not_encoded(line: bytes, encoding: str) -> str:
-    name = encoding.upper() if encoding == "utf-8" else encoding
+    name = encoding
+    if name == "utf-8":
+        name = "UTF-8"
     guess = guess_encoding(line)
     if guess is None or guess == encoding:
         return f"the line is not {name}; convert the file (iconv -t utf-8)"

@@ -1,7 +1,7 @@
-"""Files and folders by path or by URI: `s3://bucket/folder`, `gs://...`, `hdfs://...`, through pyarrow's file systems.
+"""Files and folders by path or by URI.
 
-What is written appears atomically everywhere: it is made on this machine, copied beside its place,
-and moved there.
+URIs (`s3://bucket/folder`, `gs://...`, `hdfs://...`) go through the file systems of pyarrow. Every
+file is written atomically: on this machine first, then copied next to its target, and moved there.
 """
 
 from __future__ import annotations
@@ -52,21 +52,22 @@ class Location:
     """A file or a folder, on this machine or elsewhere.
 
     Args:
-        name: a path, or a URI that `pyarrow.fs.FileSystem.from_uri` understands, its options behind
+        name: A path, or a URI that `pyarrow.fs.FileSystem.from_uri` accepts, with its options after
             a question mark.
 
     Raises:
-        ImportError: a URI without pyarrow.
-        ValueError: a URI of no known kind.
+        ImportError: A URI, and pyarrow is not installed.
+        ValueError: A URI of an unknown kind.
     """
 
     def __init__(self, name: str | os.PathLike[str]) -> None:
         self.name = self.path = os.fspath(name)
         self.fs: Any = None
-        found = _URI.fullmatch(self.name)
-        self._uri = found and found.groups("")
-        if self._uri is None:
+        self._uri: tuple[str | Any, ...] | None = None
+        match = _URI.fullmatch(self.name)
+        if match is None:
             return
+        self._uri = match.groups("")
         fs = need("pyarrow.fs", "parquet", f"Reaching {self.name}")
         try:
             self.fs, self.path = fs.FileSystem.from_uri(self.name)
@@ -77,7 +78,7 @@ class Location:
         return self.name
 
     def __truediv__(self, below: str) -> Location:
-        if not below:  # what `files` calls a file itself
+        if not below:  # the name of a file itself in `files`
             return self
         if self._uri is None:
             return Location(os.path.join(self.name, below))
@@ -86,7 +87,7 @@ class Location:
 
     @property
     def suffix(self) -> str:
-        """The ending that says the format, in lower case: ".jsonl" for "A.JSONL.gz"."""
+        """The ending of the format, in lower case: ".jsonl" for "A.JSONL.gz"."""
         path = Path(self.path)
         if path.suffix.lower() in _DECOMPRESS:
             path = path.with_suffix("")
@@ -98,28 +99,14 @@ class Location:
         return Path(self.path).suffix.lower() in _DECOMPRESS
 
     def files(self) -> dict[str, tuple[int, float]]:
-        """Size in bytes and time of the last change of every file, by its path below this folder, sorted.
+        """Return size in bytes and time of the last change of each file, sorted by name.
 
-        A file's own name is "". Names that begin with a dot or an underscore are left out, as every
-        reader of such folders does. What does not exist is empty.
+        The name is the path below this folder, and "" for a file itself. Names that begin with a
+        dot or an underscore are left out, as every reader of such folders does. A path that does
+        not exist has no files.
         """
         if self.fs is None:
-            if os.path.exists(self.path) and not os.path.isdir(
-                self.path
-            ):  # a pipe or a device, too
-                paths = {"": self.path}
-            else:
-                every = [
-                    os.path.join(folder, name)
-                    for folder, _, names in os.walk(self.path)
-                    for name in names
-                ]
-                paths = {
-                    os.path.relpath(path, self.path).replace(os.sep, "/"): path for path in every
-                }
-            # only these are looked at, for a temporary file of another process may be gone by now
-            about = {name: os.stat(paths[name]) for name in _shown(paths)}
-            return {name: (status.st_size, status.st_mtime) for name, status in about.items()}
+            return self._local_files()
         from pyarrow.fs import FileSelector, FileType
 
         entries = [self.fs.get_file_info(self.path)]
@@ -127,25 +114,42 @@ class Location:
             entries = self.fs.get_file_info(
                 FileSelector(self.path, recursive=True, allow_not_found=True)
             )
-        found = {
+        files = {
             entry.path[len(self.path) :].strip("/"): entry
             for entry in entries
             if entry.type == FileType.File
         }
-        return {name: (found[name].size, found[name].mtime_ns / 1e9) for name in _shown(found)}
+        return {name: (files[name].size, files[name].mtime_ns / 1e9) for name in _shown(files)}
+
+    def _local_files(self) -> dict[str, tuple[int, float]]:
+        paths: dict[str, str] = {}
+        if os.path.exists(self.path) and not os.path.isdir(self.path):  # a pipe or a device, too
+            paths[""] = self.path
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                path = os.path.join(folder, name)
+                paths[os.path.relpath(path, self.path).replace(os.sep, "/")] = path
+        sizes_and_times = {}
+        # hidden names have no stat: a temporary file of another process may be gone by now
+        for name in _shown(paths):
+            status = os.stat(paths[name])
+            sizes_and_times[name] = (status.st_size, status.st_mtime)
+        return sizes_and_times
 
     def open(self) -> IO[bytes]:
-        """The bytes, decompressed where the name says .gz, .bz2, .xz or .zst."""
-        file: Any = (
-            open(self.path, "rb")
-            if self.fs is None
-            else io.BufferedReader(self.fs.open_input_file(self.path))
-        )
-        unpack = _DECOMPRESS.get(Path(self.path).suffix.lower())
-        return unpack(file) if unpack else file  # type: ignore[no-any-return]
+        """Open the file to read its bytes, decompressed if it ends in .gz, .bz2, .xz or .zst."""
+        file: IO[bytes]
+        if self.fs is None:
+            file = open(self.path, "rb")
+        else:
+            file = io.BufferedReader(self.fs.open_input_file(self.path))
+        decompress = _DECOMPRESS.get(Path(self.path).suffix.lower())
+        if decompress is not None:
+            file = decompress(file)
+        return file
 
     def make_folder(self) -> None:
-        """Makes this folder, where there are folders."""
+        """Make this folder, where the file system has folders."""
         if self.fs is None:
             Path(self.path).mkdir(parents=True, exist_ok=True)
         elif self.fs.type_name in ("hdfs", "local"):  # object stores only have names
@@ -153,7 +157,10 @@ class Location:
 
     @contextmanager
     def replacing(self) -> Iterator[Path]:
-        """A path on this machine, whose file is here when the block succeeds; see `minibert.files.replacing`."""
+        """Write this file through a path on this machine, atomically.
+
+        See `minibert.files.replacing`: the file takes its place when the block succeeds.
+        """
         if self.fs is None:
             with replacing(self.path) as temporary:
                 yield temporary
@@ -165,25 +172,26 @@ class Location:
         with tempfile.TemporaryDirectory() as folder:
             temporary = Path(folder, name)
             yield temporary
+            # a copy to the target itself that is interrupted would look complete
             copy_files(
                 str(temporary),
                 beside,
                 source_filesystem=LocalFileSystem(),
                 destination_filesystem=self.fs,
-            )  # in place, a copy that was cut short would look whole
+            )
             self.fs.move(beside, self.path)
 
     def read_json(self) -> dict[str, Any]:
-        """The JSON object in the file; errors as of `minibert.files.parse_json`."""
+        """Return the JSON object in the file; see `minibert.files.parse_json` for errors."""
         with self.open() as file:
             return parse_json(file.read(), self, dict)
 
     def write_json(self, content: Any) -> None:
-        """See `minibert.files.write_json`."""
+        """Write an object as JSON, atomically; see `minibert.files.write_json`."""
         with self.replacing() as temporary:
             write_json(temporary, content)
 
 
 def _shown(names: Iterable[str]) -> list[str]:
-    """Those of a folder's names that its readers see, sorted."""
+    """The names that are not hidden, sorted."""
     return sorted(name for name in names if not re.search(r"(^|/)[._]", name))

@@ -13,7 +13,7 @@ BATCH_ROWS = 4096
 
 
 def parquet_rows(
-    location: Location, start: int, end: int | None, wanted: Sequence[str]
+    location: Location, start: int, end: int | None, needed: Sequence[str]
 ) -> Iterator[Row]:
     """Yield the rows `[start, end)` of a file; only the row groups that hold them are read.
 
@@ -21,28 +21,30 @@ def parquet_rows(
         location: The file.
         start: First row.
         end: Row after the last; None reads to the end.
-        wanted: Columns to read; empty reads all of them.
+        needed: Columns to read; empty reads all of them.
 
     Raises:
         ImportError: pyarrow is not installed.
         ValueError: A damaged file, or one without a column.
     """
-    with open_parquet(location, wanted) as table:
+    with open_parquet(location, needed) as table:
         first = 0
         for group in range(table.metadata.num_row_groups):
             after = first + table.metadata.row_group(group).num_rows
             if after > start and (end is None or first < end):
-                yield from _rows_of_group(table, group, first, start, end, wanted)
+                yield from _rows_of_group(table, group, first, start, end, needed)
             first = after
 
 
 def _rows_of_group(
-    table: Any, group: int, first: int, start: int, end: int | None, wanted: Sequence[str]
+    table: Any, group: int, first: int, start: int, end: int | None, needed: Sequence[str]
 ) -> Iterator[Row]:
-    columns = list(wanted) or None
+    columns = list(needed) or None
     for batch in table.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
         begin = max(0, start - first)
-        stop = len(batch) if end is None else max(0, end - first)
+        stop = len(batch)
+        if end is not None:
+            stop = max(0, end - first)
         for number, row in enumerate(batch[begin:stop].to_pylist(), first + begin):
             yield f"row {number}", row
         first += len(batch)

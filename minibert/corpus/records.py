@@ -1,4 +1,4 @@
-"""The model and settings behind vectors: recorded beside shards, and checked before these are added to or searched."""
+"""The model and settings behind vectors, recorded with shards and checked before these are used."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from minibert.sentences.rows import Settings
 from minibert.sentences.search import pairwise_similarity
 from minibert.tokenization.files import tokenizer_digest
 
-# how many vectors of a file are made again to see whether they are those of its texts, and from
-# which cosine on they are: vectors in int8 and float32 of one model have more, those of two
-# poolings less
+# Number of vectors of a file that are computed again for a check, and the cosine from which on they
+# are the same. Vectors of one model in int8 and float32 have more, those of two poolings less.
 SAMPLES = 8
 SAME = 0.95
 
@@ -26,13 +25,13 @@ SAME = 0.95
 def metadata(folder: Location, name: str, file_format: str = "parquet") -> Location:
     """Return the place of a file about vectors, such as "index.json", in their folder.
 
-    Beside parquet its name begins with an underscore, so that readers of such folders pass it over
-    (`pandas.read_parquet(folder)`). Folders of earlier versions have it without.
+    In folders of parquet its name begins with an underscore, so that readers of such folders ignore
+    it (`pandas.read_parquet(folder)`). Folders of earlier versions have it without the underscore.
 
     Args:
         folder: The folder of shards.
         name: Name of the file.
-        file_format: Format of the shards, where it is known; otherwise what exists is found.
+        file_format: Format of the shards; the default also finds the file of another format.
     """
     plain = folder / name
     if file_format != "parquet" or plain.files():
@@ -43,11 +42,11 @@ def metadata(folder: Location, name: str, file_format: str = "parquet") -> Locat
 def check_manifest(
     folder: Location, settings: dict[str, Any], model_name: str | None = None
 ) -> None:
-    """Write the settings of a new folder, or compare them with those that it was begun with.
+    """Write the settings of a new folder, or compare them with those of its first run.
 
     Args:
         folder: The folder of shards.
-        settings: What `describe` returns, and the format and size of the shards.
+        settings: The settings of `describe`, and the format and size of the shards.
         model_name: Where the model was loaded from, for the error. It may be another place, as long
             as the weights are the same.
 
@@ -83,14 +82,16 @@ def check_manifest(
         raise ValueError(f"{folder} was begun with {begun}; give another folder.")
 
 
-def _difference(made: dict[str, Any], own: dict[str, Any], names: Iterable[str]) -> str:
-    """The first of these settings that differs, as it was and as it is; or nothing."""
-    differ = (name for name in names if made.get(name) != own[name])
-    return next((f"{name} {made.get(name)!r:.80}, not {own[name]!r}" for name in differ), "")
+def _difference(recorded: dict[str, Any], current: dict[str, Any], names: Iterable[str]) -> str:
+    """The first of these settings that differs, with both values; "" if all are equal."""
+    for name in names:
+        if recorded.get(name) != current[name]:
+            return f"{name} {recorded.get(name)!r:.80}, not {current[name]!r}"
+    return ""
 
 
 def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
-    """Everything that vectors depend on besides their text."""
+    """Return everything that vectors depend on besides their text."""
     digest = tokenizer_digest(embedder.tokenizer)
     digest.update(embedder.model.config.to_json_string().encode())
     for part in embedder.weights():
@@ -114,40 +115,55 @@ def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
 def check_corpus(
     path: str | Path, embedder: TextEncoder, texts: Sequence[str], prompt: str = ""
 ) -> None:
-    """Refuses vectors that are not those of these texts by this embedder, because a search would answer from them.
+    """Check that vectors are those of these texts by this embedder, before a search uses them.
 
-    A folder of shards knows what made it. Of a file, the vectors of some texts are made again and
-    compared; a text that has changed among others goes unnoticed there.
+    The manifest of a folder of shards is compared with the embedder. A file has no manifest: the
+    vectors of some texts are computed again, and a change of other texts is not noticed.
 
     Args:
-        path: what `minibert.open_vectors` opens.
-        embedder: what the queries are encoded with.
-        texts: whose vectors they should be, in order.
-        prompt: that the embedder puts before them.
+        path: File or folder, as in `minibert.open_vectors`.
+        embedder: The embedder that encodes the queries.
+        texts: The texts of the vectors, in order.
+        prompt: Prompt of the texts.
 
     Raises:
-        ValueError: they were made by another model, with another pooling or prompt, or from other
-            texts.
+        ValueError: The vectors are those of another model, pooling or prompt, or of other texts.
     """
     path = Path(path)
     if not path.is_dir():
         return _check_samples(path, embedder, texts, prompt)
-    own = describe(embedder, embedder.settings(prompt=prompt))
-    about = metadata(Location(path), "manifest.json").read_json()
-    for made in (about, own):
-        made["precision"] = made.get("precision") or "fp32"
-        # cosines do not depend on lengths
-        made["steps"] = [step for step in made.get("steps", []) if step != "Normalize()"]
+    recorded = metadata(Location(path), "manifest.json").read_json()
+    current = describe(embedder, embedder.settings(prompt=prompt))
+    _check_settings(path, _comparable(recorded), _comparable(current))
+    _check_texts(path, texts)
+
+
+def _comparable(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without the L2 normalization, which does not change a cosine."""
+    steps = [step for step in settings.get("steps", []) if step != "Normalize()"]
+    return {**settings, "precision": settings.get("precision") or "fp32", "steps": steps}
+
+
+def _check_settings(path: Path, recorded: dict[str, Any], current: dict[str, Any]) -> None:
     names = ("precision", "pooling", "layers", "layer_weights", "include_prompt", "steps", "prompt")
-    other = _difference(about, own, names)
-    # a model of another depth has other layers, and one whose pooler is not used has none
-    if about.get("model") != own["model"] and not other.startswith("precision"):
-        other = f", or with {other}" if other else ""
+    difference = _difference(recorded, current, names)
+    # weights also differ with the precision, which is then the better explanation
+    if recorded.get("model") != current["model"] and not difference.startswith("precision"):
+        # a model of another depth has other layers, and one whose pooler is not used has none
+        details = ""
+        if difference:
+            details = f", or with {difference}"
         raise ValueError(
-            f"{path} was made by another model or tokenizer{other}: search it with the one that made it."
+            f"{path} was made by another model or tokenizer{details}: search it with the one that "
+            "made it."
         )
-    if other:
-        raise ValueError(f"{path} was made with {other}: search it with the same, or make it anew.")
+    if difference:
+        raise ValueError(
+            f"{path} was made with {difference}: search it with the same, or make it anew."
+        )
+
+
+def _check_texts(path: Path, texts: Sequence[str]) -> None:
     start = 0
     for number in count():
         record = read_record(metadata(Location(path), f"shard-{number:06d}.json"))
@@ -155,49 +171,52 @@ def check_corpus(
             return
         shard = texts[start : start + record["lines"]]
         if digest_of(shard) != record["texts_sha256"]:
-            changed = (
-                f"of those from {start + 1} to {start + len(shard)} some have been changed since"
-            )
             raise ValueError(
-                f"{path} was made from other texts: {changed}. Make it anew by minibert embed."
+                f"{path} was made from other texts: of those from {start + 1} to "
+                f"{start + len(shard)} some have been changed since. Make it anew by minibert "
+                "embed."
             )
         start += len(shard)
 
 
 def _check_samples(path: Path, embedder: TextEncoder, texts: Sequence[str], prompt: str) -> None:
-    filled = [number for number, text in enumerate(texts) if text.strip()]
-    some = filled[:: max(1, len(filled) // SAMPLES)][:SAMPLES]
-    vectors, made = (
-        open_vector_file(path),
-        embedder.encode([texts[number] for number in some], prompt=prompt),
-    )
-    if vectors.shape[1] != made.shape[1]:
-        sizes = f"they have {vectors.shape[1]} numbers, not {made.shape[1]}"
-        raise ValueError(f"{path} was made by another model or with another pooling: {sizes}.")
-    for number, vector in zip(some, made, strict=True):
-        if (cosine := pairwise_similarity(vectors[number], vector).item()) < SAME:
+    not_blank = [number for number, text in enumerate(texts) if text.strip()]
+    samples = not_blank[:: max(1, len(not_blank) // SAMPLES)][:SAMPLES]
+    vectors = open_vector_file(path)
+    expected = embedder.encode([texts[number] for number in samples], prompt=prompt)
+    if vectors.shape[1] != expected.shape[1]:
+        raise ValueError(
+            f"{path} was made by another model or with another pooling: its vectors have "
+            f"{vectors.shape[1]} dimensions, not {expected.shape[1]}."
+        )
+    for number, vector in zip(samples, expected, strict=True):
+        cosine = pairwise_similarity(vectors[number], vector).item()
+        if cosine < SAME:
             raise ValueError(
-                f"{path} was made by another model, with another pooling or prompt, or from other texts: vector "
-                f"{number + 1} has a cosine of {cosine:.2f} with that of its text. Make it anew by minibert embed."
+                f"{path} was made by another model, with another pooling or prompt, or from other "
+                f"texts: vector {number + 1} has a cosine of {cosine:.2f} with that of its text. "
+                "Make it anew by minibert embed."
             )
 
 
 def read_record(path: Location) -> dict[str, Any] | None:
-    """The record of a finished shard; None where there is none, or none that is as it was written."""
+    """Return the record of a finished shard; None where it is missing or damaged."""
     try:
         record = path.read_json()
     except (FileNotFoundError, ValueError):
         return None
-    return record if record.pop("record_sha256", None) == sha256_of_json(record) else None
+    if record.pop("record_sha256", None) != sha256_of_json(record):
+        return None
+    return record
 
 
 def sha256_of_json(content: dict[str, Any]) -> str:
-    """The hash of an object, whatever the order of its names."""
+    """Return the hash of an object, which does not depend on the order of its names."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def sha256_of_file(path: Path) -> str:
-    """The hash of a file's bytes."""
+    """Return the hash of a file's bytes."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while part := file.read(1 << 20):
@@ -206,11 +225,12 @@ def sha256_of_file(path: Path) -> str:
 
 
 def digest_of(texts: Sequence[str]) -> str:
-    """The hash of texts, and of their ids."""
+    """Return the hash of texts and of their ids."""
     digest = hashlib.sha256()
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
-        if (own := getattr(text, "id", None)) is not None:
-            data += f"\0{own!r}".encode("utf-8", "surrogatepass")
+        text_id = getattr(text, "id", None)
+        if text_id is not None:
+            data += f"\0{text_id!r}".encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()

@@ -39,7 +39,7 @@ class BadRow(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a file: rows `[start, end)` of parquet; elsewhere the lines that begin in such bytes.
+    """A part of a file: rows of parquet, else the lines that begin in a range of bytes.
 
     Attributes:
         file: Path or URI.
@@ -66,14 +66,14 @@ def refuse(row: BadRow) -> None:
     raise ValueError(f"{row.place}: {row.reason}.")
 
 
-def check_columns(location: Location, wanted: Sequence[str], columns: Sequence[str]) -> None:
+def check_columns(location: Location, needed: Sequence[str], columns: Sequence[str]) -> None:
     """Check that a table has the columns that are read.
 
     Raises:
         ValueError: A column is missing. The message lists those that exist, and names the likely
             mistake.
     """
-    for name in wanted:
+    for name in needed:
         if name not in columns:
             listing = ", ".join(columns) or "none"
             advice = _advice(name, columns)

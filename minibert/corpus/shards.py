@@ -1,14 +1,16 @@
-"""Encoding a corpus of any length: lines in, shards of vectors out, in bounded memory, and resumable.
+"""Encode a corpus of any length into shards of vectors, in bounded memory, and resumable.
 
     folder/
-      manifest.json         model and settings; a folder is only continued with the same
+      manifest.json         model and settings; a run only resumes with the same
       shard-000000.npy      vectors of the first `shard_size` lines
-      shard-000000.json     its counts and hashes of its lines, its vectors and the settings,
-      written after it ... index.json            totals, written when every shard is complete
+      shard-000000.json     its counts, and hashes of its lines, its vectors and the settings;
+                            written after the vectors
+      ...
+      index.json            totals, written when all shards are complete
 
-A shard is encoded by itself, so it does not matter which run, or which of several processes, wrote
-it: the bytes are the same. A run that was stopped, however hard, is continued by starting it again:
-shards whose vectors are those that their record describes are skipped, all others are made.
+The vectors of a shard depend on its lines alone, so they are the same whichever run or process
+wrote them. A run that was stopped or killed resumes when it is started again: shards whose vectors
+match their record are skipped, all others are computed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from multiprocessing import active_children, get_context, parent_process
@@ -57,12 +59,12 @@ class CorpusReport:
     """The result of `encode_to_shards` or `encode_to_file`.
 
     Attributes:
-        lines: texts that were encoded.
-        tokens: tokens of these that went through the model.
-        overlong: how many of these texts have more tokens than fit, and were cut or averaged.
-        shards: shards that were written.
-        skipped: shards that an earlier run had finished.
-        kept: texts whose vectors an update has kept; their tokens are not counted.
+        lines: Texts that were encoded.
+        tokens: Tokens of these texts that the model computed.
+        overlong: Texts that are too long for the model, and were truncated or averaged.
+        shards: Shards that were written.
+        skipped: Shards that an earlier run had finished.
+        kept: Texts whose vectors an update has kept. Their tokens are not counted.
     """
 
     lines: int = 0
@@ -72,9 +74,9 @@ class CorpusReport:
     skipped: int = 0
     kept: int = 0
 
-    def add(self, other: CorpusReport) -> None:
-        """Counts what another one has counted, too."""
-        for name, number in vars(other).items():
+    def add(self, report: CorpusReport) -> None:
+        """Add the counts of another report."""
+        for name, number in vars(report).items():
             setattr(self, name, getattr(self, name) + number)
 
 
@@ -87,29 +89,27 @@ def encode_to_file(
     total: int | None = None,
     **options: Any,
 ) -> CorpusReport:
-    """Writes the vectors of `texts` into one file, atomically, holding few of them in memory.
+    """Write the vectors of `texts` into one file, atomically and in bounded memory.
 
     Args:
-        embedder: what makes the vectors.
-        texts: read one after the other.
-        path: the file, a path or a URI (see `minibert.corpus.location.Location`); its ending says
-            the format, one of those of `minibert.corpus.formats`.
-        show_progress: a bar with tokens per second; None: a line every half minute.
-        total: how many texts there are, if that is known, for the bar to say how long it will take.
-        options: as in `SentenceEmbedder.encode`.
+        embedder: The embedder.
+        texts: The texts, which are read one after the other.
+        path: The file, a path or a URI (see `minibert.corpus.location.Location`). Its ending
+            determines the format, one of those of `minibert.corpus.formats`.
+        show_progress: True: a bar with tokens per second; None: a line every half minute.
+        total: Number of texts, for the time left that the bar shows; None: unknown.
+        options: As in `SentenceEmbedder.encode`.
 
     Raises:
-        ValueError: a format or an option that does not exist, or something that is not a text.
-        OSError: the file cannot be written, FileNotFoundError when its folder does not exist.
+        ValueError: A format or an option that does not exist, or an item that is not a string.
+        OSError: The file cannot be written; FileNotFoundError when its folder does not exist.
     """
     target = Location(path)
     end = Path(target.path)
     if end.suffix[1:] not in WRITERS:
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
-    texts, run = (
-        iter_texts(texts),
-        _Run(embedder, embedder.settings(**options), end.suffix[1:], target),
-    )
+    texts = iter_texts(texts)
+    run = _Run(embedder, embedder.settings(**options), end.suffix[1:], target)
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
         return run.write(temporary, texts, progress)
 
@@ -129,37 +129,37 @@ def encode_to_shards(
     total: int | None = None,
     **options: Any,
 ) -> CorpusReport:
-    """Writes the vectors of `texts` as shards into `folder`, going on where an earlier run stopped.
+    """Write the vectors of `texts` as shards into `folder`, or resume an earlier run.
 
-    Of several runs at a time, on one machine or many, each takes every `world_size`-th shard; they
-    need not know of each other, but all read the same texts.
+    Several runs at a time, on one machine or many, take every `world_size`-th shard each. They do
+    not communicate, but all have to read the same texts.
 
     Args:
-        embedder: what makes the vectors.
-        texts: read one after the other, a shard at a time.
-        folder: where the shards go, a path or a URI; made when it does not exist.
-        file_format: one of those of `minibert.corpus.formats`.
-        shard_size: texts in a shard.
-        processes: that encode for this run, each with a copy of the embedder and its share of
-            torch's threads. They are spawned, so a script that asks for several does so under `if
-            __name__ == "__main__":`.
-        rank: number of this run.
-        world_size: number of runs.
-        update: the texts may differ from those of a finished folder. Vectors of texts that are
-            still there are kept, those of new and changed texts are computed, all others are
-            dropped; the order is that of `texts`. The new state takes the place of the old one in
-            one step.
-        show_progress: a bar with tokens per second; None: a line every half minute.
-        total: how many texts there are, if that is known, for the bar to say how long it will take.
-        options: as in `SentenceEmbedder.encode`.
+        embedder: The embedder.
+        texts: The texts, which are read one after the other, a shard at a time.
+        folder: Folder of the shards, a path or a URI. It is made if it does not exist.
+        file_format: One of those of `minibert.corpus.formats`.
+        shard_size: Texts in a shard.
+        processes: Number of processes, each with a copy of the embedder and its share of torch's
+            threads. They are spawned, so a script that uses several has to call this function
+            under `if __name__ == "__main__":`.
+        rank: Index of this run.
+        world_size: Number of runs.
+        update: The texts may differ from those of a finished folder. Vectors of unchanged texts
+            are kept, those of new and changed texts are computed, and all others are dropped. The
+            order is that of `texts`. The new folder takes the place of the old one in one step.
+        show_progress: True: a bar with tokens per second; None: a line every half minute.
+        total: Number of texts, for the time left that the bar shows; None: unknown.
+        options: As in `SentenceEmbedder.encode`.
 
     Raises:
-        ValueError: an option that does not exist, something that is not a text, or a folder that
+        ValueError: An option that does not exist, an item that is not a string, or a folder that
             was begun with other texts, model or settings.
-        OSError: another process works in the folder, or a shard cannot be written; those before it
-            are complete. ChildProcessError: one of the processes has ended.
-        KeyboardInterrupt: told to stop by SIGINT or SIGTERM: after the shards at hand; a second
-            signal ends at once.
+        OSError: Another process works in the folder, or a shard cannot be written. The shards
+            before it are complete.
+        ChildProcessError: One of the processes has ended.
+        KeyboardInterrupt: SIGINT or SIGTERM was received. The current shards are finished first; a
+            second signal ends the run at once.
     """
     _check_shards(file_format, shard_size, rank, world_size)
     check_count("processes", processes)
@@ -175,9 +175,11 @@ def encode_to_shards(
     run = _Run(embedder, settings, file_format, target, sha256_of_json(about))
     if update and metadata(target, "index.json").files():
         return _update(run, texts, about, show_progress, total)
-    # object stores have no locks; there, two runs at a time do their work twice, and write the same
-    alone = only_run_in(Path(target.path), rank) if target.fs is None else nullcontext()
-    with alone, Progress(show_progress, total) as progress, interruptible() as stop_requested:
+    # object stores have no locks: two runs at a time compute everything twice, with the same result
+    lock: AbstractContextManager[None] = nullcontext()
+    if target.fs is None:
+        lock = only_run_in(Path(target.path), rank)
+    with lock, Progress(show_progress, total) as progress, interruptible() as stop_requested:
         check_manifest(target, about, _model_name(run))
         source = _Shards(texts, shard_size, rank, world_size, stop_requested)
         report = CorpusReport()
@@ -244,7 +246,7 @@ class _Shards:
 def _write_shards(
     run: _Run, shards: Iterable[tuple[int, list[str]]], processes: int, progress: Progress
 ) -> Iterator[CorpusReport]:
-    """Writes shards in this process or in several, and reports each."""
+    """Write shards in this process or in several, and yield the report of each."""
     if processes > 1:
         yield from _in_processes(run, iter(shards), processes, progress)
         return
@@ -257,7 +259,7 @@ def _model_name(run: _Run) -> str | None:
 
 
 def _totals(run: _Run, about: dict[str, Any]) -> dict[str, Any]:
-    """What the index of a folder says besides its counts."""
+    """The entries of a folder's index besides its counts."""
     return {
         "dimension": run.embedder.dimension,
         "file_format": run.file_format,
@@ -272,7 +274,7 @@ def _update(
     show_progress: bool | None,
     total: int | None,
 ) -> CorpusReport:
-    """Replaces a finished folder by one of these texts, with the vectors that both have."""
+    """Replace a finished folder by one of these texts, keeping the vectors of unchanged texts."""
     folder = Path(run.target.path).absolute()
     report = CorpusReport()
     with (
@@ -284,8 +286,8 @@ def _update(
         with replacing_folder(folder) as (new, earlier):
             target = Location(new)
             check_manifest(target, about, _model_name(run))
-            kept = KeptVectors(earlier, run.file_format, run.embedder.dimension)
-            writer = replace(run, target=target, kept=kept)
+            old_vectors = KeptVectors(earlier, run.file_format, run.embedder.dimension)
+            writer = replace(run, target=target, old_vectors=old_vectors)
             source = _Shards(texts, about["shard_size"], 0, 1, stop_requested)
             for part in _write_shards(writer, source, 1, progress):
                 report.add(part)
@@ -306,10 +308,10 @@ class _Run:
     file_format: str
     target: Location  # the file, or the folder of the shards
     settings_hash: str = ""
-    kept: KeptVectors | None = None  # of an update
+    old_vectors: KeptVectors | None = None  # of an update
 
     def write(self, path: Path, texts: Iterator[str], progress: Progress) -> CorpusReport:
-        """Fills one file on this machine."""
+        """Write one file on this machine."""
         report = CorpusReport()
 
         def encoded() -> Iterator[tuple[list[str], Vectors]]:
@@ -322,15 +324,15 @@ class _Run:
         return report
 
     def _vectors(self, texts: list[str], progress: Progress) -> tuple[Vectors, CorpusReport]:
-        """The vectors of some texts, (N, D): kept ones, and others that are computed together."""
-        if self.kept is None:
+        """The vectors of texts, (N, D), of which those without old vectors are computed."""
+        if self.old_vectors is None:
             vectors, rows = encode_chunk(self.embedder, texts, self.settings, progress)
             return vectors, CorpusReport(len(texts), rows.tokens, rows.overlong)
-        known = self.kept.rows_of(texts)
-        old = [place for place, row in enumerate(known) if row is not None]
-        new = [place for place, row in enumerate(known) if row is None]
+        old_rows = self.old_vectors.rows_of(texts)
+        old = [place for place, row in enumerate(old_rows) if row is not None]
+        new = [place for place, row in enumerate(old_rows) if row is None]
         vectors = np.empty((len(texts), self.embedder.dimension), np.float32)
-        vectors[old] = self.kept.vectors([row for row in known if row is not None])
+        vectors[old] = self.old_vectors.vectors([row for row in old_rows if row is not None])
         progress.add(len(old))
         counts = CorpusReport(len(texts), kept=len(old))
         if new:
@@ -345,70 +347,81 @@ class _Run:
     def write_shard(
         self, number: int, texts: list[str], progress: Progress = SILENT
     ) -> CorpusReport:
-        """Writes one shard and then its record, unless an earlier run has done so."""
-        name, texts_hash = f"shard-{number:06d}", digest_of(texts)
+        """Write one shard and then its record, unless an earlier run has done so."""
+        name = f"shard-{number:06d}"
+        texts_hash = digest_of(texts)
         path = self.target / f"{name}.{self.file_format}"
         record = metadata(self.target, f"{name}.json", self.file_format)
-        if earlier := read_record(record):
-            if earlier["settings_sha256"] != self.settings_hash:
-                raise ValueError(
-                    f"{path} was made by another model or with other settings: give another folder."
-                )
-            if earlier["texts_sha256"] != texts_hash:
-                raise ValueError(
-                    f"{path} was made from other texts: the input has changed, so give another folder."
-                )
-            if written := path.files().get(""):
-                # object stores keep hashes of their own, and reading everything back would cost
-                # more than a resumption
-                same = written[0] == earlier["bytes"]
-                if same and (
-                    path.fs or sha256_of_file(Path(path.path)) == earlier["vectors_sha256"]
-                ):
-                    progress.add(len(texts))
-                    return CorpusReport(skipped=1)
-                warnings.warn(
-                    f"{path} has been damaged since it was written: it is made again.", stacklevel=3
-                )
+        earlier = read_record(record)
+        if earlier is not None and self._is_finished(path, earlier, texts_hash):
+            progress.add(len(texts))
+            return CorpusReport(skipped=1)
         try:
             with path.replacing() as temporary:
-                done = self.write(temporary, iter(texts), progress)
-                file = {
-                    "bytes": temporary.stat().st_size,
-                    "vectors_sha256": sha256_of_file(temporary),
-                }
+                report = self.write(temporary, iter(texts), progress)
+                size = temporary.stat().st_size
+                vectors_hash = sha256_of_file(temporary)
             about = {
-                "lines": done.lines,
-                "tokens": done.tokens,
-                "overlong": done.overlong,
+                "lines": report.lines,
+                "tokens": report.tokens,
+                "overlong": report.overlong,
                 "texts_sha256": texts_hash,
                 "texts": pack_digests(texts),
+                "settings_sha256": self.settings_hash,
+                "bytes": size,
+                "vectors_sha256": vectors_hash,
             }
-            about |= {"settings_sha256": self.settings_hash, **file}
             record.write_json({**about, "record_sha256": sha256_of_json(about)})
         except OSError as error:
             advice = (
                 "The shards before it are complete: make room, then run the same again to go on."
             )
             raise OSError(f"{error} {advice}") from error
-        done.shards = 1
-        return done
+        report.shards = 1
+        return report
+
+    def _is_finished(self, path: Location, record: dict[str, Any], texts_hash: str) -> bool:
+        """Whether an earlier run has written this shard, and it is still the same.
+
+        Raises:
+            ValueError: The shard is that of other texts, another model or other settings.
+        """
+        if record["settings_sha256"] != self.settings_hash:
+            raise ValueError(
+                f"{path} was made by another model or with other settings: give another folder."
+            )
+        if record["texts_sha256"] != texts_hash:
+            raise ValueError(
+                f"{path} was made from other texts: the input has changed, so give another folder."
+            )
+        files = path.files()
+        if "" not in files:
+            return False
+        size, _ = files[""]
+        if size == record["bytes"]:
+            # object stores check their files themselves, and reading all would take too long
+            if path.fs or sha256_of_file(Path(path.path)) == record["vectors_sha256"]:
+                return True
+        warnings.warn(
+            f"{path} has been damaged since it was written: it is made again.", stacklevel=4
+        )
+        return False
 
 
 def _in_processes(
     run: _Run, shards: Iterator[tuple[int, list[str]]], processes: int, progress: Progress
 ) -> Iterator[CorpusReport]:
-    """Writes shards in processes that share the threads; when one of them fails, the others end, too.
+    """Write shards in processes that share the threads; when one of them fails, all end.
 
-    What they do around the encoder (tokenize, sort, embed, pool) is not shared among threads. With
-    MiniLM on Zen 4 it goes at 0.45 M tokens a second, and the encoder in int8 at about 0.01 M a
-    core; so by Amdahl's law 8 threads are at work 85% of the time, 32 threads 60%, 64 threads 40%.
+    The work around the encoder (tokenize, sort, embed, pool) does not use several threads. With
+    MiniLM on Zen 4 it runs at 0.45 M tokens a second, and the encoder in int8 at about 0.01 M a
+    core. So by Amdahl's law 8 threads are busy 85% of the time, 32 threads 60%, 64 threads 40%.
     """
-    others = set(active_children())
-    # weights are packed for the threads that there are, so the copy is unpacked when their number
-    # is set
-    how = (max(1, run.embedder.threads // processes), pickle.dumps(run))
-    with ProcessPoolExecutor(processes, get_context("spawn"), _start_process, how) as pool:
+    earlier_children = set(active_children())
+    threads = max(1, run.embedder.threads // processes)
+    # as bytes: weights are packed for a number of threads, which has to be set before unpickling
+    arguments = (threads, pickle.dumps(run))
+    with ProcessPoolExecutor(processes, get_context("spawn"), _start_process, arguments) as pool:
         waiting: deque[tuple[int, Future[tuple[CorpusReport, list[str]]]]] = deque()
         try:
             for shard in chain(shards, [None] * processes):
@@ -416,18 +429,18 @@ def _in_processes(
                     waiting.append((len(shard[1]), pool.submit(_write_shard, *shard)))
                 if waiting and (shard is None or len(waiting) > processes):
                     texts, future = waiting.popleft()
-                    report, told = future.result()
-                    for sentence in told:
-                        warnings.warn(sentence, stacklevel=3)
+                    report, messages = future.result()
+                    for message in messages:
+                        warnings.warn(message, stacklevel=3)
                     progress.add(texts, report.tokens)
                     yield report
-        except BrokenProcessPool:  # which has ended the others
-            advice = "the finished shards are complete: run the same again to go on."
+        except BrokenProcessPool:  # the pool has ended the other processes
             raise ChildProcessError(
-                f"One of the {processes} processes has ended; {advice}"
+                f"One of the {processes} processes has ended; the finished shards are complete: "
+                "run the same again to go on."
             ) from None
         except BaseException:
-            for child in set(active_children()) - others:
+            for child in set(active_children()) - earlier_children:
                 child.terminate()
             raise
 
@@ -437,16 +450,15 @@ _run: _Run  # of a process that `_in_processes` has started
 
 def _start_process(threads: int, run: bytes) -> None:
     global _run
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a terminal sends it to all; the parent says when to end
+    # a terminal sends SIGINT to all processes, but the parent decides when they end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = f"{threads}"  # read when the engine is imported, with the run
     _run = pickle.loads(run)
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent is killed, since nobody else would."""
+    """End this process when its parent is killed, since nothing else would."""
     parent = parent_process()
     assert parent is not None
     parent.join()
@@ -454,30 +466,37 @@ def _end_with_parent() -> None:
 
 
 def _write_shard(number: int, texts: list[str]) -> tuple[CorpusReport, list[str]]:
-    """The report of a shard, and the warnings."""
-    with warnings.catch_warnings(record=True) as told:
+    """The report of a shard, and the messages of its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        return _run.write_shard(number, texts), [str(warning.message) for warning in told]
+        report = _run.write_shard(number, texts)
+    return report, [str(warning.message) for warning in caught]
 
 
 def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) -> None:
-    """Writes the totals if this run, or this process among several, was the last to finish its shards."""
+    """Write the totals if this run was the last of several to finish its shards."""
     file_format = about["file_format"]
     names = [f"shard-{number:06d}" for number in range(shards)]
-    expected = {f"{name}.{ending}" for name in names for ending in (file_format, "json")}
-    pattern = rf"shard-\d+\.({file_format}|json)"
-    if any(re.fullmatch(pattern, name) for name in folder.files().keys() - expected):
-        raise ValueError(
-            f"{folder} holds more than the {shards} shards of this input: the input has changed."
-        )
-    records = [read_record(metadata(folder, f"{name}.json", file_format)) for name in names]
-    counts = [record for record in records if record]
-    if len(counts) < shards:
-        return
-    totals = {name: sum(c[name] for c in counts) for name in ("lines", "tokens", "overlong")}
+    expected = set(names)
+    pattern = rf"(shard-\d+)\.({file_format}|json)"
+    for file in folder.files():
+        match = re.fullmatch(pattern, file)
+        if match and match[1] not in expected:
+            raise ValueError(
+                f"{folder} holds more than the {shards} shards of this input: the input has "
+                "changed."
+            )
+    totals = {"lines": 0, "tokens": 0, "overlong": 0}
+    for name in names:
+        record = read_record(metadata(folder, f"{name}.json", file_format))
+        if record is None:
+            return
+        for count in totals:
+            totals[count] += record[count]
     if totals["lines"] != lines:
         raise ValueError(
-            f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has changed."
+            f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has "
+            "changed."
         )
     metadata(folder, "index.json", file_format).write_json({"shards": shards, **about, **totals})
 

@@ -17,15 +17,15 @@ ROWS_PER_GROUP = 4096
 
 
 def write_rows(path: str, rows: Iterable[Row]) -> int:
-    """Writes rows into a file; returns how many there were.
+    """Write rows into a file, and return their number.
 
     Args:
-        path: the file, a path or a URI, whose ending says the format.
-        rows: the columns of each row by name; all have those of the first one.
+        path: The file, a path or a URI. Its ending determines the format.
+        rows: The columns of each row by name; all rows have those of the first.
 
     Raises:
-        ValueError: the ending is not one of `ENDINGS`.
-        OSError: the file cannot be written.
+        ValueError: The ending is not one of .jsonl, .csv, .tsv and .parquet.
+        OSError: The file cannot be written.
     """
     ending = ending_of(path)
     count = 0
@@ -42,10 +42,10 @@ def write_rows(path: str, rows: Iterable[Row]) -> int:
 
 
 def ending_of(path: str) -> str:
-    """The ending of a file of rows, such as ".csv".
+    """Return the ending of a file of rows, such as ".csv".
 
     Raises:
-        ValueError: there is no format of this ending.
+        ValueError: No format has this ending.
     """
     ending = Path(Location(path).path).suffix.lower()
     if ending not in _WRITERS:
@@ -61,10 +61,12 @@ def _write_jsonl(path: Path, rows: Iterator[Row]) -> None:
 
 def _write_csv(path: Path, rows: Iterator[Row], delimiter: str = ",") -> None:
     first = next(rows, {})
+    if first:
+        rows = chain([first], rows)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(first), delimiter=delimiter, lineterminator="\n")
         writer.writeheader()
-        for row in chain([first] if first else [], rows):
+        for row in rows:
             writer.writerow({name: _cell(value) for name, value in row.items()})
 
 

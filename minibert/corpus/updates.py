@@ -1,7 +1,7 @@
-"""Updating a folder of vectors: texts that are still there keep their vectors, only the others are computed.
+"""Updating a folder of vectors: unchanged texts keep their vectors, the others are computed.
 
-The new folder is written beside the old one, as if from nothing, and takes its place in one step.
-So a run that is killed leaves the old state, and the next run keeps what it had computed.
+The new folder is written next to the old one and takes its place in one step. So a run that is
+killed leaves the old folder as it was, and the next run keeps the vectors that it had computed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class KeptVectors:
         folders: Folders of shards that were made with the same model and settings; of an unfinished
             one its finished shards count.
         file_format: Format of the shards.
-        dimension: Of the vectors.
+        dimension: Dimension of the vectors.
     """
 
     def __init__(self, folders: Sequence[Path], file_format: str, dimension: int) -> None:
@@ -76,12 +76,14 @@ class KeptVectors:
         """Return the row of each text among all vectors, None for a new text."""
         if not len(self._keys):
             return [None] * len(texts)
-        wanted = np.array([text_digest(text) for text in texts], dtype=self._keys.dtype)
-        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        digests = np.array([text_digest(text) for text in texts], dtype=self._keys.dtype)
+        places = np.searchsorted(self._keys, digests).clip(max=len(self._keys) - 1)
         rows: list[int | None] = []
-        for digest, place in zip(wanted, places.tolist(), strict=True):
-            is_known = self._keys[place] == digest
-            rows.append(int(self._order[place]) if is_known else None)
+        for digest, place in zip(digests, places.tolist(), strict=True):
+            if self._keys[place] == digest:
+                rows.append(int(self._order[place]))
+            else:
+                rows.append(None)
         return rows
 
     def vectors(self, rows: Sequence[int]) -> Vectors:
@@ -94,11 +96,11 @@ class KeptVectors:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Give a new folder that takes the place of `folder` when the block succeeds.
+    """Make a new folder that takes the place of `folder` when the block succeeds.
 
     Yields:
-        The new folder beside it, and those that hold vectors to keep: the old one, and what earlier
-        updates that were stopped have left.
+        The new folder, and the folders with vectors to keep: the old one, and the new folders of
+        earlier updates that were stopped.
     """
     pattern = f".{folder.name}.update-*"
     leftovers = sorted(folder.parent.glob(pattern))
@@ -113,20 +115,21 @@ def replacing_folder(folder: Path) -> Iterator[tuple[Path, list[Path]]]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def exchange(one: Path, other: Path) -> None:
+def exchange(first: Path, second: Path) -> None:
     """Exchange the names of two folders in one step where the system can (Linux), else in two.
 
     Raises:
         OSError: A folder cannot be renamed.
     """
-    rename = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
-    names = os.fsencode(one), os.fsencode(other)
-    if rename is not None and rename(_AT_CWD, names[0], _AT_CWD, names[1], _RENAME_EXCHANGE) == 0:
-        return
-    beside = other.with_name(f"{other.name}.old")
-    os.rename(one, beside)
-    os.rename(other, one)
-    os.rename(beside, other)
+    if os.name == "posix":
+        renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+        paths = (os.fsencode(first), os.fsencode(second))
+        if renameat2 and renameat2(_AT_CWD, paths[0], _AT_CWD, paths[1], _RENAME_EXCHANGE) == 0:
+            return
+    beside = second.with_name(f"{second.name}.old")
+    os.rename(first, beside)
+    os.rename(second, first)
+    os.rename(beside, second)
 
 
 def restore(folder: Path) -> None:

@@ -197,7 +197,7 @@ class TestShards:
             encode_to_shards(other, LINES, tmp_path, shard_size=10)
         retrained = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         retrained.model.encoder.layer[1].output.dense.bias.data[3] += 1e-3
-        with pytest.raises(ValueError, match="was begun with another model or tokenizer"):
+        with pytest.raises(ValueError, match="was begun with other weights or another tokenizer"):
             encode_to_shards(retrained, LINES, tmp_path, shard_size=10)
         assert contents(tmp_path) == before
 

@@ -110,7 +110,7 @@ def test_files_are_sampled(ending: str, bert: Path, tmp_path: Path) -> None:
             check_corpus(path, other, texts)
     with pytest.raises(
         ValueError,
-        match="made by another model or with another pooling: they have 32 numbers, not 64",
+        match="made by another model or with another pooling: its vectors have 32 dimensions, not 64",
     ):
         check_corpus(path, load(bert, pooling=["cls", "max"]), LINES)
 
