@@ -26,10 +26,7 @@ WHOLE = "the whole package"
 EXEMPT = {
     TOP,
     WHOLE,
-    "cli",
     "page",
-    "sentences",
-    "tasks",
     "training",
 }
 

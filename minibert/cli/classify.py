@@ -41,8 +41,8 @@ def add(parser: Parser) -> None:
         "--top-k",
         type=int,
         metavar="N",
-        help="Number of labels for each text, best first. Default: 1; of a model with several labels "
-        "a text, those of --threshold.",
+        help="Number of labels for each text, best first. Default: 1; of a model with several "
+        "labels a text, those of --threshold.",
     )
     parser.add_argument(
         "--threshold",
@@ -121,7 +121,10 @@ def _pairs(options: argparse.Namespace, rows: list[Record]) -> list[str] | None:
 
 
 def _columns(labels: Any, is_number: bool) -> dict[str, Any]:
-    """The columns that classification adds to a row: the best label, its score, and all that are shown."""
+    """Build the columns that classification adds to a row.
+
+    These are the best label, its score, and all labels that are shown.
+    """
     if is_number:
         return {"predicted": labels[0]["score"], "labels": list(labels)}
     best = labels[0] if labels else {"label": None, "score": None}

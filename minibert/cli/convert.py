@@ -1,4 +1,7 @@
-"""`minibert convert`: a checkpoint as config.json and model.safetensors with today's tensor names."""
+"""`minibert convert`: write a checkpoint in the current format.
+
+The result is config.json and model.safetensors with today's tensor names.
+"""
 
 from __future__ import annotations
 

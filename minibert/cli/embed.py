@@ -125,7 +125,6 @@ def run(options: argparse.Namespace) -> None:
         "overflow": options.overflow,
         "batch_tokens": options.batch_tokens,
     }
-    from minibert.corpus.shards import encode_to_file, encode_to_shards
     from minibert.progress import is_watched
 
     # None: by lines in a log
@@ -135,16 +134,15 @@ def run(options: argparse.Namespace) -> None:
         "total": count_texts(options) if watched else None,
     }
     if folder is not None:
-        processes = options.processes
-        if processes is None:
-            processes = useful_processes(options) if world_size == 1 else 1
+        from minibert.corpus.shards import encode_to_shards
+
         done = encode_to_shards(
             embedder,
             texts,
             folder,
             file_format=options.format,
             shard_size=options.shard_size,
-            processes=processes,
+            processes=_number_of_processes(options, world_size),
             rank=rank,
             world_size=world_size,
             update=options.update,
@@ -153,19 +151,41 @@ def run(options: argparse.Namespace) -> None:
         )
         say(options, done, embedder)
     elif options.output is not None:
-        try:
-            done = encode_to_file(embedder, texts, options.output, **progress, **settings)
-        except KeyboardInterrupt as stop:
-            stop.args = (
-                f"stopped; nothing was written to {options.output} (--output DIR/ writes shards, "
-                "and resumes where it was stopped).",
-            )
-            raise
+        done = _write_file(options, embedder, texts, settings, progress)
         say(options, done, embedder)
     elif sys.stdout.isatty() and not options.json and not options.jsonl:
         show(embedder, texts, settings)
     else:
         print_vectors(options, embedder, texts, settings, progress)
+
+
+def _number_of_processes(options: argparse.Namespace, world_size: int) -> int:
+    """Return --processes or its default, which is one process under torchrun."""
+    if options.processes is not None:
+        return int(options.processes)
+    if world_size > 1:
+        return 1
+    return useful_processes(options)
+
+
+def _write_file(
+    options: argparse.Namespace,
+    embedder: TextEncoder,
+    texts: Iterable[str],
+    settings: dict[str, Any],
+    progress: dict[str, Any],
+) -> CorpusReport:
+    """Write every vector to the output file; an interrupt says that nothing was written."""
+    from minibert.corpus.shards import encode_to_file
+
+    try:
+        return encode_to_file(embedder, texts, options.output, **progress, **settings)
+    except KeyboardInterrupt as stop:
+        stop.args = (
+            f"stopped; nothing was written to {options.output} (--output DIR/ writes shards, "
+            "and resumes where it was stopped).",
+        )
+        raise
 
 
 def print_vectors(
@@ -221,24 +241,38 @@ def _folder_of(options: argparse.Namespace) -> str | None:
 
 
 def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> None:
-    """UsageError for options that do not go together, or an output that is something else's."""
+    """Check that the options go together and claim the output.
+
+    Raises:
+        UsageError: options do not go together, or the output is something else's.
+    """
     if options.id_column is not None:
         _check_room_for_ids(options, folder)
-    has_files = options.file and "-" not in options.file
-    if world_size > 1 and not (folder and has_files):
-        raise UsageError(
-            "under torchrun give --file and --output DIR/: each process writes shards of its own."
-        )
+    if world_size > 1:
+        _check_torchrun(options, folder)
     if options.update and (folder is None or world_size > 1):
         raise UsageError("--update takes --output DIR/, a folder of shards, without torchrun.")
     if options.processes is not None:
         _check_processes(options.processes, folder, world_size)
-    if folder is None:
-        if options.output is not None:
-            claim_file(options.output, options.force)
+    if folder is not None:
+        _claim_shards(folder, options.force)
+    elif options.output is not None:
+        claim_file(options.output, options.force)
+
+
+def _claim_shards(folder: str, force: bool) -> None:
     # a folder that an earlier run has begun is resumed, which compares model and settings
-    elif not any(os.path.isfile(os.path.join(folder, name)) for name in MANIFESTS):
-        claim_folder(folder, options.force)
+    is_begun = any(os.path.isfile(os.path.join(folder, name)) for name in MANIFESTS)
+    if not is_begun:
+        claim_folder(folder, force)
+
+
+def _check_torchrun(options: argparse.Namespace, folder: str | None) -> None:
+    has_files = options.file and "-" not in options.file
+    if not folder or not has_files:
+        raise UsageError(
+            "under torchrun give --file and --output DIR/: each process writes shards of its own."
+        )
 
 
 def _check_room_for_ids(options: argparse.Namespace, folder: str | None) -> None:
@@ -258,7 +292,7 @@ def _check_processes(processes: int, folder: str | None, world_size: int) -> Non
 
 
 def useful_processes(options: argparse.Namespace) -> int:
-    """One process for every `THREADS_PER_PROCESS` threads, but not more than there will be shards."""
+    """Return one process per `THREADS_PER_PROCESS` threads, but not more than there are shards."""
     if options.backend == "onnx":  # ONNX Runtime has threads of its own; --processes overrides this
         return 1
     import torch
@@ -293,7 +327,7 @@ def say(options: argparse.Namespace, done: CorpusReport, embedder: TextEncoder) 
 
 
 def show(embedder: TextEncoder, texts: Iterable[str], settings: dict[str, Any]) -> None:
-    """Describes the vectors of the first texts to the person at the terminal, and counts all of them."""
+    """Describe the vectors of the first texts at the terminal, and count all texts."""
     texts = iter(texts)
     first = list(islice(texts, MAX_SHOWN))
     from minibert.coverage import warn_of_coverage
@@ -304,7 +338,7 @@ def show(embedder: TextEncoder, texts: Iterable[str], settings: dict[str, Any]) 
 
 
 def describe_vectors(texts: Sequence[str], vectors: Vectors, count: int) -> str:
-    """Shape, the first dimensions of each vector, and the table of cosines: whether it worked, at a glance.
+    """Describe vectors by their shape, first dimensions and cosines.
 
     Args:
         texts: the first of `count` texts, at most `MAX_SHOWN`.

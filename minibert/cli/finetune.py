@@ -92,7 +92,8 @@ def _add_data_options(parser: Parser, task: str) -> None:
     group.add_argument(
         "--dev",
         metavar="FILE",
-        help="Evaluation file, which chooses the best model. Default: a share of --train is held out.",
+        help="Evaluation file, which chooses the best model. Default: a share of --train is held "
+        "out.",
     )
     group.add_argument("--test", metavar="FILE", help="File to score the best model on at the end.")
     group.add_argument(

@@ -1,4 +1,7 @@
-"""`minibert info`: a checkpoint's config, tensors, and what loading it does; the curves of a training run."""
+"""`minibert info`: describe a checkpoint or a training run.
+
+A checkpoint has a config, tensors and a report of loading it. A training run has curves, too.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ def _print_model(model: Any, tensors: dict[str, list[int]], report: dict[str, An
 
 
 def read_curves(log: Path) -> Curves:
-    """Steps and values of everything that a training run has measured, by its name; empty without a log."""
+    """Read the steps and values of each measure of a training run; empty without a log."""
     curves: Curves = {}
     if not log.is_file():
         return curves
@@ -130,7 +133,10 @@ def read_curves(log: Path) -> Curves:
 def draw_curve(
     name: str, steps: Sequence[int], values: Sequence[float], width: int = 60, height: int = 8
 ) -> str:
-    """A curve in lines of text: the mean of the values in each column, with the lowest and the highest."""
+    """Draw a curve in lines of text.
+
+    Each column shows the mean of its values. The lowest and the highest value label the axis.
+    """
     span = max(1, steps[-1] - steps[0])
     columns: dict[int, list[float]] = {}
     for step, value in zip(steps, values, strict=True):

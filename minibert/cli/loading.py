@@ -105,7 +105,7 @@ def load_embedder(
 
 
 def check_kind(source: Source, backend: str) -> None:
-    """Points out a model that the options do not fit: an exported graph, or one without sentence vectors.
+    """Check that the model can run in the chosen backend.
 
     Raises:
         UsageError: the folder holds an ONNX graph and no weights, and the backend is torch.
@@ -120,11 +120,12 @@ def check_kind(source: Source, backend: str) -> None:
 
 
 def warn_of_head(source: Source) -> None:
-    """Warns of a checkpoint that was fine-tuned to classify, tag or answer, and not to make vectors."""
+    """Warn of a checkpoint that was fine-tuned to classify, tag or answer."""
     config = source.file("config.json")
     if config is None or source.file("modules.json") is not None:
         return
-    for name in read_json(config).get("architectures") or []:
+    architectures = read_json(config).get("architectures") or []
+    for name in architectures:
         if str(name).endswith(_OTHER_HEADS):
             logger.warning(
                 "%s is a %s: its hidden states were not trained to be compared as vectors.",

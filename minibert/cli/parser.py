@@ -1,4 +1,7 @@
-"""The parser behind `minibert`: one-sentence errors, readable defaults, spellings of the last release."""
+"""Parse the command line of `minibert`.
+
+Errors are one sentence, defaults are readable, and the spellings of the last release are accepted.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         self.old_positionals.append(new)
 
     def adopt_old_positionals(self, options: argparse.Namespace) -> None:
-        """Moves values of positional arguments of the last release to the options that replace them."""
+        """Move the values of old positional arguments to the options that replace them."""
         for new in self.old_positionals:
             value = getattr(options, f"old_{new.dest}")
             if value is None:
@@ -163,7 +166,11 @@ class _OldOption(argparse.Action):
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str:
-    """A suggestion for a misspelled name: one with these initials (--lr), or one spelled like it; else nothing."""
+    """Suggest a name for a misspelled one.
+
+    It has the initials of the word (--lr) or is spelled like it. Without such a name the suggestion
+    is empty.
+    """
     bare = word.lstrip("-")
     by_bare_name = {name.lstrip("-"): name for name in names}
     matches = [name for name in by_bare_name if _initials(name) == bare]

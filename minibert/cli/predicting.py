@@ -1,4 +1,7 @@
-"""Shared by classify, entities and answer: a fine-tuned model, texts in, and results on stdout or in a file."""
+"""Run a fine-tuned model on texts and write its results to stdout or a file.
+
+The commands classify, entities and answer share this module.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
-"""`minibert pretrain`: a BERT from plain text, one sentence a line, an empty line between documents.
+"""`minibert pretrain`: train a BERT on plain text.
+
+The text has one sentence a line and an empty line between documents.
 
     minibert pretrain --config tiny --corpus corpus.txt --output out/tiny --steps 10000
-    torchrun --nproc-per-node 8 -m minibert pretrain ...       # the same batch, shared out to eight
-    processes minibert pretrain ... --resume                             # continues after any
-    interruption
+
+    # the same batch, divided among eight processes
+    torchrun --nproc-per-node 8 -m minibert pretrain ...
+
+    # continues after any interruption
+    minibert pretrain ... --resume
 
 The vocabulary is learned from the corpus (needs the extra `[train]`), unless `--vocab FOLDER` names
 one.
@@ -32,6 +37,7 @@ from minibert.cli.training import (
 from minibert.training.options import TrainingOptions
 
 if TYPE_CHECKING:
+    from minibert.config import BertConfig
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -76,8 +82,8 @@ def add(parser: Parser) -> None:
     parser.add_argument(
         "--adapt-vocab",
         action="store_true",
-        help="Carry --model's embeddings over to --vocab: pieces of both keep theirs, a new piece starts from the mean "
-        "of the pieces it was split into.",
+        help="Carry --model's embeddings over to --vocab: pieces of both keep theirs, a new piece "
+        "starts from the mean of the pieces it was split into.",
     )
     parser.add_argument(
         "--vocab-size",
@@ -237,9 +243,6 @@ def start(
     """A model to train and its tokenizer: new ones, or a checkpoint's."""
     import torch
 
-    from minibert.checkpoints.source import preset_file
-    from minibert.config import BertConfig
-    from minibert.files import read_json
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -254,22 +257,29 @@ def start(
             _fit_vocabulary(options, model, BertTokenizer.from_pretrained(source), tokenizer)
         if len(tokenizer) > model.config.vocab_size:
             raise ValueError(
-                f"{options.model} has {model.config.vocab_size} words, its tokenizer {len(tokenizer)}."
+                f"{options.model} has {model.config.vocab_size} words, its tokenizer "
+                f"{len(tokenizer)}."
             )
         return model, tokenizer
-    try:
-        is_file = os.path.exists(options.config) or "." in options.config
-        config = BertConfig.from_dict(
-            read_json(options.config if is_file else preset_file(options.config))
-        )
-    except TypeError as error:  # a name that no config has
-        raise ValueError(f"{options.config}: {error}") from None
+    config = _read_config(options.config)
     if options.vocab is None:
         _learn_vocabulary(options, corpus, options.vocab_size or config.vocab_size)
     tokenizer = BertTokenizer.from_pretrained(options.vocab or options.output, **cased)
-    return model_class(
-        config.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
-    ), tokenizer
+    config = config.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
+    return model_class(config), tokenizer
+
+
+def _read_config(name: str) -> BertConfig:
+    """Read a config.json, or the preset of this name."""
+    from minibert.checkpoints.source import preset_file
+    from minibert.config import BertConfig
+    from minibert.files import read_json
+
+    is_file = os.path.exists(name) or "." in name
+    try:
+        return BertConfig.from_dict(read_json(name if is_file else preset_file(name)))
+    except TypeError as error:  # a name that no config has
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _fit_vocabulary(
@@ -285,8 +295,9 @@ def _fit_vocabulary(
         return
     if not options.adapt_vocab:
         raise UsageError(
-            f"--vocab {options.vocab} differs from the vocabulary of {options.model}, whose ids the model was trained "
-            "on: drop --vocab, or pass --adapt-vocab to carry the embeddings over."
+            f"--vocab {options.vocab} differs from the vocabulary of {options.model}, whose "
+            "ids the model was trained on: drop --vocab, or pass --adapt-vocab to carry the "
+            "embeddings over."
         )
     adapt_vocabulary(model, old, new)
 

@@ -1,4 +1,7 @@
-"""What commands print and write: results for people and for programs, and files that are nobody else's."""
+"""Print and write the results of commands, for people and for programs.
+
+A command writes only to files that nothing else owns.
+"""
 
 from __future__ import annotations
 

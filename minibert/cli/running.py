@@ -1,4 +1,7 @@
-"""Running a command: its messages, its errors in one sentence, its exit code, and how it is stopped."""
+"""Run a command and stop it.
+
+This includes its messages, its errors in one sentence, and its exit code.
+"""
 
 from __future__ import annotations
 
@@ -75,14 +78,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _ClosedOutput(io.TextIOBase):
-    """Standard output that the shell has closed: printing is an error, and nothing is lost in silence."""
+    """Standard output that the shell has closed, so that printing is an error."""
 
     def write(self, text: str) -> int:
         raise OSError(errno.EBADF, "it is closed")
 
 
 def _end_output() -> None:
-    """Prints what is left; what cannot be printed is dropped, or Python would try again at exit and complain."""
+    """Flush standard output.
+
+    Text that cannot be printed is dropped. Otherwise Python would try again at exit and complain.
+    """
     try:
         sys.stdout.flush()
     except OSError:
@@ -99,7 +105,10 @@ class _Stderr(logging.Handler):
 
 @contextmanager
 def _messages(command_line: Sequence[str]) -> Iterator[None]:
-    """Sends warnings to the logger `minibert`, and its messages to stderr; `--quiet` leaves errors alone."""
+    """Send warnings to the logger `minibert`, and its messages to stderr.
+
+    With `--quiet` only errors are shown.
+    """
     handler = _Stderr()
     level, propagate = logger.level, logger.propagate
     is_quiet = "--quiet" in command_line or "-q" in command_line

@@ -180,7 +180,7 @@ def _reranked(
 def _result(
     options: argparse.Namespace, records: list[Record], row: int, score: float
 ) -> dict[str, Any]:
-    """A match as programs read it: its line or row from 1, its score, and what the corpus has of it."""
+    """Build a match for programs: its line or row from 1, its score, and its record."""
     record = records[row]
     is_line = set(record) == {column_of(options)} and Path(options.corpus).suffix in ("", ".txt")
     result: dict[str, Any] = {"line" if is_line else "row": row + 1, "score": score}

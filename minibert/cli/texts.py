@@ -77,7 +77,9 @@ def read_file(name: str, column: str | None, id_column: str | None = None) -> It
 
 
 def records_of(options: argparse.Namespace, *columns: str | None) -> Iterator[Record]:
-    """The rows of a command's input with all their columns; an argument or a line has the text alone.
+    """Read the rows of a command's input with all their columns.
+
+    An argument or a line has a single column, the text.
 
     Args:
         options: the command's, with `text_column`.
@@ -128,7 +130,9 @@ def _at_least_one(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:
-    """The number of texts, where it is quick to find: arguments, and files of lines on this computer.
+    """Count the texts where that is quick.
+
+    It is for arguments and for files of lines on this computer; elsewhere the count is None.
 
     With `at_most`, no more lines than that are read.
     """
@@ -138,7 +142,8 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
     if options.texts:
         return len(options.texts)
     lines = 0
-    for name in options.file or ["-"]:
+    names = options.file or ["-"]
+    for name in names:
         path = Path(name)
         if not path.is_file() or is_table(name) or Location(path).compressed:
             return None

@@ -1,4 +1,7 @@
-"""Shared by the training commands: each field of `TrainingOptions` as an option, and the options that a run keeps."""
+"""Define the options that the training commands share.
+
+Each field of `TrainingOptions` becomes an option. A run keeps its options in its folder.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,13 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 
 
 def add_training_options(parser: Parser, leave_out: Sequence[str] = (), **defaults: Any) -> None:
-    """An option for each field that is not left out; `defaults` are the command's own, where they differ."""
+    """Add an option for each field that is not left out.
+
+    Args:
+        parser: the command's.
+        leave_out: fields that do not become options.
+        defaults: the defaults of this command, where they differ from those of the fields.
+    """
     names = [field.name for field in dataclasses.fields(TrainingOptions)]
     fields = dict(zip(names, dataclasses.fields(TrainingOptions), strict=True))
     grouped = {name for group in _GROUPS.values() for name in group}
@@ -107,9 +116,9 @@ def add_run_options(parser: Parser) -> None:
 def options_of_run(
     options: argparse.Namespace, *needed: str, tasks: Sequence[str] = ()
 ) -> argparse.Namespace:
-    """The options of a run, whose folder keeps the arguments of its starts: to resume, no others are needed.
+    """Combine the options of this start with those that the folder of the run keeps.
 
-    Later arguments take precedence over earlier ones.
+    To resume, no other arguments are needed. Later arguments take precedence over earlier ones.
 
     Args:
         options: of this start.
@@ -148,7 +157,7 @@ def options_of_run(
 
 
 def _is_restarted(folder: Path) -> bool:
-    """Whether torchrun has started the processes of a run again, with the arguments that they had before."""
+    """Return whether torchrun has restarted the processes of a run."""
     if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) == 0:
         return False
     from minibert.training.state import saved_states
@@ -173,7 +182,9 @@ def _merge(starts: Sequence[Sequence[str]], tasks: Sequence[str]) -> list[str]:
 
 @contextmanager
 def keep_options(options: argparse.Namespace) -> Iterator[None]:
-    """Writes the arguments of a run into its folder, for `options_of_run`, and locks the folder until the block ends.
+    """Write the arguments of a run into its folder and lock the folder until the block ends.
+
+    `options_of_run` reads them.
 
     Raises:
         UsageError: the folder holds something else.

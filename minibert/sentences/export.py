@@ -1,4 +1,6 @@
-"""A model as an ONNX graph: `minibert export`. What runs it, without torch, is `minibert.sentences.onnx`.
+"""Export a model as an ONNX graph: `minibert export`.
+
+`minibert.sentences.onnx` runs the graph without torch.
 
     model.onnx      input_ids, attention_mask, token_type_ids, each (batch, seq), to
                       sentence_embedding (batch, dimension) and token_embeddings (batch, seq, D), or
@@ -56,7 +58,9 @@ class Exported(NamedTuple):
 def export(
     source: Source, folder: str | os.PathLike[str], precision: str = "fp32", heads: bool = False
 ) -> Exported:
-    """Writes a folder with model.onnx, a tokenizer and a configuration, when its results have been held against torch.
+    """Write a folder with model.onnx, a tokenizer and a configuration.
+
+    The results of the graph are verified against PyTorch first.
 
     Args:
         source: a sentence-transformers folder or a BERT without a head, for an embedder; or a BERT
@@ -101,8 +105,8 @@ def export(
         difference, cosine = max(one[0] for one in compared), min(one[1] for one in compared)
         if cosine < MIN_COSINE or (precision == "fp32" and difference > MAX_DIFFERENCE):
             raise ValueError(
-                f"nothing was written: in ONNX Runtime the results differ from torch's by up to {difference:.1e} "
-                f"(smallest cosine {cosine:.4f})."
+                "nothing was written: in ONNX Runtime the results differ from torch's by up to "
+                f"{difference:.1e} (smallest cosine {cosine:.4f})."
             )
         os.replace(made, target)
     return Exported(type(graph.model).__name__, difference, cosine)
@@ -239,7 +243,11 @@ def _remove_inner_shapes(path: Path) -> None:
 
 
 def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:
-    """The largest difference from torch of any output, and the smallest cosine of the first output's vectors."""
+    """Compare the outputs with torch.
+
+    Returns:
+        The largest difference of any output, and the smallest cosine of the first output's vectors.
+    """
     with torch.no_grad():
         expected = {name: x.numpy() for name, x in graph(**batch).items()}
     received = open_session(path).run(

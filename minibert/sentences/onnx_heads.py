@@ -1,4 +1,7 @@
-"""Exported models with a head, run by ONNX Runtime without torch: classifiers, rerankers, and others."""
+"""Run exported models with a head in ONNX Runtime, without torch.
+
+These are classifiers, rerankers, and others.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ class OnnxHead:
 
     @property
     def classifies_texts(self) -> bool:
-        """Whether the head has one row of logits for a text, as sequence classifiers and rerankers do."""
+        """Whether the head has one row of logits a text, as classifiers and rerankers do."""
         return self.outputs == ["logits"] and self._ranks == [2]
 
     def run(self, texts: Sequence[str | Pair]) -> dict[str, list[Array]]:
@@ -146,7 +149,7 @@ class OnnxHead:
         return rows.in_input_order(np.stack(self._run(rows)["logits"]))
 
     def activation(self, logits: Vectors) -> Vectors:
-        """Turn logits (N, labels) into scores, as the problem type says; a single label gets a sigmoid."""
+        """Turn logits (N, labels) into scores by problem type; a single label gets a sigmoid."""
         problem = self.config.problem_type
         if problem == "regression":
             return logits

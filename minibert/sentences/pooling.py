@@ -41,11 +41,7 @@ def resolve_layers(
     last = num_hidden_layers
     if isinstance(layers, str):
         indices = _named_layers(layers, last)
-        is_sum = layers.startswith("sum")
-        if is_sum and weights is None:
-            weights = [1.0] * len(indices)
-        elif not is_sum and weights is not None:
-            raise ValueError(f"layer weights fit a sum or a list of layers, not layers={layers!r}.")
+        weights = _weights_of_named(layers, len(indices), weights)
     else:
         indices = [index + last + 1 if index < 0 else index for index in layers]
     if not indices or min(indices) < 0 or max(indices) > last:
@@ -57,6 +53,21 @@ def resolve_layers(
         _check_weights(weights, layers, len(indices))
         weights = list(weights)
     return indices, weights
+
+
+def _weights_of_named(
+    name: str, count: int, weights: Sequence[float] | None
+) -> Sequence[float] | None:
+    """Weights of named layers: each layer of a sum counts 1 by default.
+
+    Raises:
+        ValueError: the layers are not summed, but have weights.
+    """
+    if name.startswith("sum"):
+        return [1.0] * count if weights is None else weights
+    if weights is not None:
+        raise ValueError(f"layer weights fit a sum or a list of layers, not layers={name!r}.")
+    return None
 
 
 def _check_weights(weights: Sequence[float], layers: Layers, count: int) -> None:

@@ -24,7 +24,10 @@ SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
 
 
 class Answer(TypedDict):
-    """An answer: its text, the sum of its two logits, and `[start, end)` in characters of the context."""
+    """An answer to a question.
+
+    It has its text, the sum of its two logits, and `[start, end)` in characters of the context.
+    """
 
     answer: str
     score: float
@@ -69,10 +72,11 @@ def answer_question(
     max_answer_length: int = 30,
     no_answer: bool = False,
 ) -> Answer | list[Answer]:
-    """The best answer to a question in a context, which may be longer than what the model takes at once.
+    """Find the best answer to a question in a context.
 
-    Of all windows, the span whose first token's start logit and last token's end logit have the
-    largest sum (paper, section 4.2).
+    The context may be longer than the maximum length of the model. The answer is the span of all
+    windows whose first token's start logit and last token's end logit have the largest sum (paper,
+    section 4.2).
 
     Args:
         model: A question answerer.

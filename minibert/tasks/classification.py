@@ -58,7 +58,9 @@ def classify(
     threshold: float | None = None,
     max_length: int | None = None,
 ) -> list[LabelScore] | list[list[LabelScore]]:
-    """Labels of texts, or of `texts` and `pairs` if the model compares two. Long texts are truncated.
+    """Classify texts, or pairs of `texts` and `pairs` if the model compares two.
+
+    Long texts are truncated.
 
     Args:
         model: A sequence classifier.

@@ -22,7 +22,10 @@ ENDING_PREFIXES = ("E", "L", "S", "U")
 
 
 class Entity(TypedDict):
-    """A labeled span: its kind, the mean probability of its words, its text and `[start, end)` in characters."""
+    """A labeled span of a text.
+
+    It has its kind, the mean probability of its words, its text, and `[start, end)` in characters.
+    """
 
     entity_group: str
     score: float
@@ -49,11 +52,14 @@ class _Word:
     label: str
     score: float
 
-    def shows_more_than(self, other: _Word) -> bool:
-        """Whether this window shows the word's beginning and the other does not, or else more around it."""
-        if self.start != other.start:
-            return self.start < other.start
-        return self.margin > other.margin
+    def shows_more_than(self, word: _Word) -> bool:
+        """Return whether this window shows more of the word than the window of `word`.
+
+        The window that shows the word's beginning wins, or else the one with more around it.
+        """
+        if self.start != word.start:
+            return self.start < word.start
+        return self.margin > word.margin
 
 
 @overload
@@ -210,7 +216,10 @@ def entity_spans(labels: Sequence[str], all_labels: Set[str]) -> list[Span]:
 
 
 def split_prefix(label: str, all_labels: Set[str]) -> tuple[str, str]:
-    """("B", "PER") of "B-PER"; a label that only looks like that, such as "E-mail", has the prefix ""."""
+    """Split "B-PER" into ("B", "PER").
+
+    A label that only looks like that, such as "E-mail", has the prefix "".
+    """
     prefix, dash, kind = label.partition("-")
     if not dash or prefix not in PREFIXES:
         return "", label

@@ -1,4 +1,6 @@
-"""How good a fine-tuned model is on labeled data: the scores that fine-tuning prints, with intervals and errors.
+"""Evaluate a fine-tuned model on labeled data.
+
+The scores are those that fine-tuning prints, with intervals and errors.
 
 evaluation = evaluate(model, tokenizer, "dev.tsv", text_column="sentence")
 print(evaluation.metrics["accuracy"], evaluation.intervals["accuracy"])
@@ -178,7 +180,9 @@ def evaluate(
 def bootstrap_intervals(
     statistic: Statistic, rows: int, samples: int, seed: int
 ) -> dict[str, tuple[float, float]]:
-    """Intervals of each metric, by resampling rows with replacement (Efron and Tibshirani 1993, chapter 13).
+    """Compute the interval of each metric by resampling rows with replacement.
+
+    See Efron and Tibshirani 1993, chapter 13.
 
     Args:
         statistic: The metrics of some rows.
@@ -220,9 +224,9 @@ def _table(data: Data) -> list[dict[str, Any]]:
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     for number, row in enumerate(rows, 1):
         if name not in row:
-            known = ", ".join(row)
+            columns = ", ".join(row)
             raise ValueError(
-                f"There is no column {name!r} in row {number}; its columns are {known}."
+                f"There is no column {name!r} in row {number}; its columns are {columns}."
             )
     return [row[name] for row in rows]
 
@@ -280,8 +284,8 @@ def _task_of(model: Any) -> TaskName:
         return "answers"
     if not isinstance(model, BertForSequenceClassification):
         raise TypeError(
-            "model should be a sequence classifier, a token classifier, a question answerer or a SentenceEmbedder, "
-            f"not a {type(model).__name__}."
+            "model should be a sequence classifier, a token classifier, a question answerer or a "
+            f"SentenceEmbedder, not a {type(model).__name__}."
         )
     if model.config.problem_type == "multi_label_classification":
         return "multi_label"
@@ -305,8 +309,8 @@ def _numbers(labels: Sequence[Any], name: str) -> npt.NDArray[np.float64]:
 
 def _label_id(label: Any, row: int, config: BertConfig) -> int:
     if str(label) not in config.label2id:
-        known = ", ".join(config.label2id)
-        raise ValueError(f"Row {row}: the model does not have the label {label!r:.60} ({known}).")
+        names = ", ".join(config.label2id)
+        raise ValueError(f"Row {row}: the model does not have the label {label!r:.60} ({names}).")
     return config.label2id[str(label)]
 
 

@@ -53,7 +53,9 @@ def fill_mask(
     *,
     top: int | None = None,
 ) -> list[list[MaskGuess]] | list[list[list[MaskGuess]]]:
-    """The most probable words behind each [MASK]. Several in one text are guessed independently of each other.
+    """Predict the most probable words behind each [MASK].
+
+    Several [MASK] tokens in one text are predicted independently of each other.
 
     Args:
         model: A model with a masked language modeling head.
@@ -94,11 +96,16 @@ def fill_mask(
 
 
 def _count_masks(text: str, ids: Sequence[int], tokenizer: BertTokenizer, limit: int) -> int:
-    """How many [MASK] a text has; raises a ValueError if there are none, or if the text is too long."""
+    """Count the [MASK] tokens of a text.
+
+    Raises:
+        ValueError: the text has no [MASK] or is too long.
+    """
     count = list(ids).count(tokenizer.mask_token_id)
     if count == 0:
         raise ValueError(
-            f"{excerpt(text)} has no {tokenizer.mask_token}; write it where a word should be guessed."
+            f"{excerpt(text)} has no {tokenizer.mask_token}; write it where a word should be "
+            "guessed."
         )
     if len(ids) > limit:
         raise ValueError(

@@ -94,7 +94,10 @@ def confusion_counts(confusion: npt.NDArray[np.int64]) -> Counts:
 
 
 def multi_label_scores(labels: Any, predictions: Any) -> dict[str, float]:
-    """Micro and macro F1, and the share of rows whose labels are all right; both arguments (rows, labels) of bool."""
+    """Compute micro and macro F1, and the share of rows whose labels are all right.
+
+    Both arguments are (rows, labels) of bool.
+    """
     expected = np.asarray(labels, dtype=bool)
     predicted = np.asarray(predictions, dtype=bool)
     counts = multi_label_counts(expected, predicted)
@@ -170,7 +173,9 @@ def entity_counts(
 def entity_scores(
     labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Precision, recall and F1 of whole entities, as the CoNLL-2003 task counts them (tags such as B-PER, I-PER, O).
+    """Compute precision, recall and F1 of whole entities.
+
+    Entities are counted as in the CoNLL-2003 task, with tags such as B-PER, I-PER and O.
 
     `macro_f1` is the mean over the kinds of entities, the "entity F1" of KLUE (Park et al. 2021,
     section 3.4).
@@ -197,7 +202,9 @@ def entity_scores_of_counts(counts: Counts) -> dict[str, float]:
 
 
 def answer_scores(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
-    """Exact match and F1 of answers, in the normalization of the SQuAD paper (Rajpurkar et al. 2016, section 6.1).
+    """Compute exact match and F1 of answers.
+
+    Answers are normalized as in the SQuAD paper (Rajpurkar et al. 2016, section 6.1).
 
     Args:
         answers: The right answers of each question, one of which has to be matched; none if it has

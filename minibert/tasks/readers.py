@@ -1,4 +1,7 @@
-"""Files of labeled text that are not tables: tagged words in CoNLL format or JSON, and questions in SQuAD format."""
+"""Read files of labeled text that are not tables.
+
+These are tagged words in CoNLL format or JSON, and questions in SQuAD format.
+"""
 
 from __future__ import annotations
 
@@ -99,20 +102,26 @@ def _tagged_object(place: str, row: Any) -> TaggedSentence:
     tag_key = next((key for key in TAG_KEYS if key in row), None)
     if word_key is None or tag_key is None:
         raise ValueError(
-            f"{place} has the keys {', '.join(row)}; expected tokens (or words) and ner_tags (or tags, labels)."
+            f"{place} has the keys {', '.join(row)}; expected tokens (or words) "
+            "and ner_tags (or tags, labels)."
         )
     words = row[word_key]
     tags = row[tag_key]
     if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
         raise ValueError(f"{place}: {word_key} and {tag_key} should be lists of the same length.")
-    for value in [*words, *tags]:
-        if not isinstance(value, str):
-            raise ValueError(
-                f"{place}: words and tags should be strings, not {value!r:.40}. Replace ids by names."
-            )
+    _check_strings(place, [*words, *tags])
     for tag in tags:
         _check_tag(place, tag)
     return words, tags
+
+
+def _check_strings(place: str, values: Sequence[Any]) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError(
+                f"{place}: words and tags should be strings, not {value!r:.40}. Replace ids by "
+                "names."
+            )
 
 
 def _lines(text: str) -> list[str]:
@@ -153,7 +162,10 @@ def _split_sentences(path: FilePath, text: str) -> list[list[_Line]]:
 
 
 def _columns(line: str) -> list[str]:
-    """Columns are separated by tabs if there is one, else by blanks; a blank alone may be a word."""
+    """Split a line into columns.
+
+    Columns are separated by tabs if there is one, else by blanks. A blank alone may be a word.
+    """
     line = line.rstrip(" \t")
     if "\t" not in line:
         return [column for column in line.split(" ") if column]
@@ -191,11 +203,13 @@ def _split_head(lines: Sequence[_Line]) -> tuple[list[_Line], list[_Line]]:
 
 def _check_widths(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> None:
     previous: _Line | None = None
-    for line in [line for lines in sentences for line in lines]:
+    all_lines = [line for lines in sentences for line in lines]
+    for line in all_lines:
         if previous is not None and len(line.columns) != len(previous.columns):
             raise ValueError(
                 f"{path}, line {line.number} has {len(line.columns)} columns, but line "
-                f"{previous.number} has {len(previous.columns)}. Every line should be a word and, last, its tag."
+                f"{previous.number} has {len(previous.columns)}. Every line should be a word "
+                "and, last, its tag."
             )
         previous = line
 
@@ -217,8 +231,8 @@ def _check_header(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> None:
     word_name = first.columns[0].lower()
     if word_name in HEADER_WORDS and first.tag.lower() in HEADER_TAGS:
         raise ValueError(
-            f"{path}, line {first.number} is a header ({' '.join(first.columns)}), which would be read as a word: "
-            "delete it."
+            f"{path}, line {first.number} is a header ({' '.join(first.columns)}), which would be "
+            "read as a word: delete it."
         )
 
 
@@ -284,7 +298,10 @@ def _squad_row(path: FilePath, number: int, context: str, entry: dict[str, Any])
 
 
 def _answer_start(path: FilePath, context: str, text: str, expected: int) -> int:
-    """Where an answer starts, without white space around it: as near as possible to where it should."""
+    """Find the start of an answer that is nearest to the expected one.
+
+    White space around the answer is left out.
+    """
     expected += len(text) - len(text.lstrip())
     text = text.strip()
     starts = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]

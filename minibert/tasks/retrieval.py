@@ -53,6 +53,9 @@ def retrieval_scores(
     answers: Sequence[str],
     at: Sequence[int] = (1, 10),
 ) -> dict[str, float]:
-    """How often the positive of an anchor is among its k nearest candidates; for the arguments see `positive_ranks`."""
+    """Compute how often the positive of an anchor is among its k nearest candidates.
+
+    For the arguments see `positive_ranks`.
+    """
     ranks = positive_ranks(anchors, candidates, texts, answers)
     return {f"accuracy@{k}": float(np.mean(ranks < k)) for k in at}

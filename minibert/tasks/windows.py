@@ -1,4 +1,7 @@
-"""Long texts in windows that overlap, and the best answer of all windows: for prediction and for training alike."""
+"""Split long texts into overlapping windows and find the best answer of all windows.
+
+Prediction and training share this module.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from torch.nn.utils.rnn import pad_sequence
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Offsets = npt.NDArray[np.int64]
-"""Where each token of a window is in the context, `[start, end)` in characters; -1 for other tokens. (tokens, 2)"""
+"""The place of each token in the context, `[start, end)` in characters, (tokens, 2).
+
+It is -1 for tokens outside the context.
+"""
 
 
 def encode_windows(
@@ -54,7 +60,10 @@ def encode_windows(
 
 
 def context_offsets(batch: Any, window: int) -> Offsets:
-    """Where the tokens of a window's context are, in characters; -1 for the question and special tokens."""
+    """Return the places of a window's context tokens, in characters.
+
+    They are -1 for the question and for special tokens.
+    """
     offsets = np.array(batch["offset_mapping"][window])
     in_context = np.array([part == 1 for part in batch.sequence_ids(window)])
     return np.where(in_context[:, None], offsets, -1)
@@ -66,7 +75,10 @@ def span_logits(output: Any) -> Tensor:
 
 
 def pad_windows(logits: Tensor, lengths: Sequence[int]) -> Tensor:
-    """Packed logits (tokens, 2) as (windows, seq, 2); padding has the lowest logit, which no span includes."""
+    """Pad packed logits (tokens, 2) to (windows, seq, 2).
+
+    Padding has the lowest logit, which no span includes.
+    """
     lowest = torch.finfo(logits.dtype).min
     windows = torch.split(logits, list(lengths))
     return pad_sequence(list(windows), batch_first=True, padding_value=lowest)
@@ -75,7 +87,9 @@ def pad_windows(logits: Tensor, lengths: Sequence[int]) -> Tensor:
 def best_span(
     logits: Tensor, in_context: Tensor, max_answer_length: int
 ) -> tuple[float, int, int] | None:
-    """The span with the largest sum of its first token's start logit and its last token's end logit.
+    """Find the span with the largest sum of its start logit and its end logit.
+
+    The start logit is that of its first token, the end logit that of its last token.
 
     Args:
         logits: Start and end, (tokens, 2).
@@ -108,7 +122,13 @@ class BestAnswer:
     no_answer_score: float = float("inf")
 
     def add_window(self, logits: Tensor, offsets: Offsets, max_answer_length: int) -> None:
-        """Takes another window into account; `logits` (tokens, 2), `offsets` as of `context_offsets`."""
+        """Take another window into account.
+
+        Args:
+            logits: Start and end, (tokens, 2).
+            offsets: As `context_offsets` returns them.
+            max_answer_length: In tokens.
+        """
         self.no_answer_score = min(self.no_answer_score, logits[0].sum().item())
         in_context = torch.from_numpy(offsets[:, 0] >= 0)
         span = best_span(logits, in_context, max_answer_length)
