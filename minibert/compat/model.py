@@ -28,8 +28,8 @@ class ModelCompatibility(nn.Module):
     """The methods and attributes by which tools for transformers handle a model.
 
     Tools expect that every tensor of a state dict has its own memory, but tied parameters share
-    theirs. So `state_dict` copies aliases, and `load_state_dict` reads the original and keeps the
-    tie.
+    theirs. So aliases are copies in the state dict of a model. When a state dict is loaded, the
+    original is read, and the tie is kept.
     """
 
     config: Any
