@@ -1,4 +1,4 @@
-"""Optional dependencies: importing one, and the line that installs its extra where it is missing.
+"""Optional dependencies, and the command that installs the extra of a missing one.
 
 On the package index the name `minibert` belongs to another project, so the distribution is called
 `minibert-torch`; the import and the command are called `minibert`.
@@ -16,11 +16,15 @@ DISTRIBUTION = "minibert-torch"
 
 
 def need(module: str, extra: str, purpose: str) -> Any:
-    """Imports a module, such as "pyarrow.parquet", that an extra brings.
+    """Import a module of an optional dependency.
+
+    Args:
+        module: Name of the module, such as "pyarrow.parquet".
+        extra: Extra that installs it.
+        purpose: Why it is needed, for the error, such as "Writing .parquet".
 
     Raises:
-        ImportError: it is not installed; says for what `purpose` ("Writing .parquet") it is needed,
-            and how to get it.
+        ImportError: It is not installed. The message has the command that installs it.
     """
     try:
         return importlib.import_module(module)
@@ -32,21 +36,23 @@ def need(module: str, extra: str, purpose: str) -> Any:
 
 
 def install_line(extra: str = "") -> str:
-    """The command that installs minibert, with an extra: from the clone that it came from, else from the index."""
+    """Return the command that installs minibert with an extra.
+
+    It installs from the clone that minibert was installed from, else from the package index.
+    """
     import importlib.metadata  # here: only errors need it
 
-    here, brackets = Path(__file__).parents[1], f"[{extra}]" if extra else ""
-    if (
-        here / "pyproject.toml"
-    ).is_file():  # the clone itself: whoever changes the code wants to go on doing so
+    brackets = ""
+    if extra:
+        brackets = f"[{extra}]"
+    here = Path(__file__).parents[1]
+    if (here / "pyproject.toml").is_file():  # in a clone, whose changes should take effect
         return f"pip install -e {shlex.quote(f'{here}{brackets}')}"
     source = DISTRIBUTION
-    with suppress(
-        importlib.metadata.PackageNotFoundError, KeyError, ValueError
-    ):  # not by pip, or from the index
-        url = json.loads(
-            importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}"
-        )["url"]
+    # not installed by pip, or installed from the index
+    with suppress(importlib.metadata.PackageNotFoundError, KeyError, ValueError):
+        distribution = importlib.metadata.distribution(DISTRIBUTION)
+        url = json.loads(distribution.read_text("direct_url.json") or "{}")["url"]
         clone = Path(unquote(urlsplit(url).path))
         if (clone / "pyproject.toml").is_file():
             source = str(clone)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 try:
     import fcntl
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @contextmanager
 def prefix_errors(where: str) -> Iterator[None]:
-    """Lets a ValueError say which file it is about."""
+    """Add the name of a file to the message of a ValueError."""
     try:
         yield
     except ValueError as error:
@@ -32,11 +32,11 @@ def prefix_errors(where: str) -> Iterator[None]:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a UTF-8 file, without the byte order mark that some editors put before it.
+    """Return the text of a UTF-8 file, without a byte order mark.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not UTF-8; the line is named.
+        OSError: The file cannot be read.
+        ValueError: The file is not UTF-8. The message names the line.
     """
     data = Path(path).read_bytes()
     try:
@@ -49,71 +49,87 @@ NOT_UTF8 = "is not UTF-8; convert the file (iconv -t utf-8)"
 
 
 def not_utf8(where: object, line: int) -> ValueError:
-    """The error of a line, counted from 1, that is no text."""
+    """Return the error for a line, counted from 1, that is not UTF-8."""
     return ValueError(f"line {line} of {where} {NOT_UTF8}.")
 
 
 def parse_json(text: str | bytes, where: object, kind: type[T]) -> T:
-    """The JSON object (a dict) or list in `text`; ValueError naming `where` it stands when it holds none."""
+    """Return the JSON value in `text`.
+
+    Args:
+        text: The text.
+        where: Name of the text, for the error.
+        kind: Expected type of the value: dict for an object, or list.
+
+    Raises:
+        ValueError: The text is not JSON, or its value is of another type.
+    """
     try:
         content = json.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # a ValueError too: a number of more than 4,300 digits
+    except (ValueError, RecursionError) as error:  # such as a number of more than 4,300 digits
         raise ValueError(f"{where} is not JSON ({error}): correct it, or get it again.") from None
     if not isinstance(content, kind):
-        wanted = "object" if kind is dict else kind.__name__
+        expected = kind.__name__
+        if kind is dict:
+            expected = "object"
         raise ValueError(
-            f"{where} should hold a JSON {wanted} but holds a {type(content).__name__}."
+            f"{where} should hold a JSON {expected} but holds a {type(content).__name__}."
         )
     return content
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON object in a file; errors as of `read_text` and `parse_json`."""
+    """Return the JSON object in a file; see `read_text` and `parse_json` for errors."""
     return parse_json(read_text(path), path, dict)
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes `content` as readable JSON, atomically."""
+    """Write `content` as readable JSON, atomically."""
     with replacing(path) as temporary:
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-        # a path that is not UTF-8 has lone surrogates, which JSON can hold as escapes alone
+        # a path that is not UTF-8 has lone surrogates, which JSON can only hold as escapes
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Gives a temporary path beside `path`: renamed to it when the block succeeds, removed when it fails.
+    """Replace a file atomically by what the block writes to a temporary path.
 
-    A reader therefore sees the old file or the new one, never half of either, whatever kills the
-    writer. What a killed writer left behind is removed by the next one. A symbolic link stays, and
-    the file that it points to is replaced.
+    The temporary file is renamed when the block succeeds, and removed when it fails. A reader
+    therefore sees the old file or the new one, never a part of either, whatever kills the writer.
+    The next writer removes the temporary file of a killed one. A symbolic link stays, and the file
+    that it points to is replaced.
 
     Args:
-        path: the file. A new one has the permissions that the umask says; one that is written again
-            keeps its own.
+        path: The file. A new file has the permissions of the umask. An existing file keeps its
+            permissions.
+
+    Yields:
+        The temporary path, in the folder of the file.
 
     Raises:
-        OSError: as `check_target`, or the file, which is named, cannot be written: the disk is
-            full, for instance.
+        OSError: As `check_target`, or the file cannot be written, for instance because the disk is
+            full. The message names the file.
     """
-    named, path = Path(path), Path(os.path.realpath(check_target(path)))
+    target = Path(path)
+    path = Path(os.path.realpath(check_target(target)))
     temporary = None
     try:
-        earlier = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        temporary, handle = _locked_temporary(path, 0o666 if earlier is None else 0o600)
+        permissions = None
+        creation_mode = 0o666
+        if path.exists():
+            permissions = stat.S_IMODE(path.stat().st_mode)
+            creation_mode = 0o600  # until the content is complete
+        temporary, handle = _locked_temporary(path, creation_mode)
         try:
             yield temporary
-            if earlier is not None:
-                temporary.chmod(earlier)
+            if permissions is not None:
+                temporary.chmod(permissions)
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        except (
-            BaseException
-        ):  # only then is it still ours: once it is renamed, another writer may have taken its name
+        except BaseException:
+            # only here, because after the rename another writer may use the temporary name
             with suppress(FileNotFoundError):
                 temporary.unlink()
             raise
@@ -121,20 +137,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             if handle is not None:
                 os.close(handle)
     except OSError as error:
-        # writing to an open file fails without its name; an error that names another file, or has
-        # words of its own, comes from what the block reads
-        if error.errno is None or (
-            temporary is not None and error.filename not in (None, str(temporary))
-        ):
+        # An error of an open file does not name the file. An error that names another file, or has
+        # no number, comes from what the block reads.
+        if error.errno is None:
             raise
-        raise OSError(f"{named} could not be written ({error.strerror or error}).") from error
+        if temporary is not None and error.filename not in (None, str(temporary)):
+            raise
+        raise OSError(f"{target} could not be written ({error.strerror or error}).") from error
 
 
 def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
-    """A new file beside `path` and its handle, locked: whoever finds it unlocked knows that its writer is dead.
+    """Create a locked file next to `path`; one that is not locked has lost its writer.
 
-    Windows, which has no such locks, neither renames nor removes a file that is open: there is no
-    handle then.
+    Returns:
+        Its path and its handle. Windows has no such locks, and neither renames nor removes an open
+        file: the handle is None there.
     """
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         remove_abandoned(leftover)
@@ -145,20 +162,17 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
             if fcntl is None:
                 os.close(handle)
                 return temporary, None
-            if lock(handle) is not False and _is_at(
-                handle, temporary
-            ):  # not taken for a leftover before it was locked
+            # another process may have removed it as abandoned before it was locked
+            if lock(handle) is not False and _is_at(handle, temporary):
                 return temporary, handle
             os.close(handle)
     raise AssertionError("there is always another number")
 
 
 def remove_abandoned(path: Path) -> None:
-    """Removes a temporary file if a killed writer left it; one that is being written is locked, and stays."""
+    """Remove a temporary file that a killed writer left; the file of a live writer is locked."""
     with suppress(OSError):
-        if (
-            fcntl is None
-        ):  # a writer that lives has written to it within a day, or has it open, and it stays
+        if fcntl is None:  # a live writer has written to it within a day, or has it open
             if time.time() - path.stat().st_mtime > 86400:
                 path.unlink()
             return
@@ -179,11 +193,10 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def lock(handle: int) -> bool | None:
-    """Locks an open file until it is closed or the process ends, however it ends.
+    """Lock an open file until it is closed or the process ends or is killed.
 
     Returns:
-        True; False when another process has locked it; None where there are no locks (some file
-        systems).
+        True; False if another process has locked it; None if the file system has no locks.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,10 +209,14 @@ def lock(handle: int) -> bool | None:
 
 @contextmanager
 def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
-    """Makes a folder, and keeps others from doing the same work in it, such as a rank's, until the block ends.
+    """Make a folder, and lock it against other runs of the same work until the block ends.
+
+    Args:
+        folder: The folder.
+        work: Name of the work, such as the rank of a process. Other work does not wait.
 
     Raises:
-        OSError: another process works there; both are named.
+        OSError: Another process does this work there. The message names folder and process.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
@@ -209,13 +226,13 @@ def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         if lock(handle) is False:
-            time.sleep(0.2)  # it may have locked the file just now, and not said yet who it is
-            other = os.pread(handle, 1000, 0).decode(errors="replace") or "another process"
+            time.sleep(0.2)  # a process that has just locked the file still has to write its name
+            owner = os.pread(handle, 1000, 0).decode(errors="replace") or "another process"
             os.close(handle)
             raise OSError(
-                f"{folder} is in use by {other}: wait for it to end, or give another folder."
+                f"{folder} is in use by {owner}: wait for it to end, or give another folder."
             )
-        if _is_at(handle, path):  # not removed by its last holder just now
+        if _is_at(handle, path):  # else its last owner has just removed it
             break
         os.close(handle)
     try:
@@ -229,47 +246,51 @@ def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """The path of a file that is going to be written.
+    """Check the path of a file that is going to be written, and return it.
 
     Raises:
-        FileNotFoundError: there is no such folder.
-        OSError: something other than a file is there, such as a folder, a pipe or a device.
+        FileNotFoundError: The folder does not exist.
+        OSError: The path is that of a folder, a pipe or a device.
     """
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"there is no folder {path.parent} to write {path.name} into; make it first."
         )
+    if path.is_dir():
+        raise OSError(f"{path} is a folder; name a file to write.")
     if path.exists() and not path.is_file():
-        raise OSError(
-            f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}; name a file to write."
-        )
+        raise OSError(f"{path} is not an ordinary file; name a file to write.")
     return path
 
 
 def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
-    """The lines of a UTF-8 file, or of stdin for "-", one at a time; blank lines count, as empty texts.
+    """Yield the lines of a UTF-8 file, or of stdin for "-"; a blank line is an empty text.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: a line is not UTF-8; its number is named.
+        OSError: The file cannot be read.
+        ValueError: A line is not UTF-8. The message names its number.
     """
-    where = "stdin" if name == "-" else os.fspath(name)
-    if name == "-" and sys.stdin is None:
+    if name != "-":
+        with Path(name).open("rb") as file:
+            yield from _decoded_lines(file, os.fspath(name))
+        return
+    if sys.stdin is None:
         raise ValueError("stdin is closed: pass texts as arguments or in a file.")
-    with sys.stdin.buffer if name == "-" else Path(name).open("rb") as file:
-        number = 0
-        try:
-            for block in file:
-                for line in block.splitlines():  # an old Macintosh ends lines by \r
-                    number += 1
-                    if number == 1:
-                        # some editors put it before everything
-                        line = line.removeprefix(codecs.BOM_UTF8)
-                    yield line.decode("utf-8")
-        except UnicodeDecodeError:
-            raise not_utf8(where, number) from None
-        except OSError as error:
-            raise OSError(
-                f"{where} cannot be read after line {number} ({error.strerror})."
-            ) from None
+    with sys.stdin.buffer as file:
+        yield from _decoded_lines(file, "stdin")
+
+
+def _decoded_lines(file: IO[bytes], where: str) -> Iterator[str]:
+    number = 0
+    try:
+        for block in file:
+            for line in block.splitlines():  # old Macintosh files end lines by \r
+                number += 1
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)  # some editors write one
+                yield line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise not_utf8(where, number) from None
+    except OSError as error:
+        raise OSError(f"{where} cannot be read after line {number} ({error.strerror}).") from None

@@ -1,4 +1,4 @@
-"""Long work: how far it is and how long it will take, on stderr; how it is interrupted; what should not disturb it."""
+"""Long work: progress on stderr, interruption by signals, and a pause of the garbage collector."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-DELAY = 1.0  # seconds before a bar appears: what is done sooner needs none
-SECONDS_BETWEEN_LINES = 30.0  # where nobody watches a bar
+DELAY = 1.0  # seconds before a bar appears, so that short work shows none
+SECONDS_BETWEEN_LINES = 30.0  # in a pipe or a log
 
 
 def is_watched(printing: bool = False) -> bool | None:
-    """Whether a person looks at stderr: at a terminal or in a notebook. None: it is a pipe or a log.
+    """Return whether stderr is a terminal or a notebook, which show a bar; None for a pipe or log.
 
     Args:
-        printing: the work prints its results as it goes, so that at a terminal they show how far it
-            is.
+        printing: The work prints its results as it proceeds. False is returned then if stdout is a
+            terminal, because the results show the progress.
     """
     if printing and sys.stdout is not None and sys.stdout.isatty():
         return False
@@ -33,28 +33,30 @@ def is_watched(printing: bool = False) -> bool | None:
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """A bar that counts what is done, or a line every half minute; nothing at all when not shown.
+    """A progress bar, or a line of progress every half minute.
 
     Args:
-        show: True is a bar, None lines, as `is_watched` says.
-        total: how much there is to do; without it there is a rate, but no time left.
-        unit: what is counted.
-        done: how much is done already.
+        show: True: a bar; None: lines; False: nothing. `is_watched` returns the right one.
+        total: Number of items. None: unknown, so that the time left is not shown.
+        unit: Name of the items, in the plural.
+        done: Number of items that are already done.
     """
 
     def __init__(
         self, show: bool | None, total: int | None = None, unit: str = "texts", done: int = 0
     ) -> None:
         self._bar: Any = None
-        self._total, self._unit, self._before, self._done = total, unit, done, done
+        self._total = total
+        self._unit = unit
+        self._initial = done
+        self._done = done
         if show:
-            from huggingface_hub.constants import (
-                HF_HUB_DISABLE_PROGRESS_BARS,  # here, because it is slow to import
-            )
+            # here, because they are slow to import
+            from huggingface_hub.constants import HF_HUB_DISABLE_PROGRESS_BARS
             from huggingface_hub.utils.tqdm import enable_progress_bars, tqdm
 
             if not HF_HUB_DISABLE_PROGRESS_BARS:
-                enable_progress_bars("minibert")  # whatever others have said of theirs
+                enable_progress_bars("minibert")  # also where those of the hub are disabled
             self._bar = tqdm(  # type: ignore[no-untyped-call]
                 total=total,
                 initial=done,
@@ -65,16 +67,27 @@ class Progress(AbstractContextManager["Progress"]):
                 name="minibert",
             )
         self._start = time.perf_counter()
-        self._next_line = float("inf") if show is False else self._start + SECONDS_BETWEEN_LINES
+        self._next_line = self._start + SECONDS_BETWEEN_LINES
+        if show is False:
+            self._next_line = float("inf")
         self._tokens = 0
 
     def add(self, done: int = 1, tokens: int = 0, **more: str) -> None:
-        """Counts what is done, and the tokens that it took; `more` is what else to show, by name."""
-        self._tokens, self._done = self._tokens + tokens, self._done + done
+        """Count items.
+
+        Args:
+            done: Number of items.
+            tokens: Tokens of these items.
+            more: Other values to show, by name.
+        """
+        self._tokens += tokens
+        self._done += done
         now = time.perf_counter()
         if self._bar is None and now < self._next_line:
             return
-        shown = [f"{self._tokens / (now - self._start):,.0f} tokens/s"] if self._tokens else []
+        shown = []
+        if self._tokens:
+            shown.append(f"{self._tokens / (now - self._start):,.0f} tokens/s")
         shown += [f"{name} {value}" for name, value in more.items()]
         if self._bar is not None:
             self._bar.set_postfix_str(", ".join(shown), refresh=False)
@@ -83,13 +96,15 @@ class Progress(AbstractContextManager["Progress"]):
         self._next_line = now + SECONDS_BETWEEN_LINES
         from huggingface_hub.utils.tqdm import tqdm
 
-        how = {
-            "unit": f" {self._unit}",
-            "postfix": ", ".join(shown),
-            "initial": self._before,
-            "ncols": 0,
-        }
-        line = tqdm.format_meter(self._done, self._total, now - self._start, **how)
+        line = tqdm.format_meter(
+            self._done,
+            self._total,
+            now - self._start,
+            ncols=0,
+            unit=f" {self._unit}",
+            postfix=", ".join(shown),
+            initial=self._initial,
+        )
         print(line.strip(), file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
@@ -102,16 +117,18 @@ SILENT = Progress(show=False)
 
 @contextmanager
 def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[Callable[[], bool]]:
-    """Says whether SIGINT or SIGTERM has come, so that work can stop where it can be taken up again.
+    """Catch the first SIGINT or SIGTERM, so that work can stop where it can be resumed.
 
-    The first one is noted; a second does what it did before. In other threads than the main one,
-    which signals never reach, it is never true.
+    A second signal has its usual effect. Signals never reach other threads than the main thread.
 
     Args:
-        last_words: an error after which SIGTERM is ignored, until the process has said it and
-            ended: torchrun sends one to the others as soon as a process has died.
+        last_words: Type of error after which SIGTERM is ignored, so that the process can report the
+            error before it ends: torchrun sends a SIGTERM to the others when a process has died.
+
+    Yields:
+        A function that returns whether a signal was received.
     """
-    told: list[int] = []
+    signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
@@ -123,16 +140,19 @@ def interruptible(last_words: type[BaseException] | tuple[()] = ()) -> Iterator[
     }
 
     def note(number: int = 0, _: Any = None) -> None:
-        told.append(number)
-        for own, handler in before.items():
-            signal.signal(own, handler)
+        signals.append(number)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
     for number in before:
         signal.signal(number, note)
     try:
-        yield lambda: bool(told)
+        yield lambda: bool(signals)
     except KeyboardInterrupt as stop:
-        stop.signal = told[0] if told else signal.SIGINT  # type: ignore[attr-defined]
+        received: int = signal.SIGINT
+        if signals:
+            received = signals[0]
+        stop.signal = received  # type: ignore[attr-defined]
         raise
     except last_words:
         before[signal.SIGTERM] = signal.SIG_IGN
@@ -149,7 +169,7 @@ def collector_paused() -> Iterator[None]:
     tokens, and a fifth of a second of loading a model after `import torch`.
     """
     paused = gc.isenabled()
-    if paused:  # else another thread has paused it, and may let it go on at any moment
+    if paused:  # else another thread has paused it, and may resume it at any moment
         gc.disable()
     try:
         yield
@@ -159,10 +179,16 @@ def collector_paused() -> Iterator[None]:
 
 
 def counted(items: Iterable[T], unit: str, show: bool | None = None) -> Iterator[T]:
-    """The items one by one, and a bar that counts them; `show` as in `Progress`, None: as `is_watched` says."""
-    with Progress(
-        is_watched() if show is None else show, length_hint(items) or None, unit
-    ) as progress:
+    """Yield items with a progress bar.
+
+    Args:
+        items: The items.
+        unit: Name of the items, in the plural.
+        show: As in `Progress`; None: as `is_watched` returns.
+    """
+    if show is None:
+        show = is_watched()
+    with Progress(show, length_hint(items) or None, unit) as progress:
         for item in items:
             yield item
             progress.add()

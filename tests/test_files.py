@@ -60,8 +60,8 @@ def test_only_files_are_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     for name, message in (
-        ("pipe", "no ordinary file"),
-        ("link", "no ordinary file"),
+        ("pipe", "not an ordinary file"),
+        ("link", "not an ordinary file"),
         ("", "a folder"),
     ):
         with (
