@@ -42,7 +42,7 @@ class _Head(PreTrainedModel):
 
     def __init__(self, config: BertConfig, add_pooling_layer: bool) -> None:
         super().__init__(config)
-        self.bert = BertModel(config, add_pooling_layer)
+        self.bert = BertModel(self.config, add_pooling_layer)
 
     def _encode(
         self,

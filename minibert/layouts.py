@@ -168,11 +168,15 @@ class PackedLayout:
             self.runs = [(0, 0)]  # without sequences, `join` still needs one block, an empty one
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
-        """Return the position of each token in its sequence, (tokens,): 0, 1, 2, ..."""
+        """Return the position of each token in its sequence, (tokens,): 0, 1, 2, ...
+
+        Rows of the tail have position 0.
+        """
         runs = []
         for length, count in self.runs:
             positions = torch.arange(length, device=device)  # (length,)
             runs.append(positions.repeat(count))  # (count * length,)
+        runs.append(torch.zeros(self.tail, dtype=torch.long, device=device))
         return torch.cat(runs)
 
     def check(self, tokens: torch.Size, argument: str = "input_ids") -> None:

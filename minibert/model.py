@@ -87,9 +87,9 @@ class BertModel(PreTrainedModel):
     def __init__(self, config: BertConfig, add_pooling_layer: bool = True) -> None:
         super().__init__(config)
         with self.initial_weights():
-            self.embeddings = BertEmbeddings(config)
-            self.encoder = BertEncoder(config)
-            self.pooler = BertPooler(config) if add_pooling_layer else None
+            self.embeddings = BertEmbeddings(self.config)
+            self.encoder = BertEncoder(self.config)
+            self.pooler = BertPooler(self.config) if add_pooling_layer else None
 
     def forward(
         self,

@@ -352,6 +352,8 @@ def test_a_config_of_transformers_is_converted() -> None:
     theirs = transformers.BertConfig(**config(num_labels=3).to_dict())
     model = BertForSequenceClassification(theirs)
     assert isinstance(model.config, BertConfig)
+    assert model.bert.config is model.config
+    model(torch.tensor([[1, 2]]))
     assert model.num_labels == 3
     with pytest.raises(ValueError, match="model_type='gpt2' is not supported"):
         BertModel(transformers.GPT2Config())

@@ -1,1 +1,0 @@
-"""The earlier home of `minibert.page`, kept for one release."""
