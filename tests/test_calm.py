@@ -24,7 +24,6 @@ WHOLE = "the whole package"
 
 # Not yet calm. This list only shrinks: a room that meets every limit fails until its line here is deleted.
 EXEMPT = {
-    TOP,
     WHOLE,
     "page",
     "training",

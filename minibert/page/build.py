@@ -1,8 +1,9 @@
 """One self-contained HTML page to walk through a model on one text: `minibert view "I love Korea"`.
 
-The page is put together from the files beside this one. It asks the network for nothing, and its content security
-policy lets no other script run than its own. A model of up to 16.5 million parameters lives in the page: there its text
-can be edited, tokens masked, heads switched off. Of a larger one the page shows a snapshot, the numbers of one text.
+The page is put together from the files beside this one. It asks the network for nothing, and its
+content security policy lets no other script run than its own. A model of up to 16.5 million
+parameters lives in the page: there its text can be edited, tokens masked, heads switched off. Of a
+larger one the page shows a snapshot, the numbers of one text.
 """
 
 import base64
@@ -34,8 +35,9 @@ STEPS = (
     5  # the model is loaded and run, its numbers are packed, words predicted, the page is written
 )
 TOP_WORDS = 5
-# Numbers that only "one head" shows, such as queries. With more of them a photograph does without, and a live page,
-# whose weights take most of its room, holds no numbers at all and computes them when it is opened.
+# Numbers that only "one head" shows, such as queries. With more of them a photograph does without,
+# and a live page, whose weights take most of its room, holds no numbers at all and computes them
+# when it is opened.
 MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
 PARTS = packaged("page")
 # The scripts of the page, in order, and those of its worker.
@@ -98,7 +100,8 @@ def run(
         off: heads to switch off as (layer, head), and layers to skip as (layer,).
         pad_to: fill up with [PAD] to this many tokens.
         rounded: use the weights in 8 bits, as the page does once its text was changed.
-        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
+            `Source.of`.
 
     Raises:
         FileNotFoundError: no such checkpoint.
@@ -130,14 +133,16 @@ def write_page(
         pad_to: fill up with [PAD] to this many tokens, to see the attention mask at work.
         progress: counts the `STEPS` of it.
         more: what else the page shows: the `run` of a training, the `lesson` of the article.
-        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for `Source.of`.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
+            `Source.of`.
 
     Returns:
         The number of tokens.
 
     Raises:
         FileNotFoundError: no such checkpoint, or the folder of `path` does not exist.
-        ValueError: no text, more than 128 tokens or than `pad_to`, a model too large for the article or not finite.
+        ValueError: no text, more than 128 tokens or than `pad_to`, a model too large for the
+            article or not finite.
     """
     check_target(path)
     source = Source.of(name, **source_options)
@@ -281,7 +286,8 @@ def render(data: dict[str, Any]) -> str:
         "worker": worker,
         "style_hash": _hash(style),
         "script_hash": _hash(script),
-        # ASCII only, and no "<" that could end the script element or open a comment: the text cannot leave its string
+        # ASCII only, and no "<" that could end the script element or open a comment: the text
+        # cannot leave its string
         "data": json.dumps({**data, "words": json.loads(part("words.json"))}).replace(
             "<", "\\u003c"
         ),
@@ -297,8 +303,8 @@ def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str,
         whole: names of those that the page goes on computing with; they stay in float32.
 
     Returns:
-        `table`, a row for each array (name, shape, decimals: 4, 2 where the numbers are huge, None for float32; bits of
-        a number), and `data`, all numbers one after the other.
+        `table`, a row for each array (name, shape, decimals: 4, 2 where the numbers are huge, None
+        for float32; bits of a number), and `data`, all numbers one after the other.
     """
     table: list[list[Any]] = []
     parts = []

@@ -36,8 +36,8 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
     """The run of pre-training in a folder, ready for JSON; `largest` as in `embed`.
 
     Returns:
-        What `embed` gives: of each snapshot its weights in `snapshots`, and the rest once; `steps`, the step of each
-        snapshot; and `log`, the loss over the steps.
+        What `embed` gives: of each snapshot its weights in `snapshots`, and the rest once; `steps`,
+        the step of each snapshot; and `log`, the loss over the steps.
 
     Raises:
         FileNotFoundError: no snapshots, or no log.

@@ -1,7 +1,8 @@
 """The model inside the page: its weights in 8 bits and its tokenizer, for bert.js and wordpiece.js; and both in Python.
 
-A matrix is kept as whole numbers from -127 to 127 and one scale a row, everything else as it is. `rounded` gives the
-model with exactly these weights, and `run` computes in Python what the page's `window.minibert.run` computes.
+A matrix is kept as whole numbers from -127 to 127 and one scale a row, everything else as it is.
+`rounded` gives the model with exactly these weights, and `run` computes in Python what the page's
+`window.minibert.run` computes.
 """
 
 import base64
@@ -25,7 +26,8 @@ def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
     """The model and its tokenizer, ready for JSON; whole numbers up to `largest`: fewer take less room, and say less.
 
     Returns:
-        `config`, `parameters` (name and shape, in order), `floats` and `whole` (their numbers), and `tokenizer`.
+        `config`, `parameters` (name and shape, in order), `floats` and `whole` (their numbers), and
+        `tokenizer`.
     """
     floats, whole, table = [], [], []
     for name, parameter in _parameters(model):
