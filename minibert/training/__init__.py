@@ -1,4 +1,6 @@
-"""Training: pre-training from scratch, fine-tuning, and the loop that both share (loop.py, where to begin reading).
+"""Pre-train and fine-tune models with one training loop.
+
+Begin reading with loop.py, the loop that both share.
 
 The core never imports this package; what it needs beyond the core comes with the extra `[train]`.
 """

@@ -45,7 +45,10 @@ def adapt_vocabulary(model: Any, old: BertTokenizer, new: BertTokenizer) -> None
 
 
 def _source_ids(piece: str, old: BertTokenizer, new: BertTokenizer) -> list[int]:
-    """The ids of the old pieces that a new piece starts from; none if the old vocabulary cannot spell it."""
+    """Return the ids of the old pieces that a new piece starts from.
+
+    The list is empty if the old vocabulary cannot spell the piece.
+    """
     vocabulary = old.get_vocab()
     if piece in vocabulary:
         return [vocabulary[piece]]

@@ -93,7 +93,8 @@ class DataReport:
         if self.skipped:
             first = self.skipped[0]
             lines.append(
-                f"{len(self.skipped):,} bad rows were left out, the first at {first.place}: {first.reason}"
+                f"{len(self.skipped):,} bad rows were left out, "
+                f"the first at {first.place}: {first.reason}"
             )
         lines += [f"notice: {notice}" for notice in self.notices]
         return "\n".join(lines)
@@ -184,7 +185,8 @@ def _check_dev_labels(
                 place = getattr(row, "place", f"{names[1]}, row {index}")
                 known = ", ".join(sorted(labels)[:MAX_LABELS_SHOWN])
                 raise ValueError(
-                    f"{place}: the label {str(label)!r:.60} is not among those of the training data ({known})."
+                    f"{place}: the label {str(label)!r:.60} is not among "
+                    f"those of the training data ({known})."
                 )
 
 
@@ -198,7 +200,8 @@ def _similar_labels(labels: Iterable[str]) -> list[str]:
         if len(group) > 1:
             shown = ", ".join(map(repr, sorted(group)))
             notices.append(
-                f"the labels {shown} differ only in case, blanks or type, and are classes of their own."
+                f"the labels {shown} differ only in case, blanks or type, "
+                "and are classes of their own."
             )
     return notices
 
@@ -251,7 +254,8 @@ def _duplicates_between(
     if not count:
         return []
     return [
-        f"{count:,} of {len(dev):,} rows of {names[1]} are in {names[0]}, too: the scores will be too good."
+        f"{count:,} of {len(dev):,} rows of {names[1]} are in {names[0]}, too: "
+        "the scores will be too good."
     ]
 
 

@@ -1,4 +1,8 @@
-"""A corpus as ids on disk: cut once, memory-mapped, shared by all processes and by every run that is resumed."""
+"""Store a corpus on disk as token ids.
+
+It is tokenized once, memory-mapped, and shared by all processes and by every run that is
+resumed.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,10 @@ def read_documents(part: Part, column: str | None = None) -> Iterator[list[str]]
 
 
 def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iterator[list[Ids]]:
-    """Every sentence as ids without special tokens; sentences and documents without a token are left out."""
+    """Yield every sentence as ids without special tokens.
+
+    Sentences and documents without a token are left out.
+    """
     for document in documents:
         rows = tokenizer(list(document), add_special_tokens=False, verbose=False)["input_ids"]
         if encoded := [np.array(row, dtype=np.int64) for row in rows if row]:
@@ -98,7 +105,10 @@ class TokenCache:
         folder: str | os.PathLike[str],
         made_of: Any = None,
     ) -> None:
-        """Tokenizes documents, a list of sentences each, which are read one at a time; for `made_of` see `is_made_of`.
+        """Tokenize documents and write their ids to the cache.
+
+        Each document is a list of sentences, and documents are read one at a time. For
+        `made_of` see `is_made_of`.
 
         A cache that is half written is not opened: the description of it is written last.
         """
@@ -152,7 +162,10 @@ class TokenCache:
 
 
 def _checksum(folder: Path, dtype: str) -> int:
-    """Of all that a cache holds: a changed bit may be another word, or a document without an end."""
+    """Return the checksum of all that a cache holds.
+
+    A changed bit may be another word, or a document without an end.
+    """
     checksum = zlib.crc32(dtype.encode())
     for name in _FILES:
         with (folder / name).open("rb") as file:
@@ -162,7 +175,9 @@ def _checksum(folder: Path, dtype: str) -> int:
 
 
 class Corpus:
-    """Files of text, cut into ids part by part; training reads the first parts while others are still being cut.
+    """Tokenize files of text part by part.
+
+    Training reads the first parts while others are still being tokenized.
 
     The parts are read in a random order, and the documents of a part in a random order; after the
     last part all begin again in another one. So every document is read before any is read again,
@@ -279,7 +294,10 @@ class Corpus:
         return sum(map(self.size, range(len(self))))
 
     def portion(self, begin: int, end: int) -> list[Document]:
-        """The documents from one token to another, counted from the first one of the first order on."""
+        """Return the documents from one token to another.
+
+        Tokens are counted from the first one of the first order on.
+        """
         documents: list[Document] = []
         position = 0
         for turn in count():
@@ -296,7 +314,8 @@ class Corpus:
                     return documents
             if position == 0:
                 raise ValueError(
-                    "The corpus holds no text: one sentence a line, an empty line between documents."
+                    "The corpus holds no text: one sentence a line, "
+                    "an empty line between documents."
                 )
         raise AssertionError("there is always another turn")
 

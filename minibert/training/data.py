@@ -1,4 +1,4 @@
-"""Files of labelled text, examples, the batches they are put into, and an order that can be resumed anywhere.
+"""Read files of labeled text, and batch examples in an order that can be resumed anywhere.
 
 An example is a dict of token ids and labels. Its arrays that have one entry for each token are
 packed or padded; its single numbers become a tensor (batch,). Where it holds several texts one
@@ -34,7 +34,9 @@ def length(example: Example) -> int:
 def epoch_order(
     lengths: Sequence[int], batch_size: int, seed: int, epoch: int, pool: int = 50
 ) -> list[list[int]]:
-    """The batches of an epoch: numbers of examples, shuffled; the order depends on the arguments alone.
+    """Return the batches of an epoch as shuffled indices of examples.
+
+    The order depends on the arguments alone.
 
     So that the examples of a batch are similar in length, `pool` batches are sorted together before
     they are cut; 1 leaves the order random. The last batch may be smaller.
@@ -52,7 +54,10 @@ def epoch_order(
 
 
 def split_by_tokens(examples: Sequence[Example], max_tokens: int | None) -> list[list[Example]]:
-    """Cuts a batch, sorted by length, into parts that one forward holds: at most `max_tokens` each, or one example."""
+    """Split a batch, sorted by length, into parts for one forward pass each.
+
+    A part has at most `max_tokens` tokens, or a single example.
+    """
     parts: list[list[Example]] = []
     tokens = 0
     for example in sorted(examples, key=length):
@@ -70,7 +75,10 @@ def text_lengths(example: Example) -> list[int]:
 
 
 def pack(examples: Sequence[Example]) -> Batch:
-    """Examples one after the other, without padding: every tensor (tokens,), or (batch,) for single numbers."""
+    """Concatenate examples without padding.
+
+    Every tensor has shape (tokens,), or (batch,) for single numbers.
+    """
     rows = {
         name: np.concatenate([e[name] for e in examples], dtype=np.int64)
         for name in _rows(examples)
@@ -84,7 +92,10 @@ def pack(examples: Sequence[Example]) -> Batch:
 
 
 def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
-    """Examples filled up to the longest: every tensor (batch, seq), or (batch,) for single numbers."""
+    """Pad examples to the longest.
+
+    Every tensor has shape (batch, seq), or (batch,) for single numbers.
+    """
     fill = {"input_ids": pad_token_id, "labels": IGNORED}
     rows = {name: [torch.as_tensor(e[name]).long() for e in examples] for name in _rows(examples)}
     rows["attention_mask"] = [torch.ones_like(row) for row in rows["input_ids"]]
@@ -102,7 +113,11 @@ def _rows(examples: Sequence[Example]) -> list[str]:
 
 
 def _numbers(examples: Sequence[Example]) -> dict[str, Tensor]:
-    """Single numbers as (batch,), and labels for each class, (1, classes) in an example, as (batch, classes)."""
+    """Stack values that examples have once.
+
+    Single numbers become (batch,). Labels for each class, (1, classes) in an example, become
+    (batch, classes).
+    """
     numbers = {}
     for name, value in examples[0].items():
         if np.ndim(value) == 0:

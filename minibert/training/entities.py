@@ -1,4 +1,4 @@
-"""Named entities and other tags: files in CoNLL format, and the task that `finetune` learns from them."""
+"""Read files in CoNLL format, and fine-tune on named entities and other tags."""
 
 from __future__ import annotations
 
@@ -85,7 +85,10 @@ class TokenTask(Task):
         return {"labels": cross_entropy(logits, batch["labels"], "sum")}
 
     def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
-        """F1 of entities, over every word of every sentence; a word without a WordPiece gets the tag O."""
+        """Compute the F1 of entities over every word of every sentence.
+
+        A word without a WordPiece gets the tag O.
+        """
         names = model.config.id2label
         label_ids = outputs_of(model, examples, lambda output: output.logits.argmax(-1))
         windows = [

@@ -139,7 +139,7 @@ def finetune(
     resume: bool | Literal["with other data"] = False,
     callback: Callable[[Record], object] | None = None,
 ) -> dict[str, float]:
-    """Fine-tunes a checkpoint. The model that is best on `dev` is in `folder` afterwards, with its tokenizer.
+    """Fine-tune a checkpoint, and save the best model on `dev` with its tokenizer in `folder`.
 
     The tokenizer keeps `max_length`, so predictions truncate texts as training did.
 
@@ -394,12 +394,13 @@ class SequenceTask(Task):
             }
         if len(labels) == 1:
             raise ValueError(
-                f"All rows have the label {labels[0]!r}: there is nothing to learn from a single class."
+                f"All rows have the label {labels[0]!r}: there is nothing to learn "
+                "from a single class."
             )
         if len(labels) > max(50, len(rows) // 2):
             raise ValueError(
-                f"Column {self.label!r} holds {len(labels)} different labels in {len(rows)} rows: name a column of "
-                "classes, or learn numbers as a regression."
+                f"Column {self.label!r} holds {len(labels)} different labels in {len(rows)} rows: "
+                "name a column of classes, or learn numbers as a regression."
             )
         return {"id2label": dict(enumerate(labels)), "problem_type": "single_label_classification"}
 
@@ -427,7 +428,10 @@ class SequenceTask(Task):
         ]
 
     def _target(self, label: Any, config: BertConfig) -> Any:
-        """What a label is trained as: a number, a class, or 0 and 1 for each class, (1, classes)."""
+        """Convert a label to what is trained on.
+
+        That is a number, a class, or 0 and 1 for each class, (1, classes).
+        """
         if self.regression:
             return float(label)
         if not self.multi_label:
@@ -464,7 +468,9 @@ class SequenceTask(Task):
 
 @dataclass(frozen=True)
 class AnswerTask(Task):
-    """Where in a text the answer to a question is, from files in SQuAD format (paper, sections 4.2 and 4.3).
+    """Find the answer to a question in a text, from files in SQuAD format.
+
+    See sections 4.2 and 4.3 of the paper.
 
     A text that is too long is read through windows. A window without the answer has [CLS] for one,
     and so has every window of a question that cannot be answered.
@@ -492,7 +498,9 @@ class AnswerTask(Task):
     def examples(
         self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
-        """Windows, with the place of the first answer and that of every token in the context (-1 in the question).
+        """Split rows into windows with the place of the first answer.
+
+        Each has the place of every token in the context, too (-1 in the question).
 
         Raises:
             ValueError: a question that leaves no room for its context.
@@ -504,7 +512,8 @@ class AnswerTask(Task):
         if (room := max_length - max(lengths)) < 1:
             question = questions[lengths.index(max(lengths))]
             raise ValueError(
-                f"max_length={max_length} leaves no room for a context beside the question {question!r}."
+                f"max_length={max_length} leaves no room for a context "
+                f"beside the question {question!r}."
             )
         contexts = [row["context"] for row in rows]
         stride = min(self.stride, room // 2)
@@ -526,7 +535,10 @@ class AnswerTask(Task):
         return examples
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Cross entropy of the start and of the end, half of each, over the tokens of each window."""
+        """Compute the cross entropy over the tokens of each window.
+
+        The start and the end of the answer count half each.
+        """
         logits = span_logits(model(**inputs_of(batch)))
         if "layout" in batch:
             windows = pad_windows(logits, batch["layout"].lengths)
@@ -546,7 +558,9 @@ class AnswerTask(Task):
         )
 
     def answers(self, model: Any, rows: Rows, examples: Sequence[Example]) -> list[str]:
-        """The best answer to each question; "" where none is better, if some questions cannot be answered.
+        """Return the best answer to each question.
+
+        It is "" where none is better, if some questions cannot be answered.
 
         As in `minibert.answer_question`: the best span of all windows, against the lowest score of
         [CLS].
@@ -569,7 +583,10 @@ class AnswerTask(Task):
 
 
 def _place(offsets: Any, row: dict[str, Any]) -> tuple[int, int]:
-    """First and last token of the first answer, or 0 and 0 where the window does not hold all of it."""
+    """Return the first and last token of the first answer.
+
+    Both are 0 where the window does not hold all of it.
+    """
     if not row["answers"]:
         return 0, 0
     begin = row["starts"][0]
@@ -591,7 +608,10 @@ def outputs_of(
     choose: Callable[[Any], Tensor],
     sizes: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """The part of a model's outputs that `choose` returns, for each example, on the CPU; see `run_packed`."""
+    """Return what `choose` selects from the outputs of a model for each example.
+
+    The results are on the CPU. See `run_packed`.
+    """
     types = [e["token_type_ids"] for e in examples] if "token_type_ids" in examples[0] else None
 
     def forward(ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:

@@ -1,4 +1,7 @@
-"""The reports of a run: a log for programs, a bar or an occasional line for people, and TensorBoard."""
+"""Report on a run.
+
+There is a log for programs, a bar or an occasional line for people, and TensorBoard.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ def journal(
 
 
 def peak_memory() -> int:
-    """The most memory that this process has held, in bytes: on the GPU where it has one, else in all."""
+    """Return the peak memory of this process in bytes.
+
+    It is that of the GPU where the process has one, else of all memory.
+    """
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
     try:

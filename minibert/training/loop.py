@@ -79,7 +79,9 @@ RESUME_MAY_DIFFER = (
 
 
 def make_optimizer(model: Any, options: TrainingOptions) -> torch.optim.AdamW:
-    """AdamW (Loshchilov and Hutter 2019) that lets only matrices decay: biases and LayerNorms are vectors.
+    """Make AdamW (Loshchilov and Hutter 2019) with weight decay on matrices only.
+
+    Biases and LayerNorms are vectors and do not decay.
 
     The `share` of a group is that of the learning rate: lower layers learn slower (Howard and Ruder
     2018, section 3.2).
@@ -108,7 +110,10 @@ def default_learning_rate(hidden_size: int) -> float:
 
 
 def _depth(name: str) -> float:
-    """0 for the embeddings, 1 for the first layer and so on; infinite for what lies above the layers."""
+    """Return the layer number of a parameter.
+
+    It is 0 for the embeddings, 1 for the first layer and so on, and infinite above the layers.
+    """
     layer = re.search(r"encoder\.layer\.(\d+)\.", name)
     return int(layer[1]) + 1 if layer else 0 if "embeddings." in name else math.inf
 
@@ -292,7 +297,7 @@ class Trainer:
         return otherwise
 
     # --- one step
-    # ----------------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------
 
     def train_step(self, batch: Sequence[Example]) -> Record:
         """One update of the weights by a batch: forward and backward, reduce, update, record."""
@@ -322,7 +327,10 @@ class Trainer:
         return rate
 
     def _forward_backward(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """Computes the gradients of this process's examples; returns their share in the losses of the batch."""
+        """Compute the gradients of the examples of this process.
+
+        Returns their share in the losses of the batch.
+        """
         rank = self.processes.rank
         ordered = sorted(batch, key=length)
         examples = ordered[rank :: self.processes.size]
@@ -347,7 +355,10 @@ class Trainer:
         return faster_operators(self.processes.device, self.model)
 
     def _reduce(self, losses: dict[str, Tensor]) -> dict[str, float]:
-        """Adds up gradients and losses of all processes, and learns whether any of them should stop."""
+        """Sum gradients and losses over all processes.
+
+        Also learns whether any of the processes should stop.
+        """
         self.processes.sum_gradients(self.model)
         values = torch.stack(list(losses.values()))
         # torchrun tells all processes to stop, but not in the same step
@@ -358,7 +369,10 @@ class Trainer:
         return dict(zip(losses, sums, strict=True))
 
     def _update(self, loss: float) -> float:
-        """Updates the weights, unless the loss diverges; returns the norm of the gradients before they were clipped."""
+        """Update the weights, unless the loss diverges.
+
+        Returns the norm of the gradients before clipping.
+        """
         max_norm = self.options.max_grad_norm
         norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), max_norm))
         self._check(loss, norm)
@@ -368,7 +382,10 @@ class Trainer:
         return norm
 
     def _check(self, loss: float, norm: float) -> None:
-        """ValueError for a loss that is not finite, before it reaches the weights, or that diverges."""
+        """Raise ValueError for a loss that is not finite or that diverges.
+
+        A loss that is not finite is found before it reaches the weights.
+        """
         if math.isfinite(loss) and math.isfinite(norm):
             self._trend = loss if self._trend is None else 0.98 * self._trend + 0.02 * loss
             self._lowest = min(self._lowest, self._trend)
@@ -386,9 +403,13 @@ class Trainer:
         examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
         advice = self._resume_hint()
         if self.step == self._saved_step > 0 and len(states := saved_states(self.folder)) > 1:
-            advice = f"{states[-1]} leads straight here: delete it, and --resume goes on from the state before."
+            advice = (
+                f"{states[-1]} leads straight here: delete it, "
+                "and --resume goes on from the state before."
+            )
         raise ValueError(
-            f"{what} in step {self.step + 1} (epoch {self.epoch}, batch {self.batch_in_epoch}: examples {examples}, "
+            f"{what} in step {self.step + 1} (epoch {self.epoch}, "
+            f"batch {self.batch_in_epoch}: examples {examples}, "
             f"...): lower --learning-rate, and look at these examples. {advice}"
         )
 
@@ -403,7 +424,7 @@ class Trainer:
         return {name: summed / max(1, count_labels(batch, name)) for name, summed in sums.items()}
 
     # --- where we are in the data
-    # ------------------------------------------------------------------------------------
+    # ------------------------------------------------------------
 
     def _open_epoch(self) -> None:
         self._examples = self.epochs(self.epoch)
@@ -423,7 +444,7 @@ class Trainer:
         return [self._examples[i] for i in self._batches[self.batch_in_epoch - 1]]
 
     # --- what is kept
-    # ------------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------
 
     def _save(self) -> None:
         """Writes everything that the next step depends on, atomically."""

@@ -1,4 +1,4 @@
-"""How to train: the options of `Trainer` and of the commands `minibert finetune` and `minibert pretrain`.
+"""Declare the options of `Trainer`, `minibert finetune` and `minibert pretrain`.
 
 Each is declared here alone, with its default and its description; `minibert.cli.training`
 makes their options of it. Nothing heavy is imported, so that `--help` answers at once.
@@ -14,7 +14,10 @@ from typing import Any
 def _option(
     default: Any, description: str, minimum: float | None = None, data_order: bool = False
 ) -> Any:
-    """A field of numbers from `minimum` on; `data_order`: a run cannot be resumed with another value."""
+    """Declare a field of numbers from `minimum` on.
+
+    With `data_order`, a run cannot be resumed with another value.
+    """
     return field(
         default=default,
         metadata={"help": description, "minimum": minimum, "data_order": data_order},
@@ -35,7 +38,8 @@ class TrainingOptions:
     )
     learning_rate: float | None = _option(
         None,
-        "Peak learning rate of AdamW. Default: 5e-5 for BERT base and more for smaller models; it is printed.",
+        "Peak learning rate of AdamW. Default: 5e-5 for BERT base and more for smaller models; "
+        "it is printed.",
         0.0,
     )
     warmup: float = _option(
@@ -43,8 +47,9 @@ class TrainingOptions:
     )
     decay_steps: int | None = _option(
         None,
-        "Number of last steps in which the learning rate falls linearly to 0. It is constant before, and "
-        "until then a run can be extended (MiniCPM). Default: all steps after the warm-up.",
+        "Number of last steps in which the learning rate falls linearly to 0. "
+        "It is constant before, and until then a run can be extended (MiniCPM). "
+        "Default: all steps after the warm-up.",
         0,
     )
     weight_decay: float = _option(
@@ -64,7 +69,8 @@ class TrainingOptions:
     )
     device: str | None = _option(
         None,
-        "Device to train on: cpu, cuda, cuda:1 or mps. Default: CUDA if there is a GPU, else the CPU.",
+        "Device to train on: cpu, cuda, cuda:1 or mps. "
+        "Default: CUDA if there is a GPU, else the CPU.",
     )
     bf16: bool = _option(
         False,
@@ -87,7 +93,8 @@ class TrainingOptions:
     )
     keep_states: int = _option(
         1,
-        "Number of checkpoints of the run to keep when it has ended. From one, more --steps extend the run.",
+        "Number of checkpoints of the run to keep when it has ended. "
+        "From one, more --steps extend the run.",
         0,
     )
     checkpoints: int = _option(

@@ -58,7 +58,10 @@ class SimilarityModel(PreTrainedModel):
         return self.embedder.model
 
     def forward(self, input_ids: Tensor, layout: PackedLayout) -> Tensor:
-        """(tokens,) to (texts, dimension); on their way through the model texts are sorted by length."""
+        """Embed texts: (tokens,) to (texts, dimension).
+
+        Texts are sorted by length while the model runs.
+        """
         order = sorted(range(len(layout.lengths)), key=layout.lengths.__getitem__)
         parts = input_ids.split_with_sizes(layout.lengths)
         by_length = PackedLayout([layout.lengths[number] for number in order])
@@ -111,7 +114,11 @@ class SimilarityTask(Task):
 
     @property
     def metric(self) -> str:
-        """Spearman's correlation where there are scores, else how often an anchor finds its positive first."""
+        """Name of the metric on the dev rows.
+
+        It is Spearman's correlation where there are scores. Else it is how often an anchor finds
+        its positive first.
+        """
         return "spearman" if self.score or self.dev_score else "accuracy@1"
 
     @property
@@ -136,7 +143,8 @@ class SimilarityTask(Task):
         )
         if wrong := [size for size in self.matryoshka if not 0 < size < embedder.dimension]:
             raise ValueError(
-                f"matryoshka sizes should lie between 1 and {embedder.dimension - 1}, not {wrong[0]}."
+                "matryoshka sizes should lie between "
+                f"1 and {embedder.dimension - 1}, not {wrong[0]}."
             )
         return SimilarityModel(embedder), embedder.tokenizer
 
@@ -193,7 +201,10 @@ class SimilarityTask(Task):
     def examples(
         self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
-        """The texts of each row one after the other, each cut to `max_length` tokens; `texts` tells equal ones."""
+        """Concatenate the texts of each row, each truncated to `max_length` tokens.
+
+        Equal texts have equal entries in `texts`.
+        """
         # scored pairs to measure with have no negatives
         names = [name for name in (self.anchor, self.positive, *self.negatives) if name in rows[0]]
         texts = [row[name] for row in rows for name in names]
@@ -268,6 +279,9 @@ def ranking_loss(vectors: Tensor, texts: Tensor) -> Tensor:
 
 
 def score_loss(vectors: Tensor, scores: Tensor) -> Tensor:
-    """Squared difference of the cosine of two vectors and its score, summed; (batch, 2, dimension), (batch,)."""
+    """Sum the squared differences between the cosine of two vectors and its score.
+
+    Shapes: (batch, 2, dimension) and (batch,).
+    """
     cosines = F.cosine_similarity(vectors[:, 0].float(), vectors[:, 1].float())
     return F.mse_loss(cosines, scores.to(cosines.dtype), reduction="sum")

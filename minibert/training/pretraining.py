@@ -50,7 +50,9 @@ HELD_OUT_TOKENS = (
 
 @dataclass(frozen=True)
 class Masking:
-    """Chooses tokens to predict and hides them: 80% become [MASK], 10% another word, 10% stay (paper, section 3.1).
+    """Choose tokens to predict and mask them (paper, section 3.1).
+
+    80% become [MASK], 10% become another word, and 10% stay.
 
     Attributes:
         mask_id: id of [MASK].
@@ -84,7 +86,10 @@ class Masking:
         return cls(tokenizer.mask_token_id, special, continues, probability, whole_words, spans)
 
     def __call__(self, ids: Ids, rng: np.random.Generator) -> tuple[Ids, Ids]:
-        """The ids that the model sees, and the labels: the hidden ids, `IGNORED` elsewhere; all (seq,)."""
+        """Return the ids that the model receives, and the labels.
+
+        Labels are the hidden ids, and `IGNORED` elsewhere. All have shape (seq,).
+        """
         words = np.cumsum(~self.continues[ids])
         # tokens with the same unit are chosen together
         unit = words if self.whole_words else np.arange(len(ids))
@@ -105,7 +110,9 @@ def sentence_pairs(
     rng: np.random.Generator,
     sentence_order: bool = False,
 ) -> list[Pair]:
-    """Cuts documents into pairs of texts, of `max_tokens` together, for next-sentence or sentence-order prediction.
+    """Split documents into pairs for next-sentence or sentence-order prediction.
+
+    A pair has `max_tokens` tokens together.
 
     In the latter a wrong pair is a right one with its texts swapped (ALBERT: Lan et al. 2020,
     section 3.1).
@@ -120,8 +127,8 @@ def sentence_pairs(
     """
     if len(documents) < 2 and not sentence_order:
         raise ValueError(
-            f"Next-sentence prediction needs two or more documents, not {len(documents)}: put empty lines between "
-            "documents, or turn it off."
+            f"Next-sentence prediction needs two or more documents, not {len(documents)}: "
+            "put empty lines between documents, or turn it off."
         )
     pairs: list[Pair] = []
     for number, document in enumerate(documents):
@@ -169,7 +176,10 @@ def single_texts(
 
 
 def _fill(document: Document, start: int, tokens: int, at_least: int = 1) -> int:
-    """The end of the run of sentences from `start` that reaches `tokens`, and has `at_least` so many sentences."""
+    """Return the end of the run of sentences from `start` that reaches `tokens`.
+
+    It has at least `at_least` sentences.
+    """
     end, length = start, 0
     while end < len(document) and (length < tokens or end - start < at_least):
         length += len(document[end])
@@ -178,7 +188,10 @@ def _fill(document: Document, start: int, tokens: int, at_least: int = 1) -> int
 
 
 def _shorten(first: Ids, second: Ids, tokens: int, rng: np.random.Generator) -> tuple[Ids, Ids]:
-    """Cuts the longer text until both have `tokens` together; a random window of it is kept, one token at least."""
+    """Truncate the longer text until both have `tokens` together.
+
+    A random window of it remains, with at least one token.
+    """
     # what remains if tokens were taken from the longer text one by one
     keep_first = max(min(len(first), max(tokens - len(second), (tokens + 1) // 2)), 1)
     keep_second = max(min(len(second), tokens - keep_first), 1)
@@ -192,7 +205,9 @@ def _cut(text: Ids, keep: int, rng: np.random.Generator) -> Ids:
 
 @dataclass(eq=False, repr=False)
 class PretrainingData:
-    """Examples for `BertForPreTraining` (or `BertForMaskedLM` without next-sentence prediction), new in every epoch.
+    """Examples for `BertForPreTraining`, new in every epoch.
+
+    Without next-sentence prediction they are for `BertForMaskedLM`.
 
     `documents` are those of every epoch, or a function that gives those of an epoch by its number.
     An example has at most `max_length` tokens, special ones counted. `Masking` and `sentence_pairs`
@@ -235,7 +250,8 @@ class PretrainingData:
         if self.next_sentence:
             if len(documents) > 1 and all(len(document) == 1 for document in documents):
                 raise ValueError(
-                    "Next-sentence prediction needs documents of several sentences, a line each; turn it off."
+                    "Next-sentence prediction needs documents of several sentences, "
+                    "a line each; turn it off."
                 )
             texts = sentence_pairs(documents, self.max_length - 3, rng, self.sentence_order)
         else:
@@ -273,7 +289,10 @@ def pretraining_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
 
 def _predictions(model: nn.Module, batch: Batch) -> list[tuple[Tensor, Tensor]]:
-    """Logits and labels of words, only where they are asked for and at a few more if packed, and of pairs."""
+    """Return the logits and labels of words and of pairs.
+
+    Those of words are computed only at labeled tokens, and at a few more if packed.
+    """
     inputs = {name: value for name, value in batch.items() if name not in _LABELS}
     words, *pairs = (batch[name] for name in _LABELS if name in batch)
     asked = words != IGNORED

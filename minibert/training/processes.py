@@ -1,4 +1,4 @@
-"""The processes of a run: how they find each other, and how they exchange gradients (data parallelism)."""
+"""Connect the processes of a run, and exchange gradients (data parallelism)."""
 
 from __future__ import annotations
 

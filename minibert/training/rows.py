@@ -1,4 +1,4 @@
-"""Rows of a table that know where they stand in their file, so that a mistake is reported by its line."""
+"""Read rows of a table that know their line, so that errors can report it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def _advice(row: PlacedRow, missing: str) -> str:
         for delimiter in (",", ";", "\t", "|"):
             if delimiter in names[0]:
                 return (
-                    f" It was read as a single column: pass --delimiter {delimiter!r}, or give the file "
+                    " It was read as a single column: "
+                    f"pass --delimiter {delimiter!r}, or give the file "
                     "an ending that fits."
                 )
     for name in names:

@@ -1,4 +1,4 @@
-"""Operators that replace torch's own during a step of the `Trainer`, because they are faster on a CPU.
+"""Replace operators of PyTorch by faster ones on a CPU during a step of the `Trainer`.
 
     products       float32 by oneDNN where MKL does not know the processor (AMD): up to 2.6 times as
     fast dropout        16 random bits a number: a sixth of the time of `bernoulli_` attention
@@ -49,7 +49,9 @@ MAX_LENGTH_FOR_PRODUCTS = 256
 
 @contextmanager
 def faster_operators(device: torch.device, model: nn.Module | None = None) -> Iterator[None]:
-    """While this lasts, training on `device` uses the operators of this file; on a GPU torch's own are fast.
+    """Use the operators of this file while the context lasts and `device` is a CPU.
+
+    On a GPU those of PyTorch are fast.
 
     Args:
         device: of the training.
@@ -75,7 +77,10 @@ def faster_operators(device: torch.device, model: nn.Module | None = None) -> It
 
 @contextmanager
 def _onednn_products() -> Iterator[None]:
-    """Float32 products go to oneDNN, which torch can be told to only by allowing bfloat16 in them."""
+    """Send float32 products to oneDNN.
+
+    PyTorch does so only if bfloat16 is allowed in them.
+    """
     matmul: Any = getattr(torch.backends.mkldnn, "matmul")  # noqa: B009 (torch 2.9 and later)
     before = matmul.fp32_precision
     matmul.fp32_precision = "bf16"
@@ -130,7 +135,10 @@ def _noise(x: Tensor, p: float) -> Tensor:
 
 
 def _in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Hook of an encoder: rounded rows, and one `BlockAttention` for all layers of a pass over packed sequences."""
+    """Prepare an encoder pass over packed sequences (a hook).
+
+    Rows are rounded up, and all layers share one `BlockAttention`.
+    """
     hidden_states, layout, attend, *others = inputs
     if (
         attend is not sdpa_attention
@@ -151,7 +159,7 @@ def _without_tail(_: nn.Module, inputs: tuple[Any, ...], output: BertModelOutput
 
 
 class BlockAttention:
-    """`sdpa_attention` of packed sequences of many lengths, in few large products instead of many small ones.
+    """Compute `sdpa_attention` of packed sequences of many lengths in a few large products.
 
     Sequences of similar length form a block, (sequences, heads, longest, head_size), whose mask
     hides the keys that a shorter one lacks. Rows are gathered straight into the order in which the
@@ -197,7 +205,10 @@ class BlockAttention:
 
     @cached_property
     def rows(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Which row of (tokens x heads, head_size) stands where in the blocks; where none does; the way back."""
+        """Map rows of (tokens x heads, head_size) to their places in the blocks.
+
+        Also returns the places without a row, and the way back.
+        """
         heads = torch.arange(self.heads)[:, None]
         parts = [
             (tokens[:, None] * self.heads + heads).masked_fill(none[:, None], -1)
@@ -211,13 +222,19 @@ class BlockAttention:
         )
 
     def cut(self, gathered: Tensor) -> list[Tensor]:
-        """Rows of the blocks one after the other, (rows, head_size), as (sequences x heads, longest, head_size)."""
+        """Reshape concatenated rows to blocks.
+
+        Rows are (rows, head_size), and a block is (sequences x heads, longest, head_size).
+        """
         shapes = [(len(tokens) * self.heads, tokens.shape[1]) for tokens, _ in self.blocks]
         parts = torch.split(gathered, [count * longest for count, longest in shapes])
         return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
 
     def in_rows(self, gathered: Tensor, rows: int) -> Tensor:
-        """Rows of the blocks in their old order, (rows, heads, head_size); those of no sequence are 0."""
+        """Return the rows of the blocks in their old order.
+
+        The shape is (rows, heads, head_size). Rows of no sequence are 0.
+        """
         back = self.rows[2]
         found = gathered.new_empty(rows * self.heads, gathered.shape[-1])
         torch.index_select(gathered, 0, back, out=found[: len(back)])
@@ -288,7 +305,11 @@ def word_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 class _WordLoss(torch.autograd.Function):
-    """With p = softmax(logits) the loss is -sum(log p[label]), and its gradient p, less 1 for the label."""
+    """Compute the loss and its gradient in one pass.
+
+    With p = softmax(logits) the loss is -sum(log p[label]). Its gradient is p, less 1 for the
+    label.
+    """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""The files that a run leaves in its folder, checked for damage: the state to resume from, and the log."""
+"""Read and verify the files that a run leaves in its folder.
+
+These are the checkpoint of a run, from which it is resumed, and the log.
+"""
 
 from __future__ import annotations
 
@@ -68,18 +71,24 @@ def remove_states(folder: str | os.PathLike[str], keep: int) -> None:
 
 
 def check_room(folder: Path, state_bytes: int, keep: int) -> None:
-    """OSError when the disk has no room for the states of a run and the one that is being written."""
+    """Raise OSError when the disk lacks space for the states of a run.
+
+    The state that is being written counts, too.
+    """
     there = sum(path.stat().st_size for path in saved_states(folder))
     needed, free = (keep + 1) * state_bytes - there, shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(
-            f"The states of this run need {needed >> 20:,} MB in {folder}, where {free >> 20:,} MB are free: make "
-            "room, or give another folder."
+            f"The states of this run need {needed >> 20:,} MB in {folder}, "
+            f"where {free >> 20:,} MB are free: "
+            "make room, or give another folder."
         )
 
 
 def check_parts(path: Path) -> None:
-    """Compares a file of torch.save, a zip file, with the checksums in it, which torch.load does not look at.
+    """Compare a file of torch.save with its checksums.
+
+    The file is a zip file, and torch.load does not verify them.
 
     Raises:
         ValueError: a part is not as it was written.

@@ -31,7 +31,9 @@ def train_vocabulary(
     lowercase: bool = True,
     min_frequency: int = 2,
 ) -> BertTokenizer:
-    """Learns a vocabulary and saves its tokenizer, which `BertTokenizer.from_pretrained(folder)` reads.
+    """Learn a vocabulary and save its tokenizer.
+
+    `BertTokenizer.from_pretrained(folder)` reads it.
 
     Args:
         texts: sentences or documents, or what `count_words_of_files` has counted.
@@ -64,7 +66,9 @@ def count_words_of_files(
     lowercase: bool = True,
     max_bytes: int | None = None,
 ) -> Counter[str]:
-    """Counts words of texts, as `read_texts` takes them, in parallel, in a memory that does not grow with the text.
+    """Count the words of texts in parallel.
+
+    Texts are those of `read_texts`. Memory does not grow with the text.
 
     With `max_bytes` only about that much text is read, from all over the files.
     """
