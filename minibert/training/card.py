@@ -57,7 +57,9 @@ def write_card(
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
 
 
 def _labels(folder: Path) -> list[str]:

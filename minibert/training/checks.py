@@ -234,11 +234,13 @@ def _some(labels: Sequence[str]) -> str:
     shown = ", ".join(map(repr, labels[:SHOWN]))
     if len(labels) > SHOWN:
         shown += f" and {len(labels) - SHOWN} others"
-    return f"the {'label' if len(labels) == 1 else 'labels'} {shown}"
+    return f"the {_verb(labels, 'label', 'labels')} {shown}"
 
 
 def _verb(labels: Sequence[str], singular: str, plural: str) -> str:
-    return singular if len(labels) == 1 else plural
+    if len(labels) == 1:
+        return singular
+    return plural
 
 
 def _nan_labels(labels: Iterable[str]) -> list[str]:

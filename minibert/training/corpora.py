@@ -67,7 +67,8 @@ def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iter
     """
     for document in documents:
         rows = tokenizer(list(document), add_special_tokens=False, verbose=False)["input_ids"]
-        if encoded := [np.array(row, dtype=np.int64) for row in rows if row]:
+        encoded = [np.array(row, dtype=np.int64) for row in rows if row]
+        if encoded:
             yield encoded
 
 
@@ -91,7 +92,8 @@ class TokenCache:
                 f"{folder} holds no cache of tokens: make one with TokenCache.write."
             )
         about = read_json(folder / _DESCRIPTION)
-        if about.get("checksum") != _checksum(folder, dtype := str(about.get("dtype"))):
+        dtype = str(about.get("dtype"))
+        if about.get("checksum") != _checksum(folder, dtype):
             raise ValueError(f"{folder} is damaged: delete it, and its text is cut into ids again.")
         self.sentences = np.load(folder / "sentences.npy", mmap_mode="r")
         self.documents = np.load(folder / "documents.npy", mmap_mode="r")
@@ -116,7 +118,8 @@ class TokenCache:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _DESCRIPTION).unlink(missing_ok=True)
         dtype = "uint16" if len(tokenizer) <= 1 << 16 else "uint32"
-        starts, firsts = array("q", [0]), array("q", [0])
+        starts = array("q", [0])
+        firsts = array("q", [0])
         with replacing(folder / "ids.bin") as temporary, temporary.open("wb") as file:
             for document in encode_documents(documents, tokenizer):
                 for ids in document:
@@ -149,7 +152,8 @@ class TokenCache:
         """A document: the ids of each of its sentences."""
         if not 0 <= number < len(self):
             raise IndexError(number)
-        first, last = self.documents[number], self.documents[number + 1]
+        first = self.documents[number]
+        last = self.documents[number + 1]
         cuts = self.sentences[first : last + 1]
         ids: Ids = self.ids[cuts[0] : cuts[-1]].astype(np.int64)
         return np.split(ids, cuts[1:-1] - cuts[0])
@@ -274,7 +278,8 @@ class Corpus:
                         "A process that cuts the corpus into ids has ended: start again to go on."
                     )
                 if turns % 20 == 0:  # there may be many parts, on a slow disk
-                    before, done = done, sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
+                    before = done
+                    done = sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
                     progress.add(done - before)
                 turns += 1
                 time.sleep(0.05)
@@ -302,7 +307,8 @@ class Corpus:
         position = 0
         for turn in count():
             for number in self._order(turn):
-                if begin < position + (total := self.size(number)):
+                total = self.size(number)
+                if begin < position + total:
                     ids, kept = self.part(number)
                     lengths = ids.lengths[kept]
                     order = np.random.default_rng([self.seed, turn, number]).permutation(len(kept))

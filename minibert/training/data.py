@@ -50,7 +50,9 @@ def epoch_order(
         if pool > 1:
             part = part[np.argsort(sizes[start : start + pool * batch_size], kind="stable")]
         batches += [part[i : i + batch_size].tolist() for i in range(0, len(part), batch_size)]
-    return [batches[i] for i in rng.permutation(len(batches))] if pool > 1 else batches
+    if pool > 1:
+        return [batches[i] for i in rng.permutation(len(batches))]
+    return batches
 
 
 def split_by_tokens(examples: Sequence[Example], max_tokens: int | None) -> list[list[Example]]:

@@ -509,7 +509,8 @@ class AnswerTask(Task):
         lengths = [
             len(ids) + 1 for ids in tokenizer(questions, verbose=False)["input_ids"]
         ]  # [SEP] at the end, too
-        if (room := max_length - max(lengths)) < 1:
+        room = max_length - max(lengths)
+        if room < 1:
             question = questions[lengths.index(max(lengths))]
             raise ValueError(
                 f"max_length={max_length} leaves no room for a context "
@@ -593,7 +594,9 @@ def _place(offsets: Any, row: dict[str, Any]) -> tuple[int, int]:
     end = begin + len(row["answers"][0])
     inside = np.flatnonzero((offsets[:, 1] > begin) & (offsets[:, 0] < end) & (offsets[:, 0] >= 0))
     whole = len(inside) and offsets[inside[0], 0] <= begin and offsets[inside[-1], 1] >= end
-    return (int(inside[0]), int(inside[-1])) if whole else (0, 0)
+    if not whole:
+        return 0, 0
+    return int(inside[0]), int(inside[-1])
 
 
 def inputs_of(batch: Batch) -> Batch:

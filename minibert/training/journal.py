@@ -84,4 +84,6 @@ def peak_memory() -> int:
     except ImportError:  # Windows
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak << 10
+    if sys.platform == "darwin":
+        return peak
+    return peak << 10

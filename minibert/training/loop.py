@@ -115,7 +115,11 @@ def _depth(name: str) -> float:
     It is 0 for the embeddings, 1 for the first layer and so on, and infinite above the layers.
     """
     layer = re.search(r"encoder\.layer\.(\d+)\.", name)
-    return int(layer[1]) + 1 if layer else 0 if "embeddings." in name else math.inf
+    if layer:
+        return int(layer[1]) + 1
+    if "embeddings." in name:
+        return 0
+    return math.inf
 
 
 def linear_schedule(step: int, steps: int, warmup: float, decay_steps: int | None = None) -> float:
@@ -125,8 +129,12 @@ def linear_schedule(step: int, steps: int, warmup: float, decay_steps: int | Non
     others).
     """
     rising = round(steps * warmup)
-    falling = max(1, steps - rising if decay_steps is None else min(decay_steps, steps - rising))
-    return step / max(1, rising) if step < rising else min(1.0, max(0.0, (steps - step) / falling))
+    falling = steps - rising
+    if decay_steps is not None:
+        falling = min(decay_steps, falling)
+    if step < rising:
+        return step / max(1, rising)
+    return min(1.0, max(0.0, (steps - step) / max(1, falling)))
 
 
 @dataclass(eq=False, repr=False)
@@ -190,7 +198,9 @@ class Trainer:
         self._trend: float | None = None  # of the loss
         self._lowest = math.inf
         self._open_epoch()
-        self.steps = options.epochs * len(self._batches) if options.steps is None else options.steps
+        self.steps = options.epochs * len(self._batches)
+        if options.steps is not None:
+            self.steps = options.steps
         self._kept = max(2, options.keep_states)
         last = max(1, options.checkpoints - 1)  # denser at first, since most is learned early
         self._checkpoints = {
@@ -344,7 +354,8 @@ class Trainer:
         for part in split_by_tokens(examples, self.options.tokens_per_forward):
             with self._operators():
                 shares = self._losses(part, batch)
-                (torch.stack(list(shares.values())).sum() * weight).backward()  # type: ignore[no-untyped-call]
+                share_of_loss = torch.stack(list(shares.values())).sum() * weight
+                share_of_loss.backward()  # type: ignore[no-untyped-call]
             for name, share in shares.items():
                 losses[name] = losses.get(name, 0) + share.detach() * weight
         return losses
@@ -402,11 +413,13 @@ class Trainer:
             )
         examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
         advice = self._resume_hint()
-        if self.step == self._saved_step > 0 and len(states := saved_states(self.folder)) > 1:
-            advice = (
-                f"{states[-1]} leads straight here: delete it, "
-                "and --resume goes on from the state before."
-            )
+        if self.step == self._saved_step > 0:
+            states = saved_states(self.folder)
+            if len(states) > 1:
+                advice = (
+                    f"{states[-1]} leads straight here: delete it, "
+                    "and --resume goes on from the state before."
+                )
         raise ValueError(
             f"{what} in step {self.step + 1} (epoch {self.epoch}, "
             f"batch {self.batch_in_epoch}: examples {examples}, "
@@ -457,11 +470,13 @@ class Trainer:
         self._saved_step = self.step
 
     def _resume(self) -> None:
-        if not (states := saved_states(self.folder)):
+        states = saved_states(self.folder)
+        if not states:
             raise FileNotFoundError(
                 f"{self.folder} holds no state to resume from: start without --resume."
             )
-        state = read_state(path := states[-1])
+        path = states[-1]
+        state = read_state(path)
         for name, now in self._about.items():
             before = state["about"].get(name, now)
             if before != now and (name, self.resume) != ("data", "with other data"):
@@ -499,9 +514,12 @@ class Trainer:
         self.model.train()
         if self.metric is not None:
             self.evaluations_since_best += 1
-            score = scores[self.metric] * (-1 if self.metric.endswith("loss") else 1)
+            score = scores[self.metric]
+            if self.metric.endswith("loss"):
+                score = -score
             if score > self.best or self.best == -math.inf:  # the first, even if it is not a number
-                self.best, self.evaluations_since_best = max(self.best, score), 0
+                self.best = max(self.best, score)
+                self.evaluations_since_best = 0
                 self.best_scores = scores
                 self.save_model(self.folder)
         return scores

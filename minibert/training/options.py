@@ -111,7 +111,8 @@ class TrainingOptions:
     def __post_init__(self) -> None:
         """ValueError for numbers out of range."""
         for each in fields(self):
-            value, minimum = getattr(self, each.name), each.metadata["minimum"]
+            value = getattr(self, each.name)
+            minimum = each.metadata["minimum"]
             if minimum is None or (value is None and "None" in str(each.type)):
                 continue
             if type(minimum) is int and type(value) is not int:

@@ -119,12 +119,16 @@ class SimilarityTask(Task):
         It is Spearman's correlation where there are scores. Else it is how often an anchor finds
         its positive first.
         """
-        return "spearman" if self.score or self.dev_score else "accuracy@1"
+        if self.score or self.dev_score:
+            return "spearman"
+        return "accuracy@1"
 
     @property
     def fixed(self) -> dict[str, Any]:
         """In-batch negatives are those of the whole batch, and not chosen by their length."""
-        return {} if self.score else {"tokens_per_forward": None, "pool": 1}
+        if self.score:
+            return {}
+        return {"tokens_per_forward": None, "pool": 1}
 
     @property
     def learning_rate(self) -> float | None:
@@ -141,7 +145,8 @@ class SimilarityTask(Task):
         embedder = SentenceEmbedder.from_pretrained(
             checkpoint, pooling=self.pooling, precision=None
         )
-        if wrong := [size for size in self.matryoshka if not 0 < size < embedder.dimension]:
+        wrong = [size for size in self.matryoshka if not 0 < size < embedder.dimension]
+        if wrong:
             raise ValueError(
                 "matryoshka sizes should lie between "
                 f"1 and {embedder.dimension - 1}, not {wrong[0]}."
@@ -191,7 +196,9 @@ class SimilarityTask(Task):
             score = float(value) / self.max_score
         except (ValueError, TypeError, ZeroDivisionError):
             return None
-        return score if -1 <= score <= 1 else None
+        if not -1 <= score <= 1:
+            return None
+        return score
 
     def _range(self) -> str:
         if self.max_score == 1:
@@ -245,7 +252,8 @@ class SimilarityTask(Task):
         anchors, positives = (
             encode([row[name] for row in rows], prompt="") for name in (self.anchor, self.positive)
         )
-        if score := self.dev_score or self.score:
+        score = self.dev_score or self.score
+        if score:
             cosines = pairwise_similarity(anchors, positives).tolist()
             return metrics.regression_scores([row[score] for row in rows], cosines)
         negatives = [encode([row[name] for row in rows], prompt="") for name in self.negatives]
@@ -270,7 +278,8 @@ def ranking_loss(vectors: Tensor, texts: Tensor) -> Tensor:
     unit = F.normalize(vectors.float(), dim=-1)
     candidates = unit[:, 1:].transpose(0, 1).flatten(0, 1)  # all positives, then all negatives
     scores = unit[:, 0] @ candidates.T * SCALE  # (batch, candidates)
-    anchors, answers = texts[:, :1], texts[:, 1:].T.flatten()
+    anchors = texts[:, :1]
+    answers = texts[:, 1:].T.flatten()
     right = (answers == anchors) | (answers == texts[:, 1:2])
     right[:, : len(texts)] |= anchors == anchors.T
     right.fill_diagonal_(False)

@@ -134,27 +134,33 @@ def sentence_pairs(
     for number, document in enumerate(documents):
         start = 0
         while start < len(document):
-            target = (
-                int(rng.integers(2, max_tokens + 1)) if rng.random() < SHORT_PAIRS else max_tokens
-            )
+            target = max_tokens
+            if rng.random() < SHORT_PAIRS:
+                target = int(rng.integers(2, max_tokens + 1))
             end = _fill(document, start, target, at_least=2)
             if end - start == 1:
                 pairs.append((document[start][:max_tokens], None, IGNORED))
                 break
             middle = int(rng.integers(start + 1, end))
             first = np.concatenate(document[start:middle])
-            if (follows := rng.random() < 0.5) or sentence_order:
-                second, label = np.concatenate(document[middle:end]), int(not follows)
+            follows = rng.random() < 0.5
+            if follows or sentence_order:
+                second = np.concatenate(document[middle:end])
+                label = int(not follows)
                 start = end
             else:
                 other = int(rng.integers(len(documents) - 1))
                 elsewhere = documents[other + (other >= number)]  # any document but this one
                 place = int(rng.integers(len(elsewhere)))
                 until = _fill(elsewhere, place, target - len(first))
-                second, label = np.concatenate(elsewhere[place:until]), 1
+                second = np.concatenate(elsewhere[place:until])
+                label = 1
                 start = middle  # what was not used begins the next pair
             first, second = _shorten(first, second, target, rng)
-            pairs.append((second, first, 1) if label and sentence_order else (first, second, label))
+            if label and sentence_order:
+                pairs.append((second, first, 1))
+            else:
+                pairs.append((first, second, label))
     return pairs
 
 
@@ -169,7 +175,9 @@ def single_texts(
     texts: list[Pair] = []
     for document in documents:
         text = np.concatenate(document)
-        first = int(rng.integers(1, max_tokens + 1)) if len(text) > max_tokens else max_tokens
+        first = max_tokens
+        if len(text) > max_tokens:
+            first = int(rng.integers(1, max_tokens + 1))
         parts = np.split(text, range(first, len(text), max_tokens))
         texts += [(part, None, IGNORED) for part in parts]
     return texts
@@ -180,7 +188,8 @@ def _fill(document: Document, start: int, tokens: int, at_least: int = 1) -> int
 
     It has at least `at_least` sentences.
     """
-    end, length = start, 0
+    end = start
+    length = 0
     while end < len(document) and (length < tokens or end - start < at_least):
         length += len(document[end])
         end += 1
@@ -273,7 +282,9 @@ class PretrainingData:
             segments = np.zeros(len(row), dtype=np.int8)
             segments[len(first) + 2 :] = 1
             example: Example = {"input_ids": seen, "token_type_ids": segments, "labels": labels}
-            yield {**example, "next_sentence_label": label} if self.next_sentence else example
+            if self.next_sentence:
+                example["next_sentence_label"] = label
+            yield example
 
 
 def pretraining_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -371,7 +382,9 @@ def pretrain(
         OSError: another process works in the folder.
         ValueError: a corpus without text, or texts longer than the model has positions.
     """
-    if (length := how.get("max_length", 128)) > (positions := model.config.max_position_embeddings):
+    length = how.get("max_length", 128)
+    positions = model.config.max_position_embeddings
+    if length > positions:
         raise ValueError(f"max_length is {length}, but the config has only {positions} positions.")
     processes = Processes.join(options.device)
     sources: list[tuple[Iterable[str], float]] = [(corpus, 1.0)]

@@ -43,7 +43,8 @@ class Processes:
                 None is the CPU.
         """
         try:
-            rank, size = int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+            rank = int(os.environ.get("RANK") or 0)
+            size = int(os.environ.get("WORLD_SIZE") or 1)
         except ValueError:
             raise ValueError(
                 "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."

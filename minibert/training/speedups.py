@@ -118,7 +118,9 @@ class _FasterDropout(TorchFunctionMode):
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """As `F.dropout`, with p in steps of 1/65536; never in place."""
-    return x if not training or p == 0 else x * _noise(x, p)
+    if not training or p == 0:
+        return x
+    return x * _noise(x, p)
 
 
 def _noise(x: Tensor, p: float) -> Tensor:
@@ -152,7 +154,8 @@ def _in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _without_tail(_: nn.Module, inputs: tuple[Any, ...], output: BertModelOutput) -> None:
     """Hook of an encoder: takes away the rows that `_in_blocks` has added."""
-    if isinstance(attend := inputs[2], BlockAttention):
+    attend = inputs[2]
+    if isinstance(attend, BlockAttention):
         output.last_hidden_state = output.last_hidden_state[: attend.tokens]
         if output.hidden_states is not None:
             output.hidden_states = tuple(states[: attend.tokens] for states in output.hidden_states)
@@ -171,7 +174,8 @@ class BlockAttention:
     """
 
     def __init__(self, layout: PackedLayout, tokens: int | None = None) -> None:
-        self.layout, self.tokens = layout, tokens
+        self.layout = layout
+        self.tokens = tokens
         self.heads = 0
 
     def __call__(
@@ -185,14 +189,17 @@ class BlockAttention:
         if torch_is_faster or longest == 0:
             return sdpa_attention(query, key, value, layout, dropout)
         self.heads = query.shape[1]
-        context: Tensor = _BlockAttention.apply(query, key, value, self, dropout)  # type: ignore[no-untyped-call]
+        context: Tensor = _BlockAttention.apply(  # type: ignore[no-untyped-call]
+            query, key, value, self, dropout
+        )
         return context, None
 
     @cached_property
     def blocks(self) -> list[tuple[Tensor, Tensor]]:
         """Of each block the tokens, (sequences, longest), and which of these places have none."""
         lengths = torch.tensor([*self.layout.lengths, 0])  # the last one fills blocks up
-        starts, steps = lengths.cumsum(0) - lengths, (lengths[:-1] - 1) // LENGTH_STEP
+        starts = lengths.cumsum(0) - lengths
+        steps = (lengths[:-1] - 1) // LENGTH_STEP
         found = []
         for step in sorted(set(steps.tolist())):
             numbers = (steps == step).nonzero()  # (sequences, 1)
@@ -282,7 +289,8 @@ class _BlockAttention(torch.autograd.Function):
             of_p = torch.bmm(of_c, v.transpose(1, 2))
             kept = probabilities
             if noise is not None:
-                kept, of_p = kept * noise, of_p.mul_(noise)
+                kept = kept * noise
+                of_p = of_p.mul_(noise)
             torch.bmm(kept.transpose(1, 2), of_c, out=of_v)
             of_scores = torch._softmax_backward_data(of_p, probabilities, -1, of_p.dtype)
             torch.baddbmm(of_q.new_empty(1), of_scores, k, beta=0, alpha=ctx.scale, out=of_q)
@@ -319,7 +327,8 @@ class _WordLoss(torch.autograd.Function):
         labels = labels[:, None].masked_fill(ignored, 0)
         for start in range(0, len(logits), rows):
             part = slice(start, start + rows)
-            log_p, wanted = logits[part].float().log_softmax(-1), labels[part]
+            log_p = logits[part].float().log_softmax(-1)
+            wanted = labels[part]
             loss -= log_p.gather(1, wanted).masked_fill_(ignored[part], 0).sum()
             logits[part] = log_p.exp_().scatter_add_(
                 1, wanted, torch.full_like(wanted, -1, dtype=torch.float32)
@@ -330,5 +339,6 @@ class _WordLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        gradient, ctx.gradient = ctx.gradient, None
+        gradient = ctx.gradient
+        ctx.gradient = None
         return gradient.mul_(gradients[0]), None

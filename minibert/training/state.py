@@ -97,7 +97,8 @@ def check_parts(path: Path) -> None:
     with zipfile.ZipFile(path) as file:
         if any(part.compress_type != zipfile.ZIP_STORED for part in file.infolist()):
             raise ValueError("it is compressed, as torch never writes it")
-        if broken := file.testzip():
+        broken = file.testzip()
+        if broken:
             raise ValueError(f"the checksum of its part {broken} does not match")
 
 
@@ -182,10 +183,12 @@ def cut_log(path: Path, step: int) -> None:
     """
     if not path.is_file():
         return
-    lines, kept = path.read_bytes().splitlines(), []
+    lines = path.read_bytes().splitlines()
+    kept = []
     for number, line in enumerate(lines, 1):
         try:
-            kept += [line] if json.loads(line)["step"] <= step else []
+            if json.loads(line)["step"] <= step:
+                kept.append(line)
         except (ValueError, KeyError, TypeError, RecursionError):
             if number < len(lines):  # the last one may be half-written
                 advice = "repair or delete it, then start with --resume again."

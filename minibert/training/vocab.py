@@ -75,8 +75,10 @@ def count_words_of_files(
     parts = list(
         chain.from_iterable(parts_of(source, column, PART_BYTES).values() for source in sources)
     )
-    if max_bytes is not None and len(parts) > (wanted := max(1, max_bytes // PART_BYTES)):
-        parts = [parts[n] for n in np.linspace(0, len(parts) - 1, wanted).astype(int)]
+    if max_bytes is not None:
+        part_count = max(1, max_bytes // PART_BYTES)
+        if len(parts) > part_count:
+            parts = [parts[n] for n in np.linspace(0, len(parts) - 1, part_count).astype(int)]
     count = partial(_count_part, column=column, lowercase=lowercase)
     words: Counter[str] = Counter()
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
