@@ -234,7 +234,8 @@ def clone(module: nn.Module, checkpoint: Loading) -> nn.Module:
         vars(twin)[name] = value.copy() if isinstance(value, dict | set) else value
     for name, parameter in module._parameters.items():
         if parameter is not None:
-            twin_parameter = nn.Parameter(torch.empty_like(parameter))
+            # the memory is replaced before anything reads it, by the checkpoint's or by `_draw`
+            twin_parameter = nn.Parameter(parameter.data)
             checkpoint.leave_open(twin_parameter)
             twin._parameters[name] = twin_parameter
     for name, child in module._modules.items():
@@ -537,7 +538,8 @@ def _draw(
             loaded.append((parameter, parameter.data))
             parameter.data = torch.empty_like(parameter.data)
         elif checkpoint.is_open(parameter):
-            parameter.data.zero_()  # for a parameter that `_init_weights` leaves as it is
+            # zero, for a parameter that `_init_weights` leaves as it is
+            parameter.data = torch.zeros_like(parameter.data)
     owner._init_weights(module)
     for parameter, value in loaded:
         parameter.data = value

@@ -63,7 +63,7 @@ step "4. Sentence vectors" \
   "문장마다 조각 벡터의 평균을 구해 128차원 벡터로 나타냅니다. 비슷한 문장의 벡터는 서로 가깝습니다" \
   "(vectors.npy, 한 행에 문장 하나. numpy나 검색 인덱스에서 쓸 수 있습니다)."
 minibert embed --model "$out/pretrained" --file "$data/$language-dev.tsv" --column text --pooling mean \
-  --out "$out/vectors.npy"
+  --output "$out/vectors.npy"
 
 step "5. A page to look inside" \
   "Shows the pre-trained model at work on one sentence: pieces, vectors, every attention head, hidden words." \
@@ -71,7 +71,7 @@ step "5. A page to look inside" \
   "5. 내부를 살펴보는 페이지" \
   "사전 학습한 모델이 문장 하나를 처리하는 과정을 보여 줍니다. 조각, 벡터, 모든 어텐션 헤드, 가려진 단어를 볼 수 있습니다." \
   "page.html을 브라우저로 여세요. 파일 하나로 되어 있고 인터넷이 필요 없습니다."
-minibert view "$sentence" --model "$out/pretrained" --out "$out/page.html"
+minibert view "$sentence" --model "$out/pretrained" --output "$out/page.html"
 
 step "6. How it came to know" \
   "Puts the snapshots of step 2 on a page with a slider: the loss as it falls, a head whose pattern forms," \
@@ -79,4 +79,4 @@ step "6. How it came to know" \
   "6. 학습 과정 돌아보기" \
   "2단계의 스냅숏을 슬라이더가 있는 페이지에 담습니다. 손실이 내려가고, 헤드에 패턴이 생기고," \
   "엉뚱한 답이 점차 말이 되는 단어로 바뀝니다. run.html을 여세요."
-minibert view "$prompt" --run "$out/pretrained" --out "$out/run.html"
+minibert view "$prompt" --run "$out/pretrained" --output "$out/run.html"
