@@ -1,1 +1,1 @@
-"""The page that `minibert view` writes: build (its data), live (the model inside it), and its JavaScript."""
+"""The page that `minibert view` writes: build (its data), live (its model), and its JavaScript."""

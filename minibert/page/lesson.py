@@ -1,4 +1,4 @@
-"""Further content of a page: a run of pre-training, snapshot by snapshot, and the article in ten scenes."""
+"""Further content of a page: a run of pre-training, and the article in ten scenes."""
 
 import json
 import lzma
@@ -61,7 +61,7 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
 
 
 def article() -> dict[str, Any]:
-    """The article's own content of a page on `FIRST_TEXT`: its texts, sentences to count on, and a bundled run."""
+    """Return what the article adds to a page of `FIRST_TEXT`: texts, sentences, a bundled run."""
     return {
         "lesson": {
             "texts": json.loads(part("lesson.json")),

@@ -1,4 +1,4 @@
-"""The model inside the page: its weights in 8 bits and its tokenizer, for bert.js and wordpiece.js; and both in Python.
+"""The model inside the page: its weights in 8 bits, and its tokenizer.
 
 A matrix is kept as whole numbers from -127 to 127 and one scale a row, everything else as it is.
 `rounded` gives the model with exactly these weights, and `run` computes in Python what the page's
@@ -23,7 +23,7 @@ _SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_no
 
 
 def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
-    """The model and its tokenizer, ready for JSON; whole numbers up to `largest`: fewer take less room, and say less.
+    """Return the model and its tokenizer, ready for JSON, with whole numbers up to `largest`.
 
     Returns:
         `config`, `parameters` (name and shape, in order), `floats` and `whole` (their numbers), and
@@ -66,7 +66,7 @@ def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
 
 
 def rounded(model: Any) -> Any:
-    """A copy of a model with the weights that its page holds: 8 bits and a scale for each row of a matrix."""
+    """Return a copy of a model with the weights of its page: 8 bits, and a scale for each row."""
     model = copy.deepcopy(model).float()
     with torch.no_grad():
         for _, parameter in _parameters(model):
