@@ -172,7 +172,9 @@ def classifier(tmp_path: Path) -> Path:
     """A folder that stands for somebody's trained classifier."""
     folder = tmp_path / "classifier"
     folder.mkdir()
-    (folder / "config.json").write_text('{"architectures": ["BertForSequenceClassification"]}')
+    (folder / "config.json").write_text(
+        '{"architectures": ["BertForSequenceClassification"]}', encoding="utf-8"
+    )
     (folder / "model.safetensors").write_bytes(b"months of work")
     return folder
 
@@ -234,10 +236,10 @@ def test_convert_keeps_what_makes_vectors(tmp_path: Path) -> None:
 
 def test_force_overwrites_a_file(tmp_path: Path) -> None:
     path = tmp_path / "v.jsonl"
-    path.write_text("old")
+    path.write_text("old", encoding="utf-8")
     command = ["embed", "hello", "--model", "minibert-tiny", "--output", str(path)]
-    assert main(command) == 2 and path.read_text() == "old"
-    assert main([*command, "--force"]) == 0 and "vector" in path.read_text()
+    assert main(command) == 2 and path.read_text(encoding="utf-8") == "old"
+    assert main([*command, "--force"]) == 0 and "vector" in path.read_text(encoding="utf-8")
 
 
 def test_quiet_prints_results_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,8 +100,8 @@ class TestEmbedder:
         self, embedder: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
     ) -> None:
         folder, exported = embedder
-        assert main(["export", str(folder), str(exported)]) == 1
-        assert "exists already" in capsys.readouterr().err
+        assert main(["export", str(folder), str(exported)]) == 2
+        assert "already holds" in capsys.readouterr().err
 
     def test_other_numbers_are_refused(
         self, embedder: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -337,7 +337,7 @@ class TestBackend:
             own = ["--model", folder, "--backend", "onnx"]
             assert main(["embed", "hello", "--jsonl", *own]) == 0
             assert main(["embed", "--file", corpus, "--output", corpus + ".npy", *own]) == 0
-            assert main(["embed", "--file", corpus, "--output", corpus + ".shards", *own]) == 0
+            assert main(["embed", "--file", corpus, "--output", corpus + ".shards/", *own]) == 0
             assert main(["search", "tall trees", "--corpus", corpus, *own]) == 0
             assert main(["search", "tall trees", "--corpus", corpus, "--vectors", corpus + ".npy", *own]) == 0
             from minibert.checkpoints.source import Source
