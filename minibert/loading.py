@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from minibert.checkpoints.configs import USUAL_SIZES, count_parameters
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
 from minibert.compat.keywords import drop_ignored_keywords, one_device
@@ -319,14 +320,7 @@ def check_completeness(config: BertConfig, tensors: Mapping[str, Tensor], source
     Raises:
         ValueError: the config does not belong to these tensors.
     """
-    rows = (
-        config.vocab_size
-        + config.max_position_embeddings
-        + config.type_vocab_size
-        + config.num_labels
-    )
-    rows_per_layer = 4 * config.hidden_size + 2 * config.intermediate_size
-    parameters = config.hidden_size * (rows + config.num_hidden_layers * rows_per_layer)
+    parameters = count_parameters({name: getattr(config, name) for name in USUAL_SIZES})
     present = sum(tensor.numel() for tensor in tensors.values())
     absent = parameters - present
     if absent > max(MAX_NEW, 10 * present):

@@ -84,6 +84,21 @@ def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = N
     for name in ("num_hidden_layers", "num_labels"):
         if sizes[name] > largest_allowed[name]:
             raise ValueError(_too_large(name, sizes[name], largest_allowed[name]))
+    parameters = count_parameters(sizes)
+    if parameters > largest_allowed["parameters"]:
+        unusual = max(USUAL_SIZES, key=lambda name: sizes[name] / USUAL_SIZES[name])
+        reason = f" for {unusual} {sizes[unusual]:,}"
+        raise ValueError(
+            _too_large("parameters", parameters, largest_allowed["parameters"], reason)
+        )
+
+
+def count_parameters(sizes: Mapping[str, int]) -> int:
+    """Return about how many parameters a model has, without biases and LayerNorms.
+
+    Args:
+        sizes: the sizes of a config, by the names of `USUAL_SIZES`.
+    """
     rows = (
         sizes["vocab_size"]
         + sizes["max_position_embeddings"]
@@ -91,13 +106,7 @@ def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = N
         + sizes["num_labels"]
     )
     rows_per_layer = 4 * sizes["hidden_size"] + 2 * sizes["intermediate_size"]
-    parameters = sizes["hidden_size"] * (rows + sizes["num_hidden_layers"] * rows_per_layer)
-    if parameters > largest_allowed["parameters"]:
-        unusual = max(USUAL_SIZES, key=lambda name: sizes[name] / USUAL_SIZES[name])
-        reason = f" for {unusual} {sizes[unusual]:,}"
-        raise ValueError(
-            _too_large("parameters", parameters, largest_allowed["parameters"], reason)
-        )
+    return sizes["hidden_size"] * (rows + sizes["num_hidden_layers"] * rows_per_layer)
 
 
 def _too_large(name: str, size: int, limit: int, reason: str = "") -> str:
