@@ -1,4 +1,4 @@
-"""Draws scripts/figures/architecture.png, the README's picture: how a sentence goes through BERT.
+"""Draws docs/figures/architecture.png, the README's picture: how a sentence goes through BERT.
 
 pip install -c constraints.txt '.[plot]'
 python scripts/figures/architecture.py
@@ -13,6 +13,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
 TOKENS = ["[CLS]", "i", "love", "korea", "[SEP]"]
 INK, SOFT, PAPER = "#22252b", "#666b76", "#fbfaf7"
 BLUE, GREEN, ORANGE, VIOLET, GREY = "#dbe4fb", "#dcefdf", "#fbe6d4", "#eadff5", "#efeeea"
@@ -132,7 +133,7 @@ def main() -> None:
     axes.axis("off")
     overview(axes)
     one_layer(axes)
-    figure.savefig(Path(__file__).with_suffix(".png"), dpi=130)
+    figure.savefig(FIGURES / "architecture.png", dpi=130)
 
 
 if __name__ == "__main__":

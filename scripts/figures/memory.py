@@ -1,4 +1,4 @@
-"""Draws scripts/figures/memory.png, the README's picture: resident memory over batches of random lengths (Linux).
+"""Draws docs/figures/memory.png: resident memory over batches of random lengths (Linux).
 
     pip install -c constraints.txt '.[plot,test]'
     python scripts/figures/memory.py FOLDER           FOLDER is all-MiniLM-L6-v2; two minutes
@@ -18,6 +18,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
+FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
 LINES = {
     ("model", "fp32"): ("minibert fp32", "#3b6ea8", "-"),
     ("model", "bf16"): ("minibert bf16", "#3f9156", "-"),
@@ -59,7 +60,7 @@ def main() -> None:
         "--fastembed", help="a folder for fastembed, whose model.onnx gives hidden states"
     )
     parser.add_argument("--batches", type=int, default=600)
-    parser.add_argument("--out", type=Path, default=HERE / "memory.png")
+    parser.add_argument("--out", type=Path, default=FIGURES / "memory.png")
     options = parser.parse_args()
     figure = Figure(figsize=(7.2, 3.4), layout="constrained")
     axes = figure.subplots()

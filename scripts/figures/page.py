@@ -1,4 +1,4 @@
-"""Takes page.png and learn.png, the README's pictures of what `minibert view` and `minibert learn` write.
+"""Takes docs/figures/page.png and learn.png, pictures of what `minibert view` and `minibert learn` write.
 
 pip install -c constraints.txt '.[browser]' && apt-get install chromium
 python scripts/figures/page.py
@@ -31,7 +31,7 @@ PATCHED = """async () => {
 def main() -> None:
     """Writes both pages of minibert-en: the one shows its attention maps, the other what one state decides."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    pictures = Path(__file__).parent
+    pictures = Path(__file__).resolve().parents[2] / "docs" / "figures"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         write_page(Path(folder, "page.html"), "minibert-en", TEXT)
         write_page(Path(folder, "learn.html"), "minibert-en", FIRST_TEXT, more=article())
