@@ -6,9 +6,10 @@ import doctest
 import importlib
 from pathlib import Path
 
-import docs
 import pytest
 from conftest import CHECKOUT
+
+import docs
 
 WITH_EXAMPLES = [
     ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
