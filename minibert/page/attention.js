@@ -2,7 +2,7 @@
 
 // ---------------------------------------------------------------- what the chosen stage shows
 
-const isHidden = (key) => state.stage === "masked" && tokens[key].mask === 0;
+const isHidden = (q, k) => state.stage === "masked" && !mayLook(q, k);
 const LOWEST_SCORE = -3.4028234663852886e38; // what is added to the score of a key that is not to be looked at
 
 /** The number of a cell in the chosen stage. */
@@ -10,7 +10,7 @@ function stageValue(layer, head, q, k) {
   if (state.stage === "rollout") {
     return rollout(layer).at(q, k);
   }
-  if (isHidden(k)) {
+  if (isHidden(q, k)) {
     return LOWEST_SCORE;
   }
   return attention(layer, state.stage === "probabilities" ? "probabilities" : "scores").at(
@@ -32,7 +32,7 @@ function lineWeight(layer, head, q, k) {
   }
   const row = attention(layer, "scores").row(head, q);
   const low = Math.min(...row);
-  return isHidden(k)
+  return isHidden(q, k)
     ? 0
     : (attention(layer, "scores").at(head, q, k) - low) / (Math.max(...row) - low || 1);
 }
@@ -54,12 +54,12 @@ function stagePython(layer, head, q, k) {
     state.stage
   ];
   const cell = `t['layer.${layer}.attention.${name}'][0, ${head}, ${q}, ${k}]`;
-  return python(cell, { format: isHidden(k) ? ".1e" : ".4f" });
+  return python(cell, { format: isHidden(q, k) ? ".1e" : ".4f" });
 }
 
 function stageSays(layer, head, q, k) {
   const value =
-    written(stageValue(layer, head, q, k)) + (isHidden(k) ? ` (${t("attention.hidden")})` : "");
+    written(stageValue(layer, head, q, k)) + (isHidden(q, k) ? ` (${t("attention.hidden")})` : "");
   const where = state.stage === "rollout" ? "attention.cell.rollout" : "attention.cell";
   return t(where, { layer, head, query: piece(q), key: piece(k), value });
 }
@@ -81,7 +81,7 @@ const attentionMap = new HeatMap("attention-map", () => {
     colLabel: piece,
     palette: isShare() ? "sequential" : "diverging",
     shade: (r, c) => {
-      if (!isDrawn(layer, head, r, c) || isHidden(c)) {
+      if (!isDrawn(layer, head, r, c) || isHidden(r, c)) {
         return null;
       }
       const value = stageValue(layer, head, r, c);
@@ -381,10 +381,10 @@ function drawSteps() {
     row.append(
       element("td", other.piece, { dir: "auto" }),
       element("td", scores.text(...own, j)),
-      element("td", other.mask ? "0" : "−3.4e+38"),
+      element("td", mayLook(token, j) ? "0" : "−3.4e+38"),
       share,
     );
-    row.classList.toggle("off", other.mask === 0);
+    row.classList.toggle("off", !mayLook(token, j));
     body.append(row);
   });
   const header = element("thead");

@@ -177,11 +177,11 @@ function attentionScores(query, key) {
 
 const LOWEST = -3.4028234663852886e38; // of float32; not -Infinity, so that a row which is hidden altogether stays finite
 
-/** What is added to the scores: 0 for keys to look at, the lowest number to hide [PAD]. */
-const maskScores = (scores, mask) =>
+/** What is added to the scores of every head: 0 where a query may look at a key, else the lowest number; (seq, seq). */
+const maskScores = (scores, visible) =>
   tensor(
     scores.shape,
-    scores.data.map((score, at) => (mask[at % mask.length] ? score : score + LOWEST)),
+    scores.data.map((score, at) => (visible[at % visible.length] ? score : score + LOWEST)),
   );
 
 /** The values, weighted with the probabilities, heads side by side again: (seq, hidden). */
@@ -229,12 +229,14 @@ class Bert {
 
   /**
    * Runs the encoder, the pooler and the next-sentence head, as far as the model has them.
-   * @param input {ids, types, mask: one number a token; off: [[layer, head], ...] heads to silence, [layer] to skip;
-   *   from: the first layer to run, and states: what goes into it, instead of the embeddings}.
+   * @param input {ids, types, mask: one number a token; sides: which sides of itself a token may look at, a name of SIDES;
+   *   off: [[layer, head], ...] heads to silence, [layer] to skip; from: the first layer to run, and states: what goes into
+   *   it, instead of the embeddings}.
    * @returns Map from the names of minibert.trace to tensors, in order of computation.
    */
-  run({ ids, types, mask, off = [], from = 0, states = null }) {
+  run({ ids, types, mask, sides = "both", off = [], from = 0, states = null }) {
     const steps = new Map();
+    const visible = visibleKeys(mask, sides);
     let hidden = states ?? this.embed(ids, types, steps);
     if (from) {
       steps.set(`layer.${from - 1}.output`, hidden);
@@ -244,7 +246,7 @@ class Bert {
       const output = this.layer(
         layer,
         hidden,
-        mask,
+        visible,
         own.filter((at) => at.length > 1).map((at) => at[1]),
         steps,
       );
@@ -281,7 +283,7 @@ class Bert {
   }
 
   /** One encoder layer: tokens look at each other, then each is worked on alone; both add to what was there. */
-  layer(number, hidden, mask, silent, steps) {
+  layer(number, hidden, visible, silent, steps) {
     const own = `encoder.layer.${number}`;
     const keep = (name, value) => {
       steps.set(`layer.${number}.${name}`, value);
@@ -298,12 +300,12 @@ class Bert {
     );
 
     const scores = keep("attention.scores", attentionScores(query, key));
-    const masked = keep("attention.masked_scores", maskScores(scores, mask));
+    const masked = keep("attention.masked_scores", maskScores(scores, visible));
     const probabilities = keep(
       "attention.probabilities",
       tensor(masked.shape, masked.data.slice()),
     );
-    const seq = mask.length;
+    const seq = hidden.shape[0];
     for (let at = 0; at < probabilities.data.length; at += seq) {
       softmax(probabilities.data.subarray(at, at + seq));
     }

@@ -43,6 +43,7 @@ PARTS = packaged("page")
 # The scripts of the page, in order, and those of its worker.
 SCRIPTS = (
     "inflate",
+    "sides",
     "wordpiece",
     "tools",
     "data",
@@ -58,7 +59,7 @@ SCRIPTS = (
     "tour",
     "main",
 )
-WORKER = ("inflate", "bert", "worker")
+WORKER = ("inflate", "sides", "bert", "worker")
 _DETAILS = re.compile(
     r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)|widened|intermediate|narrowed|sum)"
 )
@@ -88,6 +89,7 @@ def run(
     off: Iterable[Sequence[int]] = (),
     pad_to: int | None = None,
     rounded: bool = False,
+    sides: str = "both",
     **source_options: Any,
 ) -> Trace:
     """The trace that the page shows, computed in Python; the lines that it copies call this.
@@ -100,6 +102,7 @@ def run(
         off: heads to switch off as (layer, head), and layers to skip as (layer,).
         pad_to: fill up with [PAD] to this many tokens.
         rounded: use the weights in 8 bits, as the page does once its text was changed.
+        sides: which sides of itself a token may attend to: both, left, right, or none.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
             `Source.of`.
 
@@ -110,7 +113,7 @@ def run(
     model, tokenizer = load(name, **source_options)
     if rounded:
         model = live.rounded(model)
-    return compute(model, tokenizer, text, pair, masked, off, pad_to)[0]
+    return compute(model, tokenizer, text, pair, masked, off, pad_to, sides)[0]
 
 
 def write_page(

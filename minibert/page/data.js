@@ -120,12 +120,13 @@ class Live {
   }
   async compute(request) {
     const tokens = this.tokens(request);
-    const { text, pair = null, off = [], from = 0, states = null } = request;
+    const { text, pair = null, off = [], sides = "both", from = 0, states = null } = request;
     const column = (name) => tokens.map((token) => token[name]);
     const found = await this.ask("run", {
       ids: column("id"),
       types: column("type"),
       mask: column("mask"),
+      sides,
       off,
       from,
       states,
@@ -162,6 +163,7 @@ let tokens = [];
 let count = 0;
 
 const piece = (i) => tokens[i].piece;
+const mayLook = (q, k) => Boolean(tokens[k].mask) && SIDES[shown.request.sides](q, k);
 const stateName = (depth) => (depth ? `layer.${depth - 1}.output` : "embeddings.output");
 const hiddenState = (depth, from = shown) => from.steps.get(stateName(depth));
 const attention = (layer, name) => numbers(`layer.${layer}.attention.${name}`);
@@ -179,6 +181,7 @@ const requested = () => ({
   masked: state.masked,
   off: state.off,
   padTo: page.pad_to ?? 0,
+  sides: state.sides,
 });
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
@@ -243,13 +246,13 @@ const nested = (step, ...at) =>
     : Array.from({ length: step.shape[at.length] }, (_, i) => nested(step, ...at, i));
 
 /** For the console and for tests: `await minibert.run("I love Korea", {pair, masked: [2], off: [[0, 1]]})`. */
-async function run(text, { pair = null, masked = [], off = [] } = {}) {
+async function run(text, { pair = null, masked = [], off = [], sides = "both" } = {}) {
   if (!live) {
     throw new Error(
       "This page is a photograph: its model is too large to be put into it, so it cannot compute.",
     );
   }
-  const { tokens, steps } = await live.compute({ text, pair, masked, off });
+  const { tokens, steps } = await live.compute({ text, pair, masked, off, sides });
   const hidden = Array.from({ length: sizes.layers + 1 }, (_, depth) =>
     steps.get(stateName(depth)),
   );
@@ -282,6 +285,9 @@ function pythonRun(request = shown.request, fromLive = shown.live) {
   }
   if (request.padTo) {
     options.push(`pad_to=${request.padTo}`);
+  }
+  if (request.sides && request.sides !== "both") {
+    options.push(`sides=${literal(request.sides)}`);
   }
   if (fromLive) {
     options.push("rounded=True");

@@ -63,7 +63,7 @@ const HEAD_STEPS = [
         },
         {
           label: t("head.mask"),
-          value: (c) => (tokens[c].mask ? numbers(scores).at(head, token, c) : LOWEST_SCORE),
+          value: (c) => (mayLook(token, c) ? numbers(scores).at(head, token, c) : LOWEST_SCORE),
           python: cell(masked),
         },
         {

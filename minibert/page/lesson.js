@@ -67,8 +67,8 @@ async function take() {
 }
 
 const sceneRequest = (scene) => {
-  const { text, pair, masked, off } = { ...BLANK(), ...scene.set() };
-  return { text, pair, masked, off, padTo: page.pad_to ?? 0 };
+  const { text, pair, masked, off, sides } = { ...BLANK(), ...scene.set() };
+  return { text, pair, masked, off, padTo: page.pad_to ?? 0, sides };
 };
 
 /** Draws the scene: its text at once, its verdict when it has been measured. */

@@ -8,7 +8,7 @@ A matrix is kept as whole numbers from -127 to 127 and one scale a row, everythi
 import base64
 import copy
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,13 @@ from minibert.study.trace import Trace, trace
 from minibert.tokenization.tokenizer_json import SPLITTING
 
 MAX_PARAMETERS = 16_500_000  # larger models are shown as a snapshot
+# Which keys a query may attend to, of a matrix with a row for each query and a column for each key.
+SIDES: dict[str, Callable[[Tensor], Tensor]] = {
+    "both": lambda keys: keys,  # an encoder, as BERT was trained
+    "left": torch.tril,  # a decoder, such as GPT
+    "right": torch.triu,
+    "none": lambda keys: keys * torch.eye(len(keys), dtype=keys.dtype),  # each token itself
+}
 _SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_norm_eps")
 
 
@@ -89,12 +96,16 @@ def compute(
     masked: Iterable[int] = (),
     off: Iterable[Sequence[int]] = (),
     pad_to: int | None = None,
+    sides: str = "both",
 ) -> tuple[Trace, Any]:
     """The trace of one text and its encoding; arguments as in `run`.
 
     Raises:
-        ValueError: the text has more than `pad_to` tokens, or a place to mask that does not exist.
+        ValueError: the text has more than `pad_to` tokens, a place to mask does not exist, or
+            `sides` is not a name in `SIDES`.
     """
+    if sides not in SIDES:
+        raise ValueError(f"sides is {sides!r}, but it should be one of {', '.join(SIDES)}.")
     padding = {} if pad_to is None else {"padding": "max_length", "max_length": pad_to}
     encoding = tokenizer(text, pair, return_offsets_mapping=True, **padding)
     ids = encoding["input_ids"]
@@ -114,14 +125,30 @@ def compute(
             t.switch_off_head(layer, head[0])
         else:
             t.skip_layer(layer)
+    batch = {
+        name: torch.tensor([encoding[name]])
+        for name in ("input_ids", "attention_mask", "token_type_ids")
+    }
+    if sides != "both":
+        batch["attention_mask"] = visible_keys(batch["attention_mask"], sides)
     with torch.no_grad(), t:
-        model(
-            **{
-                name: torch.tensor([encoding[name]])
-                for name in ("input_ids", "attention_mask", "token_type_ids")
-            }
-        )
+        model(**batch)
     return t, encoding
+
+
+def visible_keys(attention_mask: Tensor, sides: str) -> Tensor:
+    """Return a mask for each query instead of one for the keys alone.
+
+    Args:
+        attention_mask: 1 for tokens and 0 for padding, (batch, seq).
+        sides: a name in `SIDES`.
+
+    Returns:
+        1 where a query may attend to a key, else 0, (batch, seq, seq).
+    """
+    seq = attention_mask.shape[1]
+    everywhere = torch.ones(seq, seq, dtype=attention_mask.dtype)
+    return attention_mask[:, None, :] * SIDES[sides](everywhere)
 
 
 def _parameters(model: Any) -> list[tuple[str, Tensor]]:

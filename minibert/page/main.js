@@ -101,6 +101,9 @@ function remember() {
     if (state.masked.length) {
       said.set("masked", state.masked.join("."));
     }
+    if (state.sides !== "both") {
+      said.set("sides", state.sides);
+    }
     if (state.off.length) {
       said.set("off", state.off.map((at) => at.join(".")).join("_"));
     }
@@ -152,6 +155,7 @@ function recall() {
     state.text = said.get("text");
     state.pair = said.get("pair");
     state.masked = whole(said.get("masked") ?? "");
+    state.sides = Object.hasOwn(SIDES, said.get("sides")) ? said.get("sides") : "both";
     const inside = ([layer, head = 0]) =>
       layer >= 0 && layer < sizes.layers && head >= 0 && head < sizes.heads;
     state.off = (said.get("off") ?? "")
@@ -178,6 +182,7 @@ async function start() {
     masked: [],
     off: [],
     padTo: page.pad_to ?? 0,
+    sides: "both",
   };
   photograph = { ...page, request, steps: await develop(page.arrays), live: false };
   if (page.live) {

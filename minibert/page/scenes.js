@@ -11,6 +11,7 @@ const BLANK = () => ({
   pair: null,
   masked: [],
   off: [],
+  sides: "both",
   pinned: [],
   other: "",
   same: "",

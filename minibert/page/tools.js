@@ -25,6 +25,7 @@ const state = {
   pair: page.texts[1] ?? null,
   masked: [], // places of tokens that are hidden behind [MASK]
   off: [], // [layer, head] of silent heads, [layer] of skipped layers
+  sides: "both", // which sides of itself a token may look at
   token: 0, // the chosen token; in attention, the query
   key: 0, // the token it looks at
   layer: 0,

@@ -118,6 +118,32 @@ def test_the_page_computes_what_pytorch_computes(browser: Any, tmp_path: Path, n
         assert opened.trouble == [] and opened.asked_nothing
 
 
+def test_a_token_may_look_at_one_side_alone(browser: Any, english: Path) -> None:
+    """Every step is PyTorch's with the same mask, and so is the line of Python on the page."""
+    model, tokenizer = page_build.load("minibert-tiny")
+    model = live.rounded(model)
+    address = "#section=attention&text=Paris%20is%20large.&sides=left"
+    with Opened(browser, english, address=address) as opened:
+        assert opened.page.evaluate("shown.request.sides") == "left"
+        for sides in live.SIDES:
+            found = opened.run(ENGLISH[2], sides=sides, pair="It is large.")
+            t, _ = live.compute(model, tokenizer, ENGLISH[2], "It is large.", sides=sides)
+            ours = torch.tensor(found["attentions"][0], dtype=torch.float32)
+            expected = t["layer.0.attention.probabilities"][0]
+            assert torch.equal(ours == 0, expected == 0)
+            torch.testing.assert_close(ours, expected, atol=1e-4, rtol=0)
+            last = t[f"layer.{model.config.num_hidden_layers - 1}.output"][0]
+            ours = torch.tensor(found["hidden_states"][-1])
+            torch.testing.assert_close(ours, last, atol=1e-4, rtol=0)
+        line = opened.page.evaluate("stepPython('layer.1.attention.masked_scores', 0, 3, 4)")
+        assert 'sides="left"' in line
+        value = opened.page.evaluate("numbers('layer.1.attention.masked_scores').at(0, 3, 4)")
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(line, {})
+        assert float(printed.getvalue()) < -1e30 and value < -1e30
+        assert opened.trouble == []
+
+
 def test_texts_are_cut_as_the_tokenizer_cuts_them(
     browser: Any, english: Path, korean: Path
 ) -> None:
