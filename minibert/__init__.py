@@ -7,7 +7,7 @@ A public name is imported when it is first used, so that `import minibert` costs
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _MODULES = {
     # The model, in reading order

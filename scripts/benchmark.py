@@ -5,7 +5,7 @@
     python scripts/benchmark.py --out results.json --markdown results.md --plot results.png
 
 Everything runs in one process with two threads, taking turns; a ratio above 1 means that minibert is faster. Absolute
-times say little on a shared machine. The peers come with `pip install -c constraints.txt '.[test,bench]'`, and a folder
+times say little on a shared machine. The peers come with `pip install -c constraints.txt '.[test]' openvino==2026.4.1`, and a folder
 of data is named by MINIBERT_DATA. A section whose needs are not met is left out, with a sentence that says so:
 
     start       transformers
@@ -84,7 +84,7 @@ def rows_of(section: str) -> Iterator[dict[str, Any]]:
         yield from getattr(importlib.import_module(module), function)()
     except ModuleNotFoundError as error:
         yield {
-            "skipped": f"{section} needs {error.name}: pip install -c constraints.txt '.[test,bench]'"
+            "skipped": f"{section} needs {error.name}: pip install -c constraints.txt '.[test]' openvino==2026.4.1"
         }
     except FileNotFoundError as error:
         if error.filename is None:  # no file of the data: something else has gone wrong

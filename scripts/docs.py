@@ -1,6 +1,6 @@
 """Builds the API reference of the public names from their docstrings: out/docs/index.html.
 
-    pip install -c constraints.txt '.[docs]'
+    pip install -c constraints.txt . pdoc
     python scripts/docs.py [FOLDER]
 
 Fails on a public name without a docstring and on a link that leads nowhere.

@@ -1,9 +1,8 @@
-"""What a package index shows of the README: a build hook of hatchling, see `[tool.hatch.metadata.hooks.custom]`.
+"""Make what a package index shows of the README: a build hook of hatchling, `[tool.hatch.metadata.hooks.custom]`.
 
-A package page has no files beside it, so links into the repository become links to its public address, at the tag of
-this version, and images the files themselves. While there is no address, links become their text and images are left
-out. What is installed from a clone in the repository is installed from the index there. The address also gives the
-project's URLs.
+A package page has no files beside it. Links into the repository become links to its public address, at the tag of this
+version, and so do the pictures. Without an address, a link becomes its text, and pictures are left out. Commands that
+install from a clone install from the index there. The address also gives the project's URLs.
 """
 
 from __future__ import annotations
@@ -14,41 +13,72 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-# [text](target) and ![text](target), the target not being an address or a place on the page itself
-RELATIVE_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\((?!https?://|#)([^)]+)\)")
+# ![text](target), also inside a link: [![text](target)](link)
+IMAGE = re.compile(r"(\[)?!\[([^\[\]]*)\]\(([^)]+)\)(?(1)\]\(([^)]+)\))")
+LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\(([^)]+)\)")
+# a line that is nothing but one link, such as the link to the README in another language
+LONE_LINK = re.compile(r"^\[[^\[\]]+\]\((?!https?://)[^)]+\)\n\n?", re.MULTILINE)
+INSTALL = re.compile(r"pip install (?:-c constraints\.txt )?(?:-e )?('?)\.(?=[\[\s'])")
 
 
 def package_page(readme: str, address: str, version: str) -> str:
-    """The README for a package page.
+    """Return the README for a package page.
 
     Args:
-        readme: its Markdown.
-        address: of the repository, such as https://github.com/NAME/minibert; "" while there is none.
-        version: whose tag holds the files that the links lead to.
+        readme: Its Markdown.
+        address: Public address of the repository, such as https://github.com/NAME/minibert, or "".
+        version: Version whose tag holds the files that the links lead to. A development version has no tag: its links
+            lead to the default branch.
     """
+    reference = f"v{version}"
+    if ".dev" in version:
+        reference = "HEAD"
 
-    def absolute(link: re.Match[str]) -> str:
-        image, text, target = link.groups()
-        if not address:
-            return "" if image else text
-        return f"{image}[{text}]({address}/{'raw' if image else 'blob'}/v{version}/{target})"
+    def resolved(target: str, kind: str) -> str:
+        if target.startswith(("https://", "http://")):
+            return target
+        if target.startswith("#"):  # a package page has no ids at its headings
+            return f"{address}{target}"
+        return f"{address}/{kind}/{reference}/{target}"
 
-    page = RELATIVE_LINK.sub(absolute, readme)
-    return re.sub(r"pip install -c constraints\.txt ('?)\.", r"pip install \1minibert-torch", page)
+    def image(match: re.Match[str]) -> str:
+        linked, text, target, link = match.groups()
+        if not address and not target.startswith("https://"):
+            return ""
+        picture = f"![{text}]({resolved(target, 'raw')})"
+        if linked and (address or link.startswith("https://")):
+            return f"[{picture}]({resolved(link, 'blob')})"
+        return picture
+
+    def link(match: re.Match[str]) -> str:
+        text, target = match.groups()
+        if not address and not target.startswith("https://"):
+            return text
+        return f"[{text}]({resolved(target, 'blob')})"
+
+    if not address:
+        readme = LONE_LINK.sub("", readme)
+    page = LINK.sub(link, IMAGE.sub(image, readme))
+    page = re.sub(r"\n{3,}", "\n\n", page)
+    return INSTALL.sub(r"pip install \1minibert-torch", page)
 
 
 class PackagePage(MetadataHookInterface):
     """Sets `readme` and `urls`, which pyproject.toml calls dynamic."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Called by hatchling with the metadata of pyproject.toml and the version."""
+        """Set them in the metadata of pyproject.toml, which has the version; hatchling calls this."""
         address = self.config["address"].rstrip("/")
+        version = metadata["version"]
         readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")
-        page = package_page(readme, address, metadata["version"])
+        page = package_page(readme, address, version)
         metadata["readme"] = {"content-type": "text/markdown", "text": page}
-        names = {
-            "Repository": "",
-            "Changelog": f"/blob/v{metadata['version']}/CHANGELOG.md",
-            "Issues": "/issues",
-        }
-        metadata["urls"] = {name: address + path for name, path in names.items() if address}
+        metadata["urls"] = {}
+        if address:
+            metadata["urls"] = {
+                "Homepage": address,
+                "Documentation": f"{address}/tree/HEAD/docs",
+                "Repository": address,
+                "Changelog": f"{address}/blob/HEAD/CHANGELOG.md",
+                "Issues": f"{address}/issues",
+            }

@@ -1,6 +1,6 @@
 """Makes anew what the repository shows of the bundled models, after one of them was changed.
 
-    pip install -c constraints.txt '.[notebooks,browser]' && apt-get install chromium
+    pip install -c constraints.txt '.[notebooks]' playwright && apt-get install chromium
     python scripts/refresh.py
 
 The outputs of the README's commands, in both languages; the notebooks that take a bundled model; the pictures of the

@@ -24,7 +24,7 @@ def test_every_public_name_is_documented() -> None:
 
 @pytest.mark.filterwarnings("ignore:Error parsing type annotation")
 def test_the_reference_has_no_broken_link(tmp_path: Path) -> None:
-    pytest.importorskip("pdoc", reason="needs pdoc: extra [docs]")
+    pytest.importorskip("pdoc", reason="needs pdoc: extra [test]")
     docs.build(tmp_path)
     page = (tmp_path / "minibert.html").read_text(encoding="utf-8")
     assert 'id="BertModel"' in page and 'id="SentenceEmbedder"' in page

@@ -98,6 +98,7 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
         "pyproject.toml",
         "README.md",
         "LICENSE",
+        "NOTICE",
         "minibert/__init__.py",
         "scripts/package_page.py",
     ):
@@ -124,25 +125,25 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
     with zipfile.ZipFile(wheel) as files:
         (name,) = [name for name in files.namelist() if name.endswith("/METADATA")]
         metadata = message_from_string(files.read(name).decode("utf-8"))
-    page, version = str(metadata.get_payload()), metadata["Version"]
+    page = str(metadata.get_payload())
+    reference = "HEAD" if ".dev" in metadata["Version"] else f"v{metadata['Version']}"
 
-    links = re.findall(r"(!?)\[[^\[\]]*\]\((?!#)([^)]+)\)", page)
-    ours = [(image, link) for image, link in links if link.startswith("https://example.org/")]
+    targets = re.findall(r"\]\(([^)]+)\)", page)
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     assert found == 1
-    assert (
-        links
-        and all(link.startswith("https://") for _, link in links)
-        and "href=" not in page + readme
-    )
-    assert len(ours) == (len(re.findall(r"\]\((?!https://|#)", readme)) if address else 0)
-    for image, link in ours:
-        place = link.removeprefix(f"{address}/{'raw' if image else 'blob'}/v{version}/")
-        assert (CHECKOUT / place).exists(), link
-    assert "pip install minibert-torch &&" in page and "pip install 'minibert-torch[train]'" in page
-    places = {"Repository": "", "Changelog": f"/blob/v{version}/CHANGELOG.md", "Issues": "/issues"}
-    expected = [f"{name}, {address}{place}" for name, place in places.items()] if address else []
-    assert sorted(metadata.get_all("Project-URL", [])) == sorted(expected)
+    assert targets and all(target.startswith("https://") for target in targets)
+    assert "[]" not in page and "href=" not in page + readme
+    ours = [target.removeprefix(address) for target in targets if address and address in target]
+    assert bool(ours) == bool(address)
+    for target in ours:
+        if not target.startswith("#"):  # a section of the repository's front page
+            assert re.match(r"/(raw|blob)/", target)
+            assert (CHECKOUT / target.split(f"/{reference}/")[1].split("#")[0]).exists(), target
+    assert "constraints.txt" not in page and "pip install minibert-torch" in page
+    urls = dict(entry.split(", ") for entry in metadata.get_all("Project-URL", []))
+    expected = {"Homepage", "Documentation", "Repository", "Changelog", "Issues"}
+    assert set(urls) == (expected if address else set())
+    assert all(url.startswith(address) for url in urls.values())
 
 
 def code(text: str) -> list[str]:

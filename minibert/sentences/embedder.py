@@ -974,7 +974,7 @@ class SentenceEmbedder(nn.Module):
             ImportError: sentence-transformers is not installed.
             ValueError: layers or poolings that sentence-transformers does not have.
         """
-        library = need("sentence_transformers", "clients", "as_sentence_transformer()")
+        library = need("sentence_transformers", "parity", "as_sentence_transformer()")
         # a SentenceTransformer is loaded from files, which Windows does not remove while mapped
         with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             path = os.path.join(folder, "minibert")

@@ -181,7 +181,7 @@ class Trainer:
         model = self.model
         options = self.options
         if options.tensorboard:  # now, before anything is written
-            need("tensorboard", "tensorboard", "A log for TensorBoard")
+            need("tensorboard", "train", "A log for TensorBoard")
         self.processes = Processes.join(options.device)
         self.is_first = self.processes.rank == 0
         model.to(self.processes.device).train()

@@ -1,6 +1,6 @@
 """How long the article of `minibert learn` takes to open, and to be drawn again after an edit, in headless Chromium.
 
-pip install -c constraints.txt '.[browser]' && apt-get install chromium
+pip install -c constraints.txt . playwright && apt-get install chromium
 python scripts/bench/page.py [REPEATS]
 """
 

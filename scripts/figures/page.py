@@ -1,6 +1,6 @@
 """Takes docs/figures/page.png and learn.png, pictures of what `minibert view` and `minibert learn` write.
 
-pip install -c constraints.txt '.[browser]' && apt-get install chromium
+pip install -c constraints.txt . playwright && apt-get install chromium
 python scripts/figures/page.py
 """
 

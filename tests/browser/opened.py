@@ -23,7 +23,7 @@ SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "poo
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A headless Chromium, or a skip; of one module, so that asyncio is free again afterwards."""
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [browser]")
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [test]")
     if CHROMIUM is None:
         pytest.skip("needs chromium: apt-get install chromium")
     with api.sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""The embedder in the place of other libraries' models, with the real ones (extra `[clients]`): it has its own numbers.
+"""The embedder in the place of other libraries' models, with the real ones (dependency group `clients`): it has its own numbers.
 
 First the recipes of scripts/clients, then libraries that take the embedder, `as_sentence_transformer()`,
 `to_transformers()` or arrays as they are.
@@ -47,7 +47,7 @@ def recipe(monkeypatch: pytest.MonkeyPatch) -> Any:
     def load(name: str, *libraries: str) -> Any:
         for library in libraries:
             pytest.importorskip(
-                library, reason=f"{library} is not installed; extra [clients] brings it"
+                library, reason=f"{library} is not installed; pip install --group clients"
             )
         return importlib.import_module(name)
 
@@ -201,7 +201,7 @@ def test_spacy(folder: Path, embedder: SentenceEmbedder, recipe: Any) -> None:
 
 def need(library: str) -> Any:
     return pytest.importorskip(
-        library, reason=f"{library} is not installed; extra [clients] brings it"
+        library, reason=f"{library} is not installed; pip install --group clients"
     )
 
 
