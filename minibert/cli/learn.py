@@ -19,6 +19,9 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from minibert.page.lesson import FIRST_TEXT, article
+    from minibert.page.lesson import article, articles, fitting_article
+    from minibert.tokenization.tokenizer import BertTokenizer
 
-    write(options, source_of(options), FIRST_TEXT, **article())
+    source = source_of(options)
+    language = fitting_article(BertTokenizer.from_pretrained(source))
+    write(options, source, articles()[language]["text"], **article(language))

@@ -135,7 +135,8 @@ def write_page(
         pair: the second text.
         pad_to: fill up with [PAD] to this many tokens, to see the attention mask at work.
         progress: counts the `STEPS` of it.
-        more: what else the page shows: the `run` of a training, the `lesson` of the article.
+        more: what else the page shows: the `run` of a training, the `lesson` of the article, and
+            the `language` that it opens in instead of the browser's.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
             `Source.of`.
 

@@ -1,6 +1,8 @@
 // The article: a scene at a time sets the page beside it, asks what will happen, lets the reader do it, and says what came of it.
 
-const SCENE_COUNT = page.lesson ? 10 : 0;
+/** The scenes of the article that fits the model, which was chosen when the page was written. */
+const SCENES = { en: ENGLISH }[page.lesson?.language] ?? [];
+const SCENE_COUNT = page.lesson ? SCENES.length : 0;
 
 function buildLesson() {
   if (!page.lesson) {

@@ -1,8 +1,12 @@
-"""Further content of a page: a run of pre-training, and the article in ten scenes."""
+"""Further content of a page: a run of pre-training, and the articles in ten scenes.
+
+An article is written for a language. Which one a page gets is decided by what fits its model.
+"""
 
 import json
 import lzma
 import os
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,6 @@ import numpy as np
 from minibert.page.build import PARTS, load, part
 from minibert.page.live import embed
 
-FIRST_TEXT = "The cat was sleeping on the mat."
 PROMPT = "I have a [MASK]."
 POINTS = 200  # of the curve of losses
 _WEIGHTS = ("floats", "whole")
@@ -60,12 +63,67 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
     }
 
 
-def article() -> dict[str, Any]:
-    """Return what the article adds to a page of `FIRST_TEXT`: texts, sentences, a bundled run."""
+def articles() -> dict[str, dict[str, Any]]:
+    """Return what each article is made of, by its language: its first `text`, a `model` that it fits.
+
+    `needs` names, scene by scene, the words that have to be single pieces of the model.
+    """
+    found: dict[str, dict[str, Any]] = json.loads(part("articles.json"))
+    return found
+
+
+def fitting_article(tokenizer: Any, preferred: str = "en") -> str:
+    """Return the language of the article whose scenes fit the pieces of a tokenizer.
+
+    Args:
+        tokenizer: that of the model that will be beside the article.
+        preferred: the language to try first.
+
+    Raises:
+        ValueError: the scenes of no article fit.
+    """
+    known = articles()
+    languages = sorted(known, key=lambda language: language != preferred)
+    reasons = []
+    for language in languages:
+        missing = missing_words(tokenizer, known[language]["needs"])
+        if not missing:
+            return language
+        pieces = " ".join(tokenizer.tokenize(missing[0]))
+        model = known[language]["model"]
+        reasons.append(f"those of {model} need {missing[0]}, which it cuts into {pieces}")
+    advice = " or ".join(known[language]["model"] for language in languages)
+    raise ValueError(
+        f"the scenes of the article do not fit this model's pieces: {'; '.join(reasons)}. Take "
+        f"{advice}, or look at this model with minibert view."
+    )
+
+
+def missing_words(tokenizer: Any, needs: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the words that scenes need and a tokenizer has no piece for, in order."""
+    vocabulary = tokenizer.get_vocab()
+    missing = []
+    for words in needs.values():
+        for word in words:
+            is_piece = word in vocabulary
+            if is_piece and not word.startswith("##"):
+                is_piece = tokenizer.tokenize(word) == [word]
+            if not is_piece:
+                missing.append(word)
+    return missing
+
+
+def article(language: str = "en") -> dict[str, Any]:
+    """Return what an article adds to a page of its first text: texts, sentences, a bundled run."""
+    content = articles()[language]
+    texts: dict[str, Any] = {}
+    for name in content["texts"]:
+        texts.update(json.loads(part(name)))
     return {
         "lesson": {
-            "texts": json.loads(part("lesson.json")),
-            "sentences": part("sentences.txt").splitlines(),
+            "language": language,
+            "texts": texts,
+            "sentences": part(content["sentences"]).splitlines(),
         },
-        "run": json.loads(lzma.decompress((PARTS / "run.json.xz").read_bytes())),
+        "run": json.loads(lzma.decompress((PARTS / content["run"]).read_bytes())),
     }

@@ -89,7 +89,7 @@ async function threeTexts() {
   return compared?.length === 3 ? compared : null;
 }
 
-const SCENES = [
+const ENGLISH = [
   {
     id: "pieces",
     set: () => ({ section: "text", token: 1 }),

@@ -46,7 +46,7 @@ const state = {
   guess: -1, // what the reader predicts in it; -1: nothing yet
   tour: -1, // the stop of the guided tour; -1: no tour
   trouble: "", // what is wrong with the text, in words
-  language: (navigator.language || "en").startsWith("ko") ? "ko" : "en",
+  language: page.language ?? ((navigator.language || "en").startsWith("ko") ? "ko" : "en"),
   theme: "",
 };
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from minibert.page.build import write_page
-from minibert.page.lesson import FIRST_TEXT, article
+from minibert.page.lesson import article, articles
 
 ALIVE = "() => document.documentElement.dataset.ready && document.querySelector('#pieces tbody tr')"
 EDIT = """async (text) => {
@@ -34,7 +34,7 @@ def main(repeats: int) -> None:
     opened, edited = [], []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder, "learn.html")
-        write_page(file, "minibert-en", FIRST_TEXT, more=article())
+        write_page(file, "minibert-en", articles()["en"]["text"], more=article())
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
@@ -44,7 +44,9 @@ def main(repeats: int) -> None:
             page.goto(file.as_uri())
             page.wait_for_function(ALIVE)
             opened.append(time.perf_counter() - began)
-            page.evaluate(EDIT, FIRST_TEXT + " ")  # waits until the weights have been unpacked
+            page.evaluate(
+                EDIT, articles()["en"]["text"] + " "
+            )  # waits until the weights have been unpacked
             edited += [
                 page.evaluate(EDIT, f"The cat was sleeping on the mat {i}.") for i in range(5)
             ]

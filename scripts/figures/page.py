@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from minibert.page.build import write_page
-from minibert.page.lesson import FIRST_TEXT, article
+from minibert.page.lesson import article, articles
 
 TEXT = "The animal did not cross the street because it was too tired."
 SCENE = 5  # “it” and the animal
@@ -34,7 +34,9 @@ def main() -> None:
     pictures = Path(__file__).resolve().parents[2] / "docs" / "figures"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         write_page(Path(folder, "page.html"), "minibert-en", TEXT)
-        write_page(Path(folder, "learn.html"), "minibert-en", FIRST_TEXT, more=article())
+        write_page(
+            Path(folder, "learn.html"), "minibert-en", articles()["en"]["text"], more=article()
+        )
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
