@@ -14,6 +14,7 @@ _MODULES = {
     "head_importance": "minibert.study.analyses",
     "integrated_gradients": "minibert.study.analyses",
     "patching_sweep": "minibert.study.analyses",
+    "carriers": "minibert.study.differences",
     "cka": "minibert.study.analyses",
     "linear_probe": "minibert.study.analyses",
     "check": "minibert.study.exercises",

@@ -1,0 +1,312 @@
+"""Follow the difference between two texts to the attention heads that carry it.
+
+```python
+found = carriers(model, tokenizer, "The [MASK] was too tired.", "The [MASK] was too wide.")
+print(found)              # where the difference crosses, the heads, and what cutting them does
+found.heads               # [(2, 1), (2, 3), ...]
+found.flips               # did the answer change when these heads were switched off?
+found.control_flips       # and in how many of the random draws?
+```
+
+Attention alone does not show why a model answers as it does (Jain and Wallace 2019). This asks in
+two steps. Patching finds where the difference moves from one token to another; knocking out the
+heads that could have moved it there tests whether they did.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from minibert.base import PreTrainedModel
+from minibert.study.analyses import patching_sweep
+from minibert.study.trace import Trace, trace
+from minibert.tokenization.tokenizer import BertTokenizer
+
+Head = tuple[int, int]  # layer and head, from 0
+Target = Callable[[Any], Tensor]  # a model's output -> logits of its answers, (batch, answers)
+
+ROWS = 32  # sequences in one forward pass
+
+
+class Answer(NamedTuple):
+    """The most probable answer of the model, and its probability."""
+
+    text: str
+    probability: float
+
+
+class Control(NamedTuple):
+    """Heads that were switched off for comparison, and the answer without them."""
+
+    heads: list[Head]
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Carriers:
+    """What carries the difference between two texts, and what happens without it.
+
+    Attributes:
+        tokens: the tokens of the second text.
+        changed: the positions at which the texts differ.
+        effect: the probability of the first text's answer in the first text, with the output of one
+            layer at one token taken from the second text, (layers, seq).
+        position: the token that receives the difference.
+        layer: the layer in which it receives it.
+        heads: the heads that look most from `position` to `changed`, the strongest first.
+        attention: the attention weight that each of them gives to `changed`.
+        first: the answer to the first text.
+        second: the answer to the second text.
+        cut: the answer to the second text with `heads` switched off.
+        controls: the same for random draws of as many other heads of the same layers.
+    """
+
+    tokens: list[str]
+    changed: list[int]
+    effect: Tensor
+    position: int
+    layer: int
+    heads: list[Head]
+    attention: list[float]
+    first: Answer
+    second: Answer
+    cut: Answer
+    controls: list[Control]
+
+    @property
+    def flips(self) -> bool:
+        """Whether the answer to the second text changes without `heads`."""
+        return self.cut.text != self.second.text
+
+    @property
+    def control_flips(self) -> int:
+        """The number of controls without which the answer changes."""
+        return sum(control.answer.text != self.second.text for control in self.controls)
+
+    def __str__(self) -> str:
+        changed = ", ".join(self.tokens[position] for position in self.changed)
+        heads = ", ".join(f"{layer}.{head}" for layer, head in self.heads)
+        return (
+            f"{self.tokens[self.position]!r} (position {self.position}) receives the difference in "
+            f"layer {self.layer}, from {changed!r}.\n"
+            f"answers: {_written(self.first)} and {_written(self.second)}\n"
+            f"without heads {heads}: {_written(self.cut)}\n"
+            f"without as many other heads of these layers: the answer changes in "
+            f"{self.control_flips} of {len(self.controls)} random draws"
+        )
+
+
+@torch.no_grad()
+def carriers(
+    model: PreTrainedModel,
+    tokenizer: BertTokenizer,
+    first: str,
+    second: str,
+    target: Target | None = None,
+    *,
+    heads: int = 5,
+    layers: int = 3,
+    controls: int = 100,
+    seed: int = 0,
+) -> Carriers:
+    """Find the attention heads that carry the difference between two texts, and test them.
+
+    1. Activation patching, also called causal tracing (Vig et al. 2020, Meng et al. 2022). The
+       model reads the first text, with one state of the second: `effect[l, i]` is the probability
+       of the first text's answer `y` where the output of layer `l` at token `i` comes from the
+       second text. The difference crosses where this falls most from one layer to the next,
+       `argmax over (l, i) of effect[l - 1, i] - effect[l, i]`, at a token that is the same in both
+       texts.
+    2. The heads of layer `l` and of the following ones (of the last ones, where fewer than `layers`
+       follow) are ranked by the attention weight from token `i` to the changed tokens `C` in the
+       second text, `sum over j in C of p[i, j]`.
+    3. Attention knockout: the strongest are switched off together while the model reads the second
+       text. That is the ablation of heads (Michel et al. 2019), aimed at one path (Geva et al.
+       2023). As many other heads of the same layers, drawn at random, are the control.
+
+    An answer that changes in step 3 and not in the control was carried by these heads. It need not
+    become the first text's answer: without them the model cannot read the changed word at all.
+
+    Args:
+        model: a model in eval mode; with an MLM head unless `target` is passed.
+        tokenizer: its tokenizer.
+        first: a text, usually with one [MASK].
+        second: the same text with a word or a few changed, so that it has as many tokens.
+        target: the logits of the answers, from the model's output to (batch, answers), such as
+            `lambda output: output.logits` for a classifier. None: the logits of the MLM head at
+            the first [MASK].
+        heads: number of heads to switch off together.
+        layers: number of layers whose heads are ranked.
+        controls: number of random draws of other heads.
+        seed: seed of the draws.
+
+    Returns:
+        Both results, the map of step 1, (layers, seq), and the heads.
+
+    Raises:
+        ValueError: texts of different lengths, equal texts, no [MASK] where `target` is None, or
+            too few heads in these layers for a control.
+    """
+    texts = [tokenizer(text, return_tensors="pt").to(model.device) for text in (first, second)]
+    changed = _changed_positions(texts[0]["input_ids"], texts[1]["input_ids"])
+    if target is None:
+        target = _at_mask(model, tokenizer, texts[0]["input_ids"], texts[1]["input_ids"])
+
+    def probabilities(output: Any) -> Tensor:
+        return target(output).softmax(dim=-1)
+
+    name = _Names(model, tokenizer)
+    before = probabilities(model(**texts[0]))[0]
+    with trace(model) as t:
+        after = probabilities(model(**texts[1]))[0]
+    best = int(before.argmax())
+    effect = patching_sweep(
+        model, clean=texts[1], corrupted=texts[0], measure=lambda out: probabilities(out)[:, best]
+    )
+    layer, position = _crossing(effect, before[best], after[best], changed)
+    start = max(0, min(layer, model.config.num_hidden_layers - layers))
+    ranked_layers = range(model.config.num_hidden_layers)[start : start + layers]
+    weights = _weights_by_head(t, ranked_layers, position, changed)
+    ranked = sorted(weights, key=lambda head: weights[head], reverse=True)
+    weaker = sorted(ranked[heads:])
+    if not 0 < heads <= len(weaker):
+        raise ValueError(
+            f"heads should be 1 to {len(weights) // 2}, half of the {len(weights)} heads of layers "
+            f"{start} to {ranked_layers[-1]}, so that as many others remain, not {heads}."
+        )
+    draw = random.Random(seed)
+    draws = [sorted(draw.sample(weaker, heads)) for _ in range(controls)]
+    answers = [
+        name.best(row) for row in _without(model, texts[1], [ranked[:heads], *draws], probabilities)
+    ]
+    pieces = tokenizer.convert_ids_to_tokens(texts[1]["input_ids"][0].tolist())
+    return Carriers(
+        tokens=pieces,
+        changed=changed,
+        effect=effect,
+        position=position,
+        layer=layer,
+        heads=ranked[:heads],
+        attention=[weights[head] for head in ranked[:heads]],
+        first=name.best(before),
+        second=name.best(after),
+        cut=answers[0],
+        controls=[Control(*pair) for pair in zip(draws, answers[1:], strict=True)],
+    )
+
+
+def _changed_positions(first: Tensor, second: Tensor) -> list[int]:
+    """Return the positions at which two texts differ; ids are (1, seq)."""
+    if first.shape != second.shape:
+        raise ValueError(
+            "first and second should have the same number of tokens, not "
+            f"{first.size(1)} and {second.size(1)}: replace a word by one of as many pieces."
+        )
+    changed: list[int] = (first != second)[0].nonzero().flatten().tolist()
+    if not changed:
+        raise ValueError("first and second have the same tokens: there is no difference to follow.")
+    return changed
+
+
+def _at_mask(
+    model: PreTrainedModel, tokenizer: BertTokenizer, first: Tensor, second: Tensor
+) -> Target:
+    """Return a function from a model's output to the MLM logits at the first [MASK]."""
+    if getattr(getattr(model, "cls", None), "predictions", None) is None:
+        raise ValueError(
+            f"{type(model).__name__} has no MLM head: pass target, a function from the model's "
+            "output to the logits of its answers, such as `lambda output: output.logits`."
+        )
+    both = (first == tokenizer.mask_token_id) & (second == tokenizer.mask_token_id)
+    if not both.any():
+        raise ValueError(
+            "first and second should have a [MASK] at the same position, whose word is the answer; "
+            "or pass target."
+        )
+    position = int(both[0].nonzero()[0])
+
+    def logits(output: Any) -> Tensor:
+        scores = getattr(output, "prediction_logits", None)
+        if scores is None:
+            scores = output.logits
+        at_mask: Tensor = scores[:, position, : len(tokenizer)]
+        return at_mask
+
+    return logits
+
+
+def _crossing(effect: Tensor, before: Tensor, after: Tensor, changed: list[int]) -> Head:
+    """Return the layer and the token at which the difference arrives most suddenly."""
+    steps = torch.diff(effect, dim=0, prepend=before.expand(1, effect.size(1)))
+    # toward the second text's probability, whether that is lower or higher
+    arrived = steps * torch.sign(after - before)
+    arrived[:, changed] = -torch.inf
+    layer, position = divmod(int(arrived.argmax()), effect.size(1))
+    return layer, position
+
+
+def _weights_by_head(
+    t: Trace, layers: Sequence[int], position: int, changed: list[int]
+) -> dict[Head, float]:
+    """Return the attention weight from one token to the changed ones, by layer and head."""
+    weights = {}
+    for layer in layers:
+        rows = t[f"layer.{layer}.attention.probabilities"][0, :, position]  # (heads, seq)
+        for head, weight in enumerate(rows[:, changed].sum(dim=-1).tolist()):
+            weights[layer, head] = weight
+    return weights
+
+
+def _without(
+    model: PreTrainedModel, text: Any, sets: list[list[Head]], probabilities: Target
+) -> Tensor:
+    """Return the probabilities of the answers without each set of heads, (sets, answers)."""
+    return torch.cat(
+        [
+            _without_few(model, text, sets[start : start + ROWS], probabilities)
+            for start in range(0, len(sets), ROWS)
+        ]
+    )
+
+
+def _without_few(
+    model: PreTrainedModel, text: Any, sets: list[list[Head]], probabilities: Target
+) -> Tensor:
+    config = model.config
+    factors = torch.ones(
+        config.num_hidden_layers, len(sets), config.num_attention_heads, 1, 1, device=model.device
+    )
+    for row, heads in enumerate(sets):
+        for layer, head in heads:
+            factors[layer, row, head] = 0.0
+    rows = {key: values.expand(len(sets), *values.shape[1:]) for key, values in text.items()}
+    with trace(model) as t:
+        for layer, factor in enumerate(factors):
+            t.set(f"layer.{layer}.attention.probabilities", partial(torch.mul, factor))
+        return probabilities(model(**rows))
+
+
+class _Names:
+    """Names of answers: the words of the vocabulary, the model's labels, or numbers."""
+
+    def __init__(self, model: PreTrainedModel, tokenizer: BertTokenizer) -> None:
+        self.labels = model.config.id2label
+        self.tokenizer = tokenizer
+
+    def best(self, probabilities: Tensor) -> Answer:
+        """Return the best of (answers,)."""
+        index = int(probabilities.argmax())
+        if len(probabilities) == len(self.tokenizer):
+            text = self.tokenizer.convert_ids_to_tokens(index)
+        else:
+            text = self.labels.get(index, str(index))
+        return Answer(str(text), probabilities[index].item())
+
+
+def _written(answer: Answer) -> str:
+    return f"{answer.text} {answer.probability:.3f}"
