@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +49,8 @@ def add(parser: Parser) -> None:
         "--threshold",
         type=float,
         metavar="PROB",
-        help="Smallest probability of a label that is shown. Default: 0.5 for a model with several "
-        "labels a text.",
+        help="Smallest probability of a label that is shown. Default: for a model with several "
+        "labels a text the thresholds that fine-tuning kept with it, or 0.5.",
     )
 
 
@@ -62,14 +63,16 @@ def run(options: argparse.Namespace) -> None:
     records = rows_of_input(options, options.pair_column)
     config, label = _load(options)
     is_number = config.problem_type == "regression" or config.num_labels == 1
-    top_k, threshold = _limits(options, config.problem_type == "multi_label_classification")
+    top_k, threshold_of = _limits(options, config)
     column = column_of(options)
 
     def predict(rows: list[Record]) -> list[dict[str, Any]]:
         labels = label([row[column] for row in rows], _pairs(options, rows))
-        if threshold is not None:
-            labels = [[one for one in row if one["score"] >= threshold] for row in labels]
-        return [_columns(row[:top_k], is_number) for row in labels]
+        results = []
+        for ranking in labels:
+            chosen = [label for label in ranking if label["score"] >= threshold_of[label["label"]]]
+            results.append(_columns(chosen[:top_k], is_number))
+        return results
 
     several = options.file is not None or len(options.texts) > 1
 
@@ -103,13 +106,16 @@ def _load(options: argparse.Namespace) -> tuple[BertConfig, Label]:
     return model.config, label
 
 
-def _limits(options: argparse.Namespace, is_multi_label: bool) -> tuple[int | None, float | None]:
-    """The number of labels to show and their smallest score; None where there is no limit."""
-    if options.top_k is not None or options.threshold is not None:
-        return options.top_k, options.threshold
-    if is_multi_label:
-        return None, 0.5
-    return 1, None
+def _limits(options: argparse.Namespace, config: BertConfig) -> tuple[int | None, dict[str, float]]:
+    """The number of labels to show, None for all, and the smallest score of each label."""
+    labels = [config.id2label[index] for index in range(config.num_labels)]
+    if options.threshold is not None:
+        return options.top_k, dict.fromkeys(labels, options.threshold)
+    if options.top_k is None and config.problem_type == "multi_label_classification":
+        from minibert.tasks.labels import thresholds_of
+
+        return None, dict(zip(labels, thresholds_of(config).tolist(), strict=True))
+    return options.top_k or 1, dict.fromkeys(labels, -math.inf)
 
 
 def _pairs(options: argparse.Namespace, rows: list[Record]) -> list[str] | None:

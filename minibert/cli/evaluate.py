@@ -12,9 +12,11 @@ from minibert.cli.options import (
     add_force,
     add_json,
     add_label_column,
+    add_label_columns,
     add_max_length,
     add_model,
     add_pair_column,
+    add_table_format,
     add_text_column,
 )
 from minibert.cli.parser import Parser
@@ -44,14 +46,16 @@ def add(parser: Parser) -> None:
     add_text_column(parser)
     add_pair_column(parser)
     add_label_column(parser)
+    add_label_columns(parser)
+    add_table_format(parser)
     add_device(parser)
     add_max_length(parser)
     parser.add_argument(
         "--threshold",
         type=float,
-        default=0.5,
         metavar="PROB",
-        help="Probability from which one of several labels counts as predicted.",
+        help="Probability from which one of several labels counts as predicted. Default: the "
+        "thresholds that fine-tuning kept with the model, or 0.5.",
     )
     parser.add_argument(
         "--bootstrap",
@@ -93,6 +97,9 @@ def run(options: argparse.Namespace) -> None:
         text_column=options.text_column or "text",
         pair_column=options.pair_column,
         label_column=options.label_column,
+        label_columns=options.label_columns,
+        delimiter=options.delimiter,
+        quoting=options.quoting,
         max_length=options.max_length,
         threshold=options.threshold,
         bootstrap=options.bootstrap,

@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import model_folder, source_of
-from minibert.cli.options import add_common, add_model, comma_list
+from minibert.cli.options import (
+    add_common,
+    add_label_columns,
+    add_model,
+    add_table_format,
+    comma_list,
+)
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, report
 from minibert.cli.texts import check_files
@@ -115,10 +121,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
     if task in ("classification", "regression", "scores"):
         what = "label" if task == "classification" else "number"
         _add_column(parser, group, "--label", "label", f"Column of the {what}.")
-    if task in ("pairs", "triplets"):
-        _add_column(
-            parser, group, "--dev-label", None, "Column of the score, if only --dev has scores."
-        )
+    _add_dev_columns(parser, group, task)
     if task == "triplets":
         negatives = group.add_argument(
             "--negative-column",
@@ -147,20 +150,37 @@ def _add_data_options(parser: Parser, task: str) -> None:
         group.add_argument(
             "--multi-label",
             action="store_true",
-            help="The label is a list of labels, of which a text may have several or none.",
+            help="The label is a list of labels, of which a text may have several or none. "
+            "Implied by --label-columns.",
         )
+        add_label_columns(group)
     group.add_argument(
         "--columns",
         type=comma_list(),
         metavar="A,B,...",
         help="Names of the columns of files without a header line.",
     )
-    group.add_argument(
-        "--delimiter",
-        type=_delimiter,
-        metavar="CHAR",
-        help="Character between columns, or tab. Default: what the file's name says.",
-    )
+    add_table_format(group)
+
+
+def _add_dev_columns(parser: Parser, group: Any, task: str) -> None:
+    """The columns of --dev and --test, where they have other names than those of --train."""
+    for name, what in (("text", "text"), ("pair", "second text")):
+        group.add_argument(
+            f"--dev-{name}-column",
+            metavar="NAME",
+            help=f"Column of the {what} in --dev and --test. Default: as in --train.",
+        )
+    if task in ("pairs", "triplets"):
+        _add_column(
+            parser, group, "--dev-label", None, "Column of the score, if only --dev has scores."
+        )
+    else:
+        group.add_argument(
+            "--dev-label-column",
+            metavar="NAME",
+            help="Column of the label in --dev and --test. Default: as in --train.",
+        )
 
 
 def _add_column(parser: Parser, group: Any, old: str, default: str | None, help: str) -> None:
@@ -183,10 +203,6 @@ def _add_vector_options(parser: Parser) -> None:
         metavar="NAME",
         help="Pooling of the token vectors. Default: the model's own.",
     )
-
-
-def _delimiter(name: str) -> str:
-    return "\t" if name == "tab" else name
 
 
 def with_task_of_run(arguments: list[str]) -> list[str]:
@@ -262,16 +278,31 @@ def task_of(options: argparse.Namespace) -> Task:
         return TokenTask()
     if options.task == "answers":
         return AnswerTask()
+    label_columns = getattr(options, "label_columns", [])
     return SequenceTask(
         text=options.text_column,
         label=options.label_column,
         pair=options.pair_column,
         regression=options.task == "regression",
         class_weights=getattr(options, "class_weights", False),
-        multi_label=getattr(options, "multi_label", False),
+        multi_label=getattr(options, "multi_label", False) or bool(label_columns),
+        label_columns=label_columns,
         columns=options.columns,
         delimiter=options.delimiter,
+        quoting=options.quoting,
+        dev_columns=_dev_columns(options),
     )
+
+
+def _dev_columns(options: argparse.Namespace) -> dict[str, str]:
+    """The names of columns in --dev and --test, where they differ, by their name in --train."""
+    names = {
+        options.text_column: options.dev_text_column,
+        options.pair_column: options.dev_pair_column,
+    }
+    if options.task not in ("pairs", "triplets"):
+        names[options.label_column] = options.dev_label_column
+    return {name: other for name, other in names.items() if name and other}
 
 
 def _similarity_task(options: argparse.Namespace) -> Task:
@@ -289,5 +320,6 @@ def _similarity_task(options: argparse.Namespace) -> Task:
         positive=options.pair_column,
         negatives=list(dict.fromkeys(negatives)),
         score=options.label_column if options.task == "scores" else None,
-        dev_score=getattr(options, "dev_label_column", None),
+        dev_score=None if options.task == "scores" else options.dev_label_column,
+        dev_columns=_dev_columns(options),
     )

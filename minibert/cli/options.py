@@ -145,6 +145,32 @@ def add_texts(parser: Parser, help: str = "Text to process; several may be given
         "compressed too), a folder or a URI; - reads stdin. May be repeated.",
     )
     add_text_column(parser)
+    add_table_format(parser)
+
+
+def add_table_format(parser: Any) -> None:
+    """`--delimiter` and `--quoting`, of a parser or of a group of options."""
+    parser.add_argument(
+        "--delimiter",
+        type=_delimiter,
+        metavar="CHAR",
+        help="Character between the columns of a table of text, or the word tab. Default: a comma "
+        "in .csv, a tab elsewhere.",
+    )
+    parser.add_argument(
+        "--quoting",
+        default="auto",
+        choices=["auto", "quoted", "none"],
+        help="Whether fields of a table of text may stand between quotation marks. auto reads a "
+        ".csv as quoted, and a table with tabs where it evidently is.",
+    )
+
+
+def _delimiter(name: str) -> str:
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(name, name)
+    if len(delimiter) != 1:
+        raise argparse.ArgumentTypeError(f"{name!r} should be one character, or tab")
+    return delimiter
 
 
 def add_text_column(parser: Parser) -> None:
@@ -164,6 +190,17 @@ def add_label_column(parser: Parser) -> None:
     """`--label-column`."""
     parser.add_argument(
         "--label-column", default="label", metavar="NAME", help="Column of the label in a table."
+    )
+
+
+def add_label_columns(parser: Any) -> None:
+    """`--label-columns`, of a parser or of a group of options."""
+    parser.add_argument(
+        "--label-columns",
+        type=comma_list(),
+        default=[],
+        metavar="A,B,...",
+        help="Columns of several labels a text, one for each label, which hold 1 or 0.",
     )
 
 

@@ -14,6 +14,7 @@ from minibert.cli.options import (
     add_max_length,
     add_model,
     add_precision,
+    add_table_format,
     add_text_column,
     add_top_k,
 )
@@ -35,6 +36,7 @@ def add(parser: Parser) -> None:
         help="Texts to sort: a text a line, or a table; - reads stdin.",
     )
     add_text_column(parser)
+    add_table_format(parser)
     add_id_column(parser)
     add_model(parser, default=None, required=True)
     add_backend(parser)
@@ -50,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     if options.top_k < 1:
         raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
     device = check_device(options.device)
-    records = list(records_of_file(options.file, options.text_column, options.id_column))
+    records = list(records_of_file(options, options.file, options.id_column))
     if not records:
         raise ValueError(f"there is no text: {options.file} is empty.")
     texts = [record[column_of(options)] for record in records]

@@ -12,6 +12,7 @@ from minibert.cli.options import (
     add_id_column,
     add_json,
     add_model,
+    add_table_format,
     add_text_column,
     add_top_k,
 )
@@ -52,6 +53,7 @@ def add(parser: Parser) -> None:
         "- reads stdin.",
     )
     add_text_column(parser)
+    add_table_format(parser)
     add_id_column(parser)
     parser.add_argument(
         "--vectors",
@@ -83,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     of_corpus = embedder
     if options.corpus_model is not None:
         of_corpus = load_embedder(options, name=options.corpus_model)
-    records = list(records_of_file(options.corpus, options.text_column, options.id_column))
+    records = list(records_of_file(options, options.corpus, options.id_column))
     texts = [record[column_of(options)] for record in records]
     if not texts:
         raise ValueError(f"there is no text: {options.corpus} is empty.")
@@ -105,7 +107,7 @@ def _queries(options: argparse.Namespace) -> list[str]:
     if options.queries and options.query_file:
         raise UsageError("give queries or --queries, not both.")
     if options.query_file:
-        return [str(text) for text in read_file(options.query_file, options.text_column)]
+        return [str(text) for text in read_file(options, options.query_file)]
     if not options.queries:
         raise UsageError("give a query, or --queries FILE.")
     if not all(map(str.strip, options.queries)):

@@ -28,7 +28,7 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
         return checked_texts(options.texts)
     names = files_of(options)
     id_column = getattr(options, "id_column", None)
-    files = (read_file(name, options.text_column, id_column) for name in names)
+    files = (read_file(options, name, id_column) for name in names)
     return _at_least_one(chain.from_iterable(files))
 
 
@@ -69,11 +69,19 @@ def check_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
         os.stat(name)
 
 
-def read_file(name: str, column: str | None, id_column: str | None = None) -> Iterable[str]:
+def read_file(
+    options: argparse.Namespace, name: str, id_column: str | None = None
+) -> Iterable[str]:
     """The texts of a file, a folder or a URI; of "-", the lines of stdin."""
     from minibert.corpus.inputs import read_texts
 
-    return read_texts(name, column, id_column)
+    return read_texts(
+        name,
+        options.text_column,
+        id_column,
+        delimiter=options.delimiter,
+        quoting=options.quoting,
+    )
 
 
 def records_of(options: argparse.Namespace, *columns: str | None) -> Iterator[Record]:
@@ -93,21 +101,25 @@ def records_of(options: argparse.Namespace, *columns: str | None) -> Iterator[Re
         if options.file:
             raise UsageError("give texts or --file, not both.")
         return iter([{column_of(options): text} for text in checked_texts(options.texts)])
-    files = (records_of_file(name, options.text_column, *columns) for name in files_of(options))
+    files = (records_of_file(options, name, *columns) for name in files_of(options))
     return _at_least_one(chain.from_iterable(files))
 
 
-def records_of_file(name: str, text_column: str | None, *columns: str | None) -> Iterator[Record]:
+def records_of_file(
+    options: argparse.Namespace, name: str, *columns: str | None
+) -> Iterator[Record]:
     """The rows of a file, a folder or a URI, or the lines of stdin ("-"), as in `records_of`."""
     from minibert.corpus.inputs import DEFAULT_COLUMN, is_table, read_rows
     from minibert.corpus.location import Location
 
+    text_column = options.text_column
     others = [column for column in columns if column is not None]
     needed = others if text_column is None else [text_column, *others]
     column = text_column or DEFAULT_COLUMN
     if text_column is None and name != "-" and is_table(Location(name)):
         needed = [column, *others]
-    for place, row in read_rows(name, needed):
+    rows = read_rows(name, needed, delimiter=options.delimiter, quoting=options.quoting)
+    for place, row in rows:
         text = row.get(column)
         if not isinstance(text, str):
             raise ValueError(f"{name}, {place}: {column} should be a text, not {text!r:.80}.")

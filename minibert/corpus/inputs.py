@@ -32,7 +32,7 @@ from minibert.corpus.json_rows import is_object_a_line, json_rows
 from minibert.corpus.lines import is_wide, read_lines
 from minibert.corpus.location import Location
 from minibert.corpus.parquet import parquet_rows, rows_and_bytes
-from minibert.corpus.rows import BadRow, OnBad, Part, Row, Text, refuse
+from minibert.corpus.rows import BadRow, OnBad, Part, Row, Text, hint_of_header, refuse
 from minibert.files import parse_json, read_lines as read_stdin_lines
 
 __all__ = [
@@ -103,7 +103,8 @@ def read_texts(
         column: Column of the texts in tables; None: "text". Files of plain lines have no columns.
         id_column: Column of the ids, which are integers or strings; None: texts without ids.
         on_bad: Receives each row without a text; the default raises its ValueError.
-        delimiter: Character between the columns of .csv, .tsv and .tab; None: as the ending says.
+        delimiter: Character between the columns of a table of text; None: as the ending says.
+            With it a file of any other ending is read as a table, too.
         quoting: Whether fields of .tsv and .tab stand between quotation marks; see
             `minibert.corpus.delimited.delimited_rows`.
 
@@ -144,7 +145,7 @@ def read_rows(
         ValueError: As `read_texts`.
     """
     for file in _locations(source):
-        if is_table(file):
+        if is_table(file) or delimiter is not None:
             rows = iter_rows(file, delimiter=delimiter, quoting=quoting, on_bad=on_bad)
         else:
             _check_has_columns(file, columns)
@@ -152,8 +153,7 @@ def read_rows(
         for place, row in rows:
             missing = [name for name in columns if name not in row]
             if missing:
-                reason = f"there is no column {missing[0]!r}"
-                on_bad(BadRow(f"{file}, {place}", reason, repr(row)[:200]))
+                on_bad(BadRow(f"{file}, {place}", _missing(missing[0], row), repr(row)[:200]))
             else:
                 yield place, row
 
@@ -194,7 +194,7 @@ def read_table(
                 listing = ", ".join(row)
                 raise ValueError(
                     f"{path} has no column {column!r} in row {len(rows)}; its columns are "
-                    f"{listing}."
+                    f"{listing}.{hint_of_header(column, list(row))}"
                 )
     if not rows:
         raise ValueError(f"{path} holds no rows.")
@@ -227,7 +227,7 @@ def read_part(
     names = [column or DEFAULT_COLUMN]
     if id_column is not None:
         names.append(id_column)
-    if is_table(location):
+    if is_table(location) or delimiter is not None:
         rows = iter_rows(
             location,
             part.start,
@@ -452,7 +452,7 @@ def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
     """What is wrong with the text, and perhaps the id, in the columns `names`; or nothing."""
     for name in names:
         if name not in row:
-            return f"there is no column {name!r}"
+            return _missing(name, row)
     text = row[names[0]]
     if text is None:
         return f"{names[0]} is null"
@@ -462,6 +462,12 @@ def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
         if not isinstance(row[name], str | int):
             return f"{name} is {row[name]!r}, neither a whole number nor a string"
     return ""
+
+
+def _missing(name: str, row: dict[str, Any]) -> str:
+    """A sentence about a column that a row lacks, without its full stop."""
+    hint = hint_of_header(name, list(row))
+    return f"there is no column {name!r}; the columns are {', '.join(row)}.{hint}".rstrip(".")
 
 
 def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -52,6 +53,10 @@ class Part(NamedTuple):
     end: int | None = None
 
 
+# delimiters that a header may show, as a shell takes them
+_DELIMITERS = {"\t": "tab", ";": "';'", "|": "'|'", ",": ","}
+_DEFAULT_COLUMNS = ("text", "label")  # read unless an option names others
+
 OnBad = Callable[[BadRow], object]
 Row = tuple[str, dict[str, Any]]
 """Where a row stands ("line 7"), and its values by column."""
@@ -76,18 +81,34 @@ def check_columns(location: Location, needed: Sequence[str], columns: Sequence[s
     for name in needed:
         if name not in columns:
             listing = ", ".join(columns) or "none"
-            advice = _advice(name, columns)
             raise ValueError(
-                f"{location} has no column {name!r}; its columns are {listing}{advice}."
+                f"{location} has no column {name!r}; its columns are {listing}."
+                f"{hint_of_header(name, columns)}"
             )
 
 
-def _advice(name: str, columns: Sequence[str]) -> str:
+def hint_of_header(name: str, columns: Sequence[str]) -> str:
+    """A sentence about what helps where a header is almost right, with a blank before it.
+
+    Args:
+        name: A column that is missing.
+        columns: Those that the header has.
+
+    Returns:
+        The sentence; "" where the header is not like it at all.
+    """
+    if len(columns) == 1:
+        for delimiter, option in _DELIMITERS.items():
+            if delimiter in columns[0]:
+                return (
+                    " The header was read as a single column: pass --delimiter "
+                    f"{option} (in Python delimiter={delimiter!r})."
+                )
     for column in columns:
         if column.strip().casefold() == name.strip().casefold():
-            return f". Did you mean {column!r}"
-    if len(columns) == 1:
-        for delimiter in (";", "\t", "|", ","):
-            if delimiter in columns[0]:
-                return f". The header looks delimited by {delimiter!r}: pass it as the delimiter"
+            option = f"pass --{name}-column" if name in _DEFAULT_COLUMNS else "name it as"
+            return f" The column {column!r} differs only in case or blanks: {option} {column!r}."
+    matches = difflib.get_close_matches(name, columns, n=1, cutoff=0.75)
+    if matches:
+        return f" The nearest name is {matches[0]!r}."
     return ""

@@ -20,7 +20,9 @@ from torch import Tensor
 
 from minibert.checks import check_count
 from minibert.config import BertConfig
+from minibert.corpus.delimited import Quoting
 from minibert.corpus.inputs import read_table
+from minibert.corpus.rows import hint_of_header
 from minibert.heads import (
     BertForQuestionAnswering,
     BertForSequenceClassification,
@@ -34,6 +36,7 @@ from minibert.tasks.answers import answer_question
 from minibert.tasks.arguments import token_limit
 from minibert.tasks.classification import class_scores
 from minibert.tasks.entities import entity_spans
+from minibert.tasks.labels import as_label_list, labels_in_columns, thresholds_of
 from minibert.tasks.metrics import ClassScores
 from minibert.tasks.readers import TaggedSentence, read_conll, read_squad
 from minibert.tasks.retrieval import positive_ranks
@@ -110,6 +113,7 @@ class _Columns:
     text: str
     pair: str | None
     label: str
+    labels: Sequence[str] = ()
 
 
 def evaluate(
@@ -121,8 +125,11 @@ def evaluate(
     text_column: str = "text",
     pair_column: str | None = None,
     label_column: str = "label",
+    label_columns: Sequence[str] = (),
+    delimiter: str | None = None,
+    quoting: Quoting = "auto",
     max_length: int | None = None,
-    threshold: float = 0.5,
+    threshold: float | None = None,
     bootstrap: int = 1000,
     seed: int = 0,
 ) -> Evaluation:
@@ -140,8 +147,12 @@ def evaluate(
         text_column: Column of the text, or of the anchor.
         pair_column: Column of the second text, or of the positive.
         label_column: Column of the label, the number, the list of labels, or the similarity.
+        label_columns: Columns of a multi-label file that has a column of 1 and 0 for each label.
+        delimiter: Character between the columns of a table of text. None: as the ending says.
+        quoting: Whether fields of such a table stand between quotation marks, as in `read_table`.
         max_length: Tokens of a text or a window. None: what the model and its tokenizer take.
         threshold: Probability from which a label of a multi-label classifier counts as predicted.
+            None: the thresholds that fine-tuning kept with the model, or 0.5.
         bootstrap: How many resamples the intervals are drawn from. 0: no intervals.
         seed: Seed of the resamples.
 
@@ -156,13 +167,19 @@ def evaluate(
             have.
     """
     check_count("bootstrap", bootstrap, minimum=0)
-    columns = _Columns(text_column, pair_column, label_column)
+    columns = _Columns(text_column, pair_column, label_column, label_columns)
+
+    def read_rows(path: Any) -> list[dict[str, Any]]:
+        return read_table(path, delimiter=delimiter, quoting=quoting)
+
+    rows: list[Any] = []
+    if _is_table_task(model):
+        data = rows = _table(data, read_rows)
     if isinstance(model, SentenceEmbedder):
         if pair_column is None:
             raise ValueError(
                 "Evaluating an embedder needs pair_column, the column of the second text."
             )
-        rows = _table(data)
         has_scores = task == "scores" or (task is None and label_column in rows[0])
         evaluate_rows = _evaluate_scores if has_scores else _evaluate_pairs
         result, statistic = evaluate_rows(model, rows, columns)
@@ -212,9 +229,14 @@ def _rows(data: Data, read: Callable[[Any], list[Any]]) -> list[Any]:
     return rows
 
 
-def _table(data: Data) -> list[dict[str, Any]]:
+def _is_table_task(model: Any) -> bool:
+    """Whether the data of the model are rows of a table."""
+    return isinstance(model, SentenceEmbedder | BertForSequenceClassification)
+
+
+def _table(data: Data, read: Callable[[Any], list[Any]]) -> list[dict[str, Any]]:
     """The rows of a table."""
-    rows = _rows(data, read_table)
+    rows = _rows(data, read)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
             raise ValueError(f"Row {number} of data should be a dict of columns, not {row!r:.60}.")
@@ -227,8 +249,24 @@ def _column(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
             columns = ", ".join(row)
             raise ValueError(
                 f"There is no column {name!r} in row {number}; its columns are {columns}."
+                f"{hint_of_header(name, list(row))}"
             )
     return [row[name] for row in rows]
+
+
+def _labels(rows: Sequence[Mapping[str, Any]], columns: _Columns) -> list[Any]:
+    """The label of each row, or from a column for each label the list of those that are set."""
+    if not columns.labels:
+        return _column(rows, columns.label)
+    for name in columns.labels:
+        _column(rows, name)
+    labels = []
+    for number, row in enumerate(rows, 1):
+        try:
+            labels.append(labels_in_columns(row, columns.labels))
+        except ValueError as error:
+            raise ValueError(f"Row {number}: {error}.") from None
+    return labels
 
 
 def _texts(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
@@ -248,7 +286,7 @@ def _evaluate_head(
     data: Data,
     columns: _Columns,
     limit: int,
-    threshold: float,
+    threshold: float | None,
     task: TaskName | None,
 ) -> Result:
     expected_task = _task_of(model)
@@ -260,10 +298,10 @@ def _evaluate_head(
         return _evaluate_tokens(model, tokenizer, data, limit)
     if expected_task == "answers":
         return _evaluate_answers(model, tokenizer, data)
-    rows = _table(data)
+    rows = _table(data, read_table)
     texts = _texts(rows, columns.text)
     pairs = None if columns.pair is None else _texts(rows, columns.pair)
-    labels = _column(rows, columns.label)
+    labels = _labels(rows, columns)
     batch = tokenizer(texts, pairs, truncation=True, max_length=limit)
     logits = logits_of_rows(model, batch["input_ids"], batch["token_type_ids"])
     shown = texts
@@ -273,7 +311,10 @@ def _evaluate_head(
     if expected_task == "regression":
         return _regression("regression", shown, _numbers(labels, columns.label), scores[:, 0])
     if expected_task == "multi_label":
-        return _multi_label(shown, labels, scores, model.config, threshold)
+        thresholds = thresholds_of(model.config)
+        if threshold is not None:
+            thresholds = np.full_like(thresholds, threshold)
+        return _multi_label(shown, labels, scores, model.config, thresholds)
     return _classification(shown, labels, scores, model.config)
 
 
@@ -353,16 +394,18 @@ def _multi_label(
     labels: Sequence[Any],
     scores: Tensor,
     config: BertConfig,
-    threshold: float,
+    thresholds: npt.NDArray[np.float64],
 ) -> Result:
     names = [config.id2label[index] for index in range(config.num_labels)]
     expected = np.zeros(tuple(scores.shape), dtype=bool)
-    for row, row_labels in enumerate(labels):
-        if not isinstance(row_labels, list | tuple):
-            raise ValueError(f"Row {row + 1}: expected a list of labels, not {row_labels!r:.60}.")
+    for row, value in enumerate(labels):
+        row_labels = as_label_list(value)
+        if row_labels is None:
+            raise ValueError(f"Row {row + 1}: expected a list of labels, not {value!r:.60}.")
         for label in row_labels:
             expected[row, _label_id(label, row + 1, config)] = True
-    predicted = (scores >= threshold).numpy()
+    probabilities = scores.numpy()
+    predicted = probabilities >= thresholds
 
     def statistic(rows: npt.NDArray[np.int64]) -> dict[str, float]:
         return metrics.multi_label_scores(expected[rows], predicted[rows])
@@ -370,7 +413,7 @@ def _multi_label(
     errors = []
     for row in np.flatnonzero((expected != predicted).any(1)).tolist():
         wrong = np.flatnonzero(expected[row] != predicted[row])
-        confidence = float(np.abs(scores[row].numpy()[wrong] - threshold).max())
+        confidence = float(np.abs(probabilities[row] - thresholds)[wrong].max())
         mistake = Mistake(
             row, texts[row], _join(names, expected[row]), _join(names, predicted[row]), confidence
         )

@@ -13,8 +13,8 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -26,6 +26,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.corpus.delimited import Quoting
 from minibert.corpus.rows import BadRow
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification
 from minibert.inference.packing import run_packed
@@ -33,6 +34,13 @@ from minibert.layouts import PackedLayout
 from minibert.losses import cross_entropy, regression_loss, span_loss
 from minibert.progress import Progress, is_watched
 from minibert.tasks import metrics
+from minibert.tasks.labels import (
+    THRESHOLDS,
+    as_label_list,
+    best_thresholds,
+    labels_in_columns,
+    thresholds_of,
+)
 from minibert.tasks.readers import read_squad
 from minibert.tasks.windows import (
     best_answers,
@@ -217,6 +225,10 @@ def finetune(
     if trainer.is_first:
         remove_states(folder, options.keep_states)
     scores = dict(trainer.best_scores)
+    if isinstance(task, SequenceTask) and task.multi_label:
+        best, _ = task.load(Path(folder), train_rows)
+        _calibrate(task, best.to(model.device), dev_examples, Path(folder))
+        scores = task.scores(best, dev_rows, dev_examples)
     if test_rows:
         best, tokenizer = task.load(Path(folder), train_rows)
         best.to(model.device)
@@ -224,6 +236,16 @@ def finetune(
         for name, score in task.scores(best, test_rows, test_examples).items():
             scores[f"test_{name}"] = score
     return scores
+
+
+def _calibrate(task: SequenceTask, model: Any, examples: Sequence[Example], folder: Path) -> None:
+    """Keep the best threshold of each label in the config of the best model."""
+    thresholds = task.thresholds(model, examples)
+    model.config.extra[THRESHOLDS] = thresholds
+    if is_first_process():
+        model.config.save_pretrained(folder)
+    shown = ", ".join(f"{label} {value:.2f}" for label, value in thresholds.items())
+    _announce(f"thresholds with the best F1 on the evaluation rows: {shown}")
 
 
 def _announce(sentence: object) -> None:
@@ -305,8 +327,12 @@ class SequenceTask(Task):
         regression: the label is a number.
         class_weights: a rare class counts as much as a frequent one.
         multi_label: the label is a list of labels, of which a text may have several or none.
+        label_columns: with `multi_label`, a column of 1 and 0 for each label, instead of `label`.
         columns: names of the columns, for files without a header line.
         delimiter: see `read_table`.
+        quoting: see `read_table`.
+        dev_columns: the names of columns in evaluation files, where they differ, by their name in
+            the training file.
     """
 
     text: str = "text"
@@ -315,8 +341,11 @@ class SequenceTask(Task):
     regression: bool = False
     class_weights: bool = False
     multi_label: bool = False
+    label_columns: Sequence[str] = ()
     columns: Sequence[str] | None = None
     delimiter: str | None = None
+    quoting: Quoting = "auto"
+    dev_columns: Mapping[str, str] = field(default_factory=dict)
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForSequenceClassification
 
@@ -333,33 +362,53 @@ class SequenceTask(Task):
         self, path: Path_, dev: bool = False, bad_rows: list[BadRow] | None = None
     ) -> list[PlacedRow]:
         """Rows of a table."""
-        needed = [name for name in (self.text, self.pair, self.label) if name]
-        return read_placed_rows(
+        labels = self.label_columns or (self.label,)
+        needed = [name for name in (self.text, self.pair, *labels) if name]
+        rows = read_placed_rows(
             path,
             needed,
             self._fault,
             columns=self.columns,
             delimiter=self.delimiter,
+            quoting=self.quoting,
+            renamed=self.dev_columns if dev else None,
             bad_rows=bad_rows,
         )
+        for row in rows:
+            if self.label_columns:
+                row[self.label] = labels_in_columns(row, self.label_columns)
+            elif self.multi_label:
+                row[self.label] = as_label_list(row[self.label])
+        return rows
 
     def _fault(self, row: dict[str, Any]) -> str | None:
         """What is certainly wrong with a row."""
         for name in (self.text, self.pair):
             if name is not None and not isinstance(row[name], str):
                 return f"{name} should be a text, not {row[name]!r:.80}"
-        label = row[self.label]
         if self.multi_label:
-            if not isinstance(label, list | tuple):
-                return f"{self.label} should be a list of labels, not {label!r:.80}"
-            faults = [label_fault(each) for each in label]
-            return next((f"{self.label}: {fault}" for fault in faults if fault), None)
+            return self._fault_of_labels(row)
+        label = row[self.label]
         fault = label_fault(label)
         if fault:
             return f"{self.label}: {fault}"
         if self.regression and not _is_finite(label):
             return f"{self.label} should be a finite number, not {label!r:.80}"
         return None
+
+    def _fault_of_labels(self, row: dict[str, Any]) -> str | None:
+        """What is certainly wrong with the labels of a row that may have several."""
+        if self.label_columns:
+            try:
+                labels_in_columns(row, self.label_columns)
+            except ValueError as error:
+                return str(error)
+            return None
+        labels = as_label_list(row[self.label])
+        if labels is None:
+            return f"{self.label} should be a list of labels, not {row[self.label]!r:.80}"
+        faults = [label_fault(label) for label in labels]
+        return next((f"{self.label}: {fault}" for fault in faults if fault), None)
 
     def texts_of(self, row: Any) -> tuple[str, ...]:
         """The text, or both texts."""
@@ -386,6 +435,7 @@ class SequenceTask(Task):
             return {"num_labels": 1, "problem_type": "regression"}
         labels = sorted({str(label) for row in rows for label in self.labels_of(row)})
         if self.multi_label:
+            labels = list(self.label_columns) or labels
             if not labels:
                 raise ValueError(f"No row has a label in the column {self.label!r}.")
             return {
@@ -441,6 +491,16 @@ class SequenceTask(Task):
             target[0, number_of(str(each), config)] = 1
         return target
 
+    def thresholds(self, model: Any, examples: Sequence[Example]) -> dict[str, float]:
+        """The threshold of each label with the highest F1 on examples, by name."""
+        logits = torch.cat(
+            outputs_of(model, examples, lambda output: output.logits, [1] * len(examples))
+        )
+        expected = np.concatenate([example["labels"] for example in examples])
+        thresholds = best_thresholds(expected, logits.sigmoid().numpy()).tolist()
+        names = [model.config.id2label[index] for index in range(len(thresholds))]
+        return dict(zip(names, thresholds, strict=True))
+
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Squared error, or cross entropy."""
         labels = batch["labels"]
@@ -462,7 +522,8 @@ class SequenceTask(Task):
         if self.regression:
             return metrics.regression_scores(labels, logits.squeeze(-1).tolist())
         if self.multi_label:
-            return metrics.multi_label_scores(np.concatenate(labels), (logits >= 0).numpy())
+            predicted = logits.sigmoid().numpy() >= thresholds_of(model.config)
+            return metrics.multi_label_scores(np.concatenate(labels), predicted)
         return metrics.classification_scores(labels, logits.argmax(-1).tolist())
 
 

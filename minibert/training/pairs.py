@@ -11,8 +11,8 @@ together, packed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.corpus.delimited import Quoting
 from minibert.corpus.rows import BadRow
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
@@ -97,6 +98,9 @@ class SimilarityTask(Task):
         pooling: of the embedder; None follows the checkpoint.
         columns: names of the columns, for files without a header line.
         delimiter: see `read_table`.
+        quoting: see `read_table`.
+        dev_columns: the names of columns in evaluation files, where they differ, by their name in
+            the training file.
     """
 
     anchor: str = "anchor"
@@ -109,6 +113,8 @@ class SimilarityTask(Task):
     pooling: Sequence[Pooling] | None = None
     columns: Sequence[str] | None = None
     delimiter: str | None = None
+    quoting: Quoting = "auto"
+    dev_columns: Mapping[str, str] = field(default_factory=dict)
 
     model_class: ClassVar[type[PreTrainedModel]] = SimilarityModel
 
@@ -178,6 +184,8 @@ class SimilarityTask(Task):
             find_fault,
             columns=self.columns,
             delimiter=self.delimiter,
+            quoting=self.quoting,
+            renamed=self.dev_columns if dev else None,
             bad_rows=bad_rows,
         )
         if score is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from minibert.corpus.delimited import Quoting
 from minibert.corpus.inputs import iter_rows
 from minibert.corpus.location import Location
-from minibert.corpus.rows import BadRow, refuse
+from minibert.corpus.rows import BadRow, hint_of_header, refuse
 
 EXCERPT = 200  # characters of a bad row
 
@@ -30,6 +31,8 @@ def read_placed_rows(
     *,
     columns: Sequence[str] | None = None,
     delimiter: str | None = None,
+    quoting: Quoting = "auto",
+    renamed: Mapping[str, str] | None = None,
     bad_rows: list[BadRow] | None = None,
 ) -> list[PlacedRow]:
     """Reads a table and checks each row.
@@ -40,6 +43,8 @@ def read_placed_rows(
         find_fault: Says what is wrong with a row, or None.
         columns: Names of the columns, for a file without a header line.
         delimiter: Character between the columns.
+        quoting: Whether fields stand between quotation marks; see `read_table`.
+        renamed: The names in this file of columns that have another name in it.
         bad_rows: Receives the rows that have a fault, which are then left out. None: such a row is
             an error.
 
@@ -49,18 +54,22 @@ def read_placed_rows(
     """
     on_bad: Callable[[BadRow], object] = refuse if bad_rows is None else bad_rows.append
     location = Location(path)
+    names_in_file = renamed or {}
     rows = []
     for place, columns_of_row in iter_rows(
-        location, names=columns, delimiter=delimiter, on_bad=on_bad
+        location, names=columns, delimiter=delimiter, quoting=quoting, on_bad=on_bad
     ):
         row = PlacedRow(columns_of_row)
         row.place = f"{path}, {place}"
-        missing = [name for name in needed if name not in row]
-        if missing:
-            raise ValueError(
-                f"{row.place}: there is no column {missing[0]!r}; the columns are {', '.join(row)}."
-                f"{_advice(row, missing[0])}"
-            )
+        for name in needed:
+            name_in_file = names_in_file.get(name, name)
+            if name_in_file not in columns_of_row:
+                hint = hint_of_header(name_in_file, list(columns_of_row))
+                raise ValueError(
+                    f"{row.place}: there is no column {name_in_file!r}; the columns are "
+                    f"{', '.join(columns_of_row)}.{hint}"
+                )
+            row[name] = columns_of_row[name_in_file]
         fault = find_fault(row)
         if fault is None:
             rows.append(row)
@@ -69,20 +78,3 @@ def read_placed_rows(
     if not rows:
         raise ValueError(f"{path} has no rows.")
     return rows
-
-
-def _advice(row: PlacedRow, missing: str) -> str:
-    """Which option helps where the header is almost right."""
-    names = list(row)
-    if len(names) == 1:
-        for delimiter in (",", ";", "\t", "|"):
-            if delimiter in names[0]:
-                return (
-                    " It was read as a single column: "
-                    f"pass --delimiter {delimiter!r}, or give the file "
-                    "an ending that fits."
-                )
-    for name in names:
-        if name.strip().casefold() == missing.strip().casefold():
-            return f" Did you mean {name!r}?"
-    return ""

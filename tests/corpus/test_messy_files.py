@@ -127,9 +127,9 @@ REFUSED = {
     "few.txt": ("춡\n".encode("cp949"), "line 1: the line is not UTF-8"),
     "torn.txt": ("one\n".encode("utf-16") + b"\n", "begins as utf-16 but is damaged"),
     # columns
-    "semicolons.csv": (b"text;n\na cat;0\n", "no column 'text'.*delimited by ';'"),
-    "Capital.csv": (b"Text,n\na cat,0\n", "no column 'text'.*Did you mean 'Text'"),
-    "comma.tsv": (b"text,n\na cat,0\n", "no column 'text'.*delimited by ','"),
+    "semicolons.csv": (b"text;n\na cat;0\n", "no column 'text'.*pass --delimiter ';'"),
+    "Capital.csv": (b"Text,n\na cat,0\n", "no column 'text'.*pass --text-column 'Text'"),
+    "comma.tsv": (b"text,n\na cat,0\n", "no column 'text'.*pass --delimiter ,"),
 }
 
 

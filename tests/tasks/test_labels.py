@@ -1,0 +1,113 @@
+"""Several labels a text: a column for each, and the thresholds that a model keeps."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+from tiny_folder import classifier_folder, tiny_folder
+
+from minibert import BertConfig, evaluate
+from minibert.auto import load_with_heads
+from minibert.cli import main
+from minibert.tasks.labels import as_flag, as_label_list, best_thresholds, labels_in_columns
+
+LABELS = ("good", "funny")
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, "1", " TRUE ", "yes"])
+def test_values_that_set_a_label(value: object) -> None:
+    assert as_flag(value) is True
+
+
+@pytest.mark.parametrize("value", [0, 0.0, False, "0", "False", "no"])
+def test_values_that_do_not(value: object) -> None:
+    assert as_flag(value) is False
+
+
+@pytest.mark.parametrize("value", [2, "", None, "maybe", float("nan"), 0.5])
+def test_values_that_say_nothing_are_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"good should be 1 or 0 \(or true or false\), not "):
+        labels_in_columns({"good": value}, ["good"])
+
+
+def test_a_table_of_text_holds_a_list_as_json() -> None:
+    assert as_label_list('["good", "funny"]') == ["good", "funny"]
+    assert as_label_list(["good"]) == ["good"]
+    assert as_label_list("good") is None
+    assert as_label_list("[good") is None
+
+
+def test_thresholds_have_the_highest_f1() -> None:
+    rng = np.random.default_rng(0)
+    expected = rng.random((80, 4)) < [0.5, 0.2, 0.9, 0.02]
+    scores = np.clip(0.4 * expected + rng.random((80, 4)) * 0.6, 0, 1)
+    thresholds = best_thresholds(expected, scores)
+    for label, threshold in enumerate(thresholds):
+        if expected[:, label].sum() < 5:
+            assert threshold == 0.5
+            continue
+        best = f1_score(expected[:, label], scores[:, label] >= threshold)
+        grid = [f1_score(expected[:, label], scores[:, label] >= x) for x in scores[:, label]]
+        assert best == pytest.approx(max(grid))
+
+
+def write_films(path: Path, text: str, count: int = 24) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, delimiter=";")
+        table.writerow([text, *LABELS])
+        for number in range(count):
+            table.writerow([f"w{number}; and more", number % 2, int(number % 3 == 0)])
+    return path
+
+
+def test_columns_of_labels_and_kept_thresholds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a table with a column a label, and other names in --dev, to the labels of new texts."""
+    model = tmp_path / "out"
+    train = write_films(tmp_path / "train.csv", "text")
+    dev = write_films(tmp_path / "dev.csv", "review")
+    base = tiny_folder(tmp_path / "base")
+    data = ["--train", str(train), "--dev", str(dev), "--dev-text-column", "review"]
+    columns = ["--label-columns", ",".join(LABELS), "--delimiter", ";"]
+    run = ["--model", str(base), "--epochs", "1", "--output", str(model), "--json"]
+    assert main(["finetune", "classification", *data, *columns, *run]) == 0
+    captured = capsys.readouterr()
+    assert "thresholds with the best F1 on the evaluation rows: good " in captured.err
+    scores = json.loads(captured.out.splitlines()[-1])
+    config = BertConfig.from_pretrained(model)
+    assert list(config.id2label.values()) == list(LABELS)
+    thresholds = config.extra["thresholds"]
+    assert thresholds.keys() == set(LABELS)
+
+    arguments = [str(model), str(dev), "--text-column", "review", *columns, "--json"]
+    assert main(["evaluate", *arguments]) == 0
+    metrics = json.loads(capsys.readouterr().out)["metrics"]
+    assert metrics == pytest.approx({name: scores[name] for name in metrics})
+
+    assert main(["classify", "-m", str(model), "w1", "w2", "--json"]) == 0
+    for result in json.loads(capsys.readouterr().out)["output"]:
+        assert all(label["score"] >= thresholds[label["label"]] for label in result["labels"])
+
+
+def test_classify_and_evaluate_use_the_thresholds_of_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = "multi_label_classification"
+    folder = classifier_folder(tmp_path / "model", 2, problem_type=problem)
+    config = BertConfig.from_pretrained(folder)
+    config.extra["thresholds"] = {"LABEL_0": 0.0, "LABEL_1": 1.0}
+    config.save_pretrained(folder)
+    assert main(["classify", "-m", str(folder), "w1", "--jsonl"]) == 0
+    labels = json.loads(capsys.readouterr().out)["labels"]
+    assert [label["label"] for label in labels] == ["LABEL_0"]
+    model, tokenizer = load_with_heads(folder)
+    rows = [{"text": "w1", "label": ["LABEL_0"]}]
+    assert evaluate(model, tokenizer, rows, bootstrap=0).metrics["accuracy"] == 1
+    strict = evaluate(model, tokenizer, rows, threshold=1.0, bootstrap=0)
+    assert strict.metrics["accuracy"] == 0
