@@ -12,7 +12,7 @@ from minibert.cli.results import UsageError
 from minibert.files import read_json
 
 if TYPE_CHECKING:
-    from minibert.inference.optimize import Precision
+    from minibert.inference.optimize import FastPrecision
     from minibert.sentences.encode import TextEncoder
 
 
@@ -66,11 +66,11 @@ def default_training_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def precision_of(options: argparse.Namespace) -> Precision | None:
+def precision_of(options: argparse.Namespace) -> FastPrecision | None:
     """The precision as Python's functions take it, where None is exact."""
     if options.precision == "exact":
         return None
-    precision: Precision = options.precision
+    precision: FastPrecision = options.precision
     return precision
 
 

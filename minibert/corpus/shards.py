@@ -49,8 +49,9 @@ from minibert.corpus.records import (
 )
 from minibert.corpus.updates import KeptVectors, pack_digests, replacing_folder, restore
 from minibert.files import only_run_in
+from minibert.inference.batching import BATCH_TOKENS
 from minibert.progress import SILENT, Progress, interruptible
-from minibert.sentences.encode import TextEncoder, encode_chunk
+from minibert.sentences.encode import Overflow, TextEncoder, encode_chunk
 from minibert.sentences.rows import CHUNK_TEXTS, Settings, Vectors, check_texts, iter_texts
 
 
@@ -85,9 +86,14 @@ def encode_to_file(
     texts: Iterable[str],
     path: str | Path,
     *,
+    prompt: str | None = None,
+    prompt_name: str | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    overflow: Overflow = "truncate",
+    normalize_embeddings: bool = False,
+    truncate_dim: int | None = None,
     show_progress: bool | None = False,
     total: int | None = None,
-    **options: Any,
 ) -> CorpusReport:
     """Write the vectors of `texts` into one file, atomically and in bounded memory.
 
@@ -96,12 +102,18 @@ def encode_to_file(
         texts: The texts, which are read one after the other.
         path: The file, a path or a URI (see `minibert.corpus.location.Location`). Its ending
             determines the format, one of those of `minibert.corpus.formats`.
+        prompt: Text before each text; None: that of `prompt_name`, or the model's default.
+        prompt_name: Name of one of the model's prompts.
+        batch_tokens: Tokens that the model computes at a time.
+        overflow: Texts that are too long for the model: "truncate", or "mean", the mean of the
+            vectors of their windows.
+        normalize_embeddings: Vectors of length 1.
+        truncate_dim: Keep this many dimensions of each vector; None: all of them.
         show_progress: True: a bar with tokens per second; None: a line every half minute.
         total: Number of texts, for the time left that the bar shows; None: unknown.
-        options: As in `SentenceEmbedder.encode`.
 
     Raises:
-        ValueError: A format or an option that does not exist, or an item that is not a string.
+        ValueError: A format or a value that does not exist, or an item that is not a string.
         OSError: The file cannot be written; FileNotFoundError when its folder does not exist.
     """
     target = Location(path)
@@ -109,7 +121,15 @@ def encode_to_file(
     if end.suffix[1:] not in WRITERS:
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
     texts = iter_texts(texts)
-    run = _Run(embedder, embedder.settings(**options), end.suffix[1:], target)
+    settings = embedder.settings(
+        prompt=prompt,
+        prompt_name=prompt_name,
+        overflow=overflow,
+        batch_tokens=batch_tokens,
+        truncate_dim=truncate_dim,
+        normalize_embeddings=normalize_embeddings,
+    )
+    run = _Run(embedder, settings, end.suffix[1:], target)
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
         return run.write(temporary, texts, progress)
 
@@ -125,9 +145,14 @@ def encode_to_shards(
     rank: int = 0,
     world_size: int = 1,
     update: bool = False,
+    prompt: str | None = None,
+    prompt_name: str | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    overflow: Overflow = "truncate",
+    normalize_embeddings: bool = False,
+    truncate_dim: int | None = None,
     show_progress: bool | None = False,
     total: int | None = None,
-    **options: Any,
 ) -> CorpusReport:
     """Write the vectors of `texts` as shards into `folder`, or resume an earlier run.
 
@@ -148,12 +173,18 @@ def encode_to_shards(
         update: The texts may differ from those of a finished folder. Vectors of unchanged texts
             are kept, those of new and changed texts are computed, and all others are dropped. The
             order is that of `texts`. The new folder takes the place of the old one in one step.
+        prompt: Text before each text; None: that of `prompt_name`, or the model's default.
+        prompt_name: Name of one of the model's prompts.
+        batch_tokens: Tokens that the model computes at a time.
+        overflow: Texts that are too long for the model: "truncate", or "mean", the mean of the
+            vectors of their windows.
+        normalize_embeddings: Vectors of length 1.
+        truncate_dim: Keep this many dimensions of each vector; None: all of them.
         show_progress: True: a bar with tokens per second; None: a line every half minute.
         total: Number of texts, for the time left that the bar shows; None: unknown.
-        options: As in `SentenceEmbedder.encode`.
 
     Raises:
-        ValueError: An option that does not exist, an item that is not a string, or a folder that
+        ValueError: A value that does not exist, an item that is not a string, or a folder that
             was begun with other texts, model or settings.
         OSError: Another process works in the folder, or a shard cannot be written. The shards
             before it are complete.
@@ -163,7 +194,14 @@ def encode_to_shards(
     """
     _check_shards(file_format, shard_size, rank, world_size)
     check_count("processes", processes)
-    settings = embedder.settings(**options)
+    settings = embedder.settings(
+        prompt=prompt,
+        prompt_name=prompt_name,
+        overflow=overflow,
+        batch_tokens=batch_tokens,
+        truncate_dim=truncate_dim,
+        normalize_embeddings=normalize_embeddings,
+    )
     texts = iter_texts(texts)
     target = Location(folder)
     if update:

@@ -12,7 +12,7 @@ share through all layers. Of many batches each thread takes whole ones.
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +21,11 @@ from minibert.base import Model, PreTrainedModel
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import PRECISIONS
 
-Precision = Literal["exact", "fp32", "bf16", "int8"]
+FastPrecision = Literal["fp32", "bf16", "int8"]
+Precision = Literal["exact", FastPrecision]
 
 
-def resolve_precision(precision: str | None) -> str | None:
+def resolve_precision(precision: str | None) -> FastPrecision | None:
     """The precision for `optimize`; None where a model runs unchanged ("exact" or None).
 
     Raises:
@@ -35,10 +36,10 @@ def resolve_precision(precision: str | None) -> str | None:
     if precision not in PRECISIONS:
         choices = ", ".join(("exact", *PRECISIONS))
         raise ValueError(f"precision should be one of {choices}, not {precision!r}.")
-    return precision
+    return cast(FastPrecision, precision)
 
 
-def optimize(model: Model, precision: str = "fp32") -> Model:
+def optimize(model: Model, precision: FastPrecision = "fp32") -> Model:
     """A copy of `model` that computes the same faster, for inference only; `model` is not changed.
 
     The copy works wherever the model did (padded or packed, hidden states, attentions, saving), but

@@ -8,7 +8,7 @@ from torch import nn
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.files import read_json
-from minibert.inference.optimize import optimize
+from minibert.inference.optimize import FastPrecision, optimize
 from minibert.model import BertModel
 from minibert.sentences.folder import SentenceFolder, value_of
 from minibert.sentences.pooling import (
@@ -26,7 +26,7 @@ def load_bert(
     layers: Layers,
     layer_weights: Sequence[float] | None,
     *,
-    precision: str | None,
+    precision: FastPrecision | None,
     device: torch.device | str | None,
     mmap: bool,
 ) -> tuple[BertModel, list[int], list[float] | None]:

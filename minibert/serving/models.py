@@ -349,13 +349,14 @@ def _load_tagger(
     import torch
 
     from minibert.heads import BertForTokenClassification
-    from minibert.inference.optimize import optimize
+    from minibert.inference.optimize import optimize, resolve_precision
     from minibert.inference.packing import warm_up
     from minibert.tokenization.tokenizer import BertTokenizer
 
     model = BertForTokenClassification.from_pretrained(source, dtype=torch.float32, mmap=False)
-    if precision is not None:
-        model = optimize(model, precision=precision)
+    resolved = resolve_precision(precision)
+    if resolved is not None:
+        model = optimize(model, precision=resolved)
     warm_up(model)
     tagger = Tagger(model.eval(), BertTokenizer.from_pretrained(source))
     labels = [model.config.id2label[index] for index in range(model.config.num_labels)]
