@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from minibert.cli.loading import check_device, default_training_device
 from minibert.cli.options import add_force, add_json
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, claim_folder
-from minibert.files import only_run_in, read_json, write_json
+from minibert.files import read_json, write_json
 from minibert.training.options import TrainingOptions
 
 logger = logging.getLogger("minibert")
@@ -191,17 +191,16 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
         ValueError: another run is there.
         OSError: another process works there, and its arguments stay.
     """
-    from minibert.training.state import check_new
+    from minibert.training.state import holds_run, run_folder
 
     if options.device is not None:
         check_device(options.device)
     folder = Path(options.output)
     is_first = int(os.environ.get("RANK") or 0) == 0
-    if is_first and not options.resume:
-        check_new(folder)
-        if not (folder / "run.json").is_file():
-            claim_folder(options.output, options.force)
-    with only_run_in(folder, "command") if is_first else nullcontext():
+    has_run = holds_run(folder) or (folder / "run.json").is_file()
+    if is_first and not options.resume and not has_run:
+        claim_folder(options.output, options.force)
+    with run_folder(folder, bool(options.resume)):
         if is_first:
             write_json(folder / "run.json", {"starts": options.starts})
             logger.info("training on %s.", options.device or default_training_device())

@@ -44,10 +44,10 @@ def write_card(
         return
     lines = [_FRONT, f"# {title}", "", "```", usage, "```", ""]
     for heading, rows in (("Scores", scores), ("Data", data), ("Training", options)):
-        known = {name: value for name, value in rows.items() if value is not None}
-        if known:
+        entries = {name: value for name, value in rows.items() if value is not None}
+        if entries:
             lines += [f"## {heading}", ""]
-            lines += [f"* {name}: {_shown(value)}" for name, value in known.items()]
+            lines += [f"* {name}: {_shown(value)}" for name, value in entries.items()]
             lines.append("")
     labels = _labels(path.parent)
     if labels:

@@ -61,8 +61,8 @@ class FileReport:
             shown = [
                 f"{label} {count:,}" for label, count in self.labels.most_common(MAX_LABELS_SHOWN)
             ]
-            others = len(self.labels) - len(shown)
-            more = f" and {others} other labels" if others else ""
+            hidden = len(self.labels) - len(shown)
+            more = f" and {hidden} other labels" if hidden else ""
             parts.append(f"{', '.join(shown)}{more}")
         if self.truncated is not None:
             parts.append(f"{self.truncated:.1%} of the texts are truncated")
@@ -183,10 +183,10 @@ def _check_dev_labels(
         for label in task.labels_of(row):
             if str(label) not in labels:
                 place = getattr(row, "place", f"{names[1]}, row {index}")
-                known = ", ".join(sorted(labels)[:MAX_LABELS_SHOWN])
+                training_labels = ", ".join(sorted(labels)[:MAX_LABELS_SHOWN])
                 raise ValueError(
                     f"{place}: the label {str(label)!r:.60} is not among "
-                    f"those of the training data ({known})."
+                    f"those of the training data ({training_labels})."
                 )
 
 

@@ -1,7 +1,6 @@
 """Store a corpus on disk as token ids.
 
-It is tokenized once, memory-mapped, and shared by all processes and by every run that is
-resumed.
+It is tokenized once, memory-mapped, and shared by all processes and by every resumed run.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import chain, count, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,35 +32,41 @@ Ids = npt.NDArray[np.int64]
 Document = Sequence[Ids]
 """The sentences of a document, each the ids of its tokens."""
 
-PART_BYTES = (
-    1 << 21
-)  # of text that is cut in one go: little, because training waits for the first parts
-EPOCH_PARTS = 4  # parts that training reads together: many, because neighbours are alike
-EPOCH_TOKENS = 1 << 21  # about as many as there are in them
+# Bytes of text in a part: few, because training waits for the first parts.
+PART_BYTES = 1 << 21
+# Number of parts that training reads together: several, because neighboring documents are similar.
+EPOCH_PARTS = 4
+# About as many tokens as these parts have.
+EPOCH_TOKENS = 1 << 21
 
 _DESCRIPTION = "cache.json"
 _FILES = ("ids.bin", "sentences.npy", "documents.npy")
 
 
 def read_documents(part: Part, column: str | None = None) -> Iterator[list[str]]:
-    """The documents of some text, one at a time, as lists of sentences.
+    """Yield the documents of a part as lists of sentences.
 
-    A line is a sentence and an empty line ends a document; in a table each row is a document.
+    A line is a sentence, and an empty line ends a document. In a table each row is a document.
 
     Raises:
-        FileNotFoundError: a file that is not there.
-        ValueError: a file that cannot be read, such as one that is not UTF-8.
+        FileNotFoundError: A file does not exist.
+        ValueError: A file cannot be read, for instance because it is not UTF-8.
     """
     lines: Iterable[str] = read_part(part, column)
     if is_table(part.file):
-        lines = chain.from_iterable([*filter(str.strip, text.splitlines()), ""] for text in lines)
+        lines = chain.from_iterable(map(_lines_of_row, lines))
     for has_text, document in groupby(map(str.strip, lines), bool):
         if has_text:
             yield list(document)
 
 
+def _lines_of_row(text: str) -> list[str]:
+    """The lines of a document in a table, and the empty line that ends it."""
+    return [*filter(str.strip, text.splitlines()), ""]
+
+
 def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iterator[list[Ids]]:
-    """Yield every sentence as ids without special tokens.
+    """Yield documents whose sentences are ids without special tokens.
 
     Sentences and documents without a token are left out.
     """
@@ -73,16 +78,15 @@ def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iter
 
 
 class TokenCache:
-    """Documents as a folder of ids, of which only the parts that are used are read into memory.
+    """Documents as a folder of ids, which are memory-mapped.
 
-        ids.bin          the ids of all sentences one after the other, 16 bits each where the
-        vocabulary allows it sentences.npy    where each sentence begins in ids.bin, and where the
-        last one ends documents.npy    the first sentence of each document, and how many sentences
-        there are
+    * `ids.bin`: the ids of all sentences, in 16 bits each if the vocabulary allows it
+    * `sentences.npy`: the start of each sentence in `ids.bin`, and the end of the last one
+    * `documents.npy`: the first sentence of each document, and the number of sentences
 
     Raises:
-        FileNotFoundError: no cache in this folder; `TokenCache.write` makes one.
-        ValueError: a damaged one.
+        FileNotFoundError: The folder holds no cache; `TokenCache.write` makes one.
+        ValueError: The cache is damaged.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -94,7 +98,7 @@ class TokenCache:
         about = read_json(folder / _DESCRIPTION)
         dtype = str(about.get("dtype"))
         if about.get("checksum") != _checksum(folder, dtype):
-            raise ValueError(f"{folder} is damaged: delete it, and its text is cut into ids again.")
+            raise ValueError(f"{folder} is damaged: delete it, and its text is tokenized again.")
         self.sentences = np.load(folder / "sentences.npy", mmap_mode="r")
         self.documents = np.load(folder / "documents.npy", mmap_mode="r")
         # an empty file cannot be mapped
@@ -109,10 +113,13 @@ class TokenCache:
     ) -> None:
         """Tokenize documents and write their ids to the cache.
 
-        Each document is a list of sentences, and documents are read one at a time. For
-        `made_of` see `is_made_of`.
+        The description of the cache is written last, so an incomplete cache is never opened.
 
-        A cache that is half written is not opened: the description of it is written last.
+        Args:
+            documents: Lists of sentences, read one at a time.
+            tokenizer: Tokenizes them.
+            folder: Folder of the cache.
+            made_of: What the ids depend on, as JSON, see `is_made_of`.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +146,7 @@ class TokenCache:
 
     @staticmethod
     def is_made_of(folder: str | os.PathLike[str], made_of: Any) -> bool:
-        """Whether the folder holds a complete cache, and of what `made_of` told `write`."""
+        """Whether the folder holds a complete cache that was written with this `made_of`."""
         with suppress(FileNotFoundError, ValueError):
             return bool(read_json(Path(folder, _DESCRIPTION)).get("made_of") == made_of)
         return False
@@ -149,7 +156,7 @@ class TokenCache:
         return len(self.documents) - 1
 
     def __getitem__(self, number: int) -> Document:
-        """A document: the ids of each of its sentences."""
+        """The ids of each sentence of a document."""
         if not 0 <= number < len(self):
             raise IndexError(number)
         first = self.documents[number]
@@ -160,16 +167,13 @@ class TokenCache:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Tokens of each document, (documents,)."""
+        """Number of tokens of each document, (documents,)."""
         lengths: npt.NDArray[np.int64] = np.diff(self.sentences[self.documents])
         return lengths
 
 
 def _checksum(folder: Path, dtype: str) -> int:
-    """Return the checksum of all that a cache holds.
-
-    A changed bit may be another word, or a document without an end.
-    """
+    """Compute the checksum of the files of a cache: a changed bit may be another word."""
     checksum = zlib.crc32(dtype.encode())
     for name in _FILES:
         with (folder / name).open("rb") as file:
@@ -178,28 +182,46 @@ def _checksum(folder: Path, dtype: str) -> int:
     return checksum
 
 
+class _Job(NamedTuple):
+    """A part to tokenize.
+
+    Attributes:
+        part: The part.
+        folder: Folder of its `TokenCache`.
+        made_of: What its ids depend on: its text, the column and the vocabulary.
+    """
+
+    part: Part
+    folder: str
+    made_of: list[Any]
+
+    def is_done(self) -> bool:
+        """Whether the ids are complete."""
+        return TokenCache.is_made_of(self.folder, self.made_of)
+
+
 class Corpus:
     """Tokenize files of text part by part.
 
-    Training reads the first parts while others are still being tokenized.
+    Training reads the first parts while later ones are still being tokenized.
 
-    The parts are read in a random order, and the documents of a part in a random order; after the
-    last part all begin again in another one. So every document is read before any is read again,
-    whatever the cutting's pace. A share of the documents is `held_out`.
+    Parts are read in a random order, and so are the documents of a part. After the last part all
+    begin again in another order. So every document is read before any is read again, however fast
+    they are tokenized. A share of the documents is `held_out`.
 
     Args:
-        sources: as `read_texts` takes them.
-        tokenizer: cuts them.
-        folder: for the ids. What an earlier run has left there, a `TokenCache` for each part, is
-            not cut again.
-        column: of the text in tables; None: "text".
-        held_out: the share of documents that training does not read.
-        seed: of the order, and of what is held out.
-        cut: False: another process cuts.
+        sources: Files, folders or URIs, as `read_texts` takes them.
+        tokenizer: Tokenizes them.
+        folder: Folder for the ids, a `TokenCache` for each part. The parts that an earlier run has
+            left there are not tokenized again.
+        column: Column of the text in tables. None: "text".
+        held_out: Share of the documents that training does not read.
+        seed: Seed of the order, and of what is held out.
+        tokenize: Start to tokenize. False: another process does.
 
     Raises:
-        FileNotFoundError: no such file, or a folder without files.
-        ValueError: a file that cannot be read; raised when its part is asked for.
+        FileNotFoundError: A file does not exist, or a folder has no files.
+        ValueError: A file cannot be read. This is raised when its part is read.
     """
 
     def __init__(
@@ -211,50 +233,42 @@ class Corpus:
         column: str | None = None,
         held_out: float = 0.0,
         seed: int = 0,
-        cut: bool = True,
+        tokenize: bool = True,
     ) -> None:
-        self.folder, self.seed = Path(folder), seed
+        self.folder = Path(folder)
+        self.seed = seed
         self._held_out = held_out
-        vocabulary = tokenizer_digest(tokenizer).hexdigest()
-        self._jobs: list[_Job] = []
-        for source in sources:
-            location = Location(source)
-            about = {
-                str(location / name): size_and_time
-                for name, size_and_time in location.files().items()
-            }
-            for part in parts_of(source, column, PART_BYTES).values():
-                made_of = [*part, column or "text", *about.get(part.file, ()), vocabulary]
-                self._jobs.append((part, str(self.folder / f"{len(self._jobs):06}"), made_of))
-        self.part = lru_cache(2 * EPOCH_PARTS)(
-            self._part
-        )  # three open files each, of which a process may have few
+        self._jobs = _jobs_of(sources, self.folder, column, tokenizer)
+        # a part has three open files, of which a process may have few
+        self.part = lru_cache(2 * EPOCH_PARTS)(self._part)
         self.size = cache(self._size)
         self._error = self.folder / "error.json"
         self._workers: list[Any] = []
-        missing = [
-            self._jobs[n] for n in self._order(0) if not TokenCache.is_made_of(*self._jobs[n][1:])
-        ]
-        if not cut or not missing:
+        if tokenize:
+            self._tokenize_missing_parts(tokenizer, column)
+
+    def _tokenize_missing_parts(self, tokenizer: Any, column: str | None) -> None:
+        """Tokenize a single part, or start processes that tokenize several."""
+        jobs = [self._jobs[number] for number in self._order(0)]
+        missing = [job for job in jobs if not job.is_done()]
+        if not missing:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         self._error.unlink(missing_ok=True)
         if len(missing) == 1:
-            part, place, made_of = missing[0]
-            TokenCache.write(
-                counted(read_documents(part, column), "documents"), tokenizer, place, made_of
-            )
+            job = missing[0]
+            documents = counted(read_documents(job.part, column), "documents")
+            TokenCache.write(documents, tokenizer, job.folder, job.made_of)
             return
-        processes = min(
-            len(missing), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-        )
+        processes = min(len(missing), _processor_count())
         spawn = multiprocessing.get_context("spawn")
         for number in range(processes):
             arguments = (missing[number::processes], tokenizer, column, self._error)
-            self._workers.append(spawn.Process(target=_cut_parts, args=arguments, daemon=True))
-            # takes as long as the other process needs to start, because the tokenizer is more than
-            # a pipe holds
-            threading.Thread(target=self._workers[-1].start).start()
+            worker = spawn.Process(target=_tokenize_parts, args=arguments, daemon=True)
+            self._workers.append(worker)
+            # `start` returns when the process has read the tokenizer, because that is larger than
+            # the buffer of a pipe
+            threading.Thread(target=worker.start).start()
 
     def __len__(self) -> int:
         """Number of parts."""
@@ -266,56 +280,58 @@ class Corpus:
         return order
 
     def _part(self, number: int) -> tuple[TokenCache, Ids]:
-        """A part, and the numbers of its documents that are not held out; waits until it is cut."""
-        _, place, made_of = self._jobs[number]
-        done = turns = 0
+        """A part, and the numbers of its documents that are not held out.
+
+        Waits until the part has been tokenized.
+        """
+        job = self._jobs[number]
+        parts_done = 0
+        checks = 0
         with Progress(is_watched(), len(self), "parts of the corpus") as progress:
-            while not TokenCache.is_made_of(place, made_of):
-                if self._error.is_file():
-                    raise ValueError(read_json(self._error)["error"])
-                if any(worker.exitcode for worker in self._workers):
-                    raise ChildProcessError(
-                        "A process that cuts the corpus into ids has ended: start again to go on."
-                    )
-                if turns % 20 == 0:  # there may be many parts, on a slow disk
-                    before = done
-                    done = sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
-                    progress.add(done - before)
-                turns += 1
+            while not job.is_done():
+                self._check_workers()
+                if checks % 20 == 0:  # there may be many parts, on a slow disk
+                    count = sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
+                    progress.add(count - parts_done)
+                    parts_done = count
+                checks += 1
                 time.sleep(0.05)
-        ids = TokenCache(place)
-        return ids, np.flatnonzero(
-            np.random.default_rng([self.seed, number]).random(len(ids)) >= self._held_out
-        )
+        tokens = TokenCache(job.folder)
+        draws = np.random.default_rng([self.seed, number]).random(len(tokens))
+        return tokens, np.flatnonzero(draws >= self._held_out)
+
+    def _check_workers(self) -> None:
+        """Raise the error of a process that tokenizes."""
+        if self._error.is_file():
+            raise ValueError(read_json(self._error)["error"])
+        if any(worker.exitcode for worker in self._workers):
+            raise ChildProcessError(
+                "A process that tokenizes the corpus has ended: start again to continue."
+            )
 
     def _size(self, number: int) -> int:
-        """Tokens of a part that are not held out."""
-        ids, kept = self.part(number)
-        return int(ids.lengths[kept].sum())
+        """Number of tokens of a part that are not held out."""
+        tokens, documents = self.part(number)
+        return int(tokens.lengths[documents].sum())
 
     @property
     def tokens(self) -> int:
-        """Tokens of all parts that are not held out; waits until all are cut."""
+        """Number of tokens that are not held out. Waits until all parts have been tokenized."""
         return sum(map(self.size, range(len(self))))
 
     def portion(self, begin: int, end: int) -> list[Document]:
         """Return the documents from one token to another.
 
-        Tokens are counted from the first one of the first order on.
+        Tokens are counted from the first one of the first pass over the corpus.
         """
         documents: list[Document] = []
         position = 0
         for turn in count():
             for number in self._order(turn):
-                total = self.size(number)
-                if begin < position + total:
-                    ids, kept = self.part(number)
-                    lengths = ids.lengths[kept]
-                    order = np.random.default_rng([self.seed, turn, number]).permutation(len(kept))
-                    starts = position + np.cumsum(lengths[order]) - lengths[order]
-                    first, last = np.searchsorted(starts, [begin, end])
-                    documents += [ids[n] for n in kept[order[first:last]].tolist()]
-                position += total
+                size = self.size(number)
+                if begin < position + size:
+                    documents += self._documents(turn, number, begin - position, end - position)
+                position += size
                 if position >= end:
                     return documents
             if position == 0:
@@ -325,45 +341,80 @@ class Corpus:
                 )
         raise AssertionError("there is always another turn")
 
+    def _documents(self, turn: int, number: int, begin: int, end: int) -> list[Document]:
+        """The documents of a part that begin from one token to another, in the order of a pass."""
+        tokens, documents = self.part(number)
+        order = np.random.default_rng([self.seed, turn, number]).permutation(len(documents))
+        lengths = tokens.lengths[documents[order]]
+        starts = np.cumsum(lengths) - lengths
+        first, last = np.searchsorted(starts, [begin, end])
+        return [tokens[index] for index in documents[order[first:last]].tolist()]
+
     def held_out(self, max_tokens: int) -> list[Document]:
         """Documents that `portion` leaves out, of the parts that are read first."""
-        documents: list[Document] = []
+        held_out: list[Document] = []
         for number in self._order(0)[:EPOCH_PARTS]:
-            ids, kept = self.part(number)
-            documents += [ids[n] for n in np.setdiff1d(np.arange(len(ids)), kept).tolist()]
-        ends = np.cumsum([sum(map(len, document)) for document in documents])
-        return documents[: int(np.searchsorted(ends, max_tokens)) + 1]
+            tokens, documents = self.part(number)
+            indices = np.setdiff1d(np.arange(len(tokens)), documents)
+            held_out += [tokens[index] for index in indices.tolist()]
+        ends = np.cumsum([sum(map(len, document)) for document in held_out])
+        return held_out[: int(np.searchsorted(ends, max_tokens)) + 1]
 
 
-_Job = tuple[Part, str, Any]  # what to cut, where the ids go, and what they are made of
+def _jobs_of(
+    sources: Iterable[str], folder: Path, column: str | None, tokenizer: Any
+) -> list[_Job]:
+    """Divide the sources into parts."""
+    vocabulary = tokenizer_digest(tokenizer).hexdigest()
+    jobs: list[_Job] = []
+    for source in sources:
+        location = Location(source)
+        versions = {
+            str(location / name): size_and_time for name, size_and_time in location.files().items()
+        }
+        for part in parts_of(source, column, PART_BYTES).values():
+            made_of = [*part, column or "text", *versions.get(part.file, ()), vocabulary]
+            jobs.append(_Job(part, str(folder / f"{len(jobs):06}"), made_of))
+    return jobs
 
 
-def _cut_parts(jobs: Sequence[_Job], tokenizer: Any, column: str | None, error_file: Path) -> None:
-    """Cuts parts in a process of its own, until its parent has ended."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the parent is told as well, and ends this process
+def _processor_count() -> int:
+    """Number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return 1
+
+
+def _tokenize_parts(
+    jobs: Sequence[_Job], tokenizer: Any, column: str | None, error_file: Path
+) -> None:
+    """Tokenize parts in a process of its own, until its parent has ended."""
+    # the parent receives the signal, too, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(10)  # training comes first
     parent = multiprocessing.parent_process()
-    for part, place, made_of in jobs:
+    for job in jobs:
         if parent is not None and not parent.is_alive():
             return
         try:
-            TokenCache.write(read_documents(part, column), tokenizer, place, made_of)
+            documents = read_documents(job.part, column)
+            TokenCache.write(documents, tokenizer, job.folder, job.made_of)
+        except FileNotFoundError:
+            file = job.part.file
+            message = f"{file} no longer exists: put it back, and start again to continue."
+            return write_json(error_file, {"error": message})
         except (ValueError, OSError, ImportError) as error:
-            gone = f"{part.file} is no longer there: put it back, and start again to go on."
-            return write_json(
-                error_file, {"error": gone if isinstance(error, FileNotFoundError) else str(error)}
-            )
+            return write_json(error_file, {"error": str(error)})
 
 
 def mix(corpora: Sequence[tuple[Corpus, float]]) -> list[tuple[Corpus, int]]:
-    """How many tokens of each corpus an epoch takes, by weight.
+    """Compute how many tokens of each corpus an epoch takes, by weight.
 
     An epoch of small corpora has as many tokens as all of them, otherwise `EPOCH_TOKENS`.
     """
-    small = sum(len(corpus) for corpus, _ in corpora) <= EPOCH_PARTS
-    size = sum(corpus.tokens for corpus, _ in corpora) if small else EPOCH_TOKENS
+    size = EPOCH_TOKENS
+    if sum(len(corpus) for corpus, _ in corpora) <= EPOCH_PARTS:
+        size = sum(corpus.tokens for corpus, _ in corpora)
     total = sum(weight for _, weight in corpora)
     return [(corpus, max(1, round(size * weight / total))) for corpus, weight in corpora]

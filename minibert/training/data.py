@@ -1,8 +1,8 @@
 """Read files of labeled text, and batch examples in an order that can be resumed anywhere.
 
-An example is a dict of token ids and labels. Its arrays that have one entry for each token are
-packed or padded; its single numbers become a tensor (batch,). Where it holds several texts one
-after the other, `lengths` says how long each is; such examples can only be packed.
+An example is a dict of token ids and labels. Arrays with an entry for each token are packed or
+padded. Single numbers become a tensor (batch,). An example of several texts has their lengths in
+`lengths`, and can only be packed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Example = dict[str, Any]
 Batch = dict[str, Any]
 """Keyword arguments of a model's forward."""
 Epochs = Callable[[int], Sequence[Example]]
-"""Gives the examples of an epoch by its number, the same ones whenever it is called."""
+"""Returns the examples of an epoch by its number, always the same ones."""
 T = TypeVar("T")
 
 
@@ -36,10 +36,15 @@ def epoch_order(
 ) -> list[list[int]]:
     """Return the batches of an epoch as shuffled indices of examples.
 
-    The order depends on the arguments alone.
+    The order depends on the arguments alone. The last batch may be smaller.
 
-    So that the examples of a batch are similar in length, `pool` batches are sorted together before
-    they are cut; 1 leaves the order random. The last batch may be smaller.
+    Args:
+        lengths: Number of tokens of each example.
+        batch_size: Number of examples in a batch.
+        seed: Seed of the order.
+        epoch: Number of the epoch.
+        pool: Number of batches whose examples are sorted by length together, so that those of a
+            batch have similar lengths. 1 leaves the order random.
     """
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(lengths))
@@ -102,10 +107,20 @@ def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
     rows = {name: [torch.as_tensor(e[name]).long() for e in examples] for name in _rows(examples)}
     rows["attention_mask"] = [torch.ones_like(row) for row in rows["input_ids"]]
     padded = {
-        name: pad_sequence(own, batch_first=True, padding_value=fill.get(name, 0))
-        for name, own in rows.items()
+        name: pad_sequence(tensors, batch_first=True, padding_value=fill.get(name, 0))
+        for name, tensors in rows.items()
     }
     return {**padded, **_numbers(examples)}
+
+
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """Move the tensors of a batch to a device."""
+    moved = {}
+    for name, value in batch.items():
+        if isinstance(value, Tensor):
+            value = value.to(device)
+        moved[name] = value
+    return moved
 
 
 def _rows(examples: Sequence[Example]) -> list[str]:

@@ -26,9 +26,9 @@ from minibert.training.finetuning import Path_, Rows, Task, inputs_of, number_of
 class TokenTask(Task):
     """A tag for every word, or for every character, from files in CoNLL format.
 
-    A word's first piece speaks for it (paper, section 5.3). Where all words are single characters
-    (KLUE), the text is put together from them, and each piece has the tag of its first character:
-    so a particle is no part of a name where `find_entities` is asked `by_piece=True`.
+    The first token of a word has its tag (paper, section 5.3). Where all words are single
+    characters (KLUE), the text is joined from them, and each token has the tag of its first
+    character. So `find_entities(..., by_piece=True)` does not return a particle as part of a name.
     """
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForTokenClassification
@@ -58,10 +58,10 @@ class TokenTask(Task):
     def examples(
         self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
-        """Sentences; only the pieces that speak for a word or a character have a label.
+        """Encode sentences; only the first token of a word or character has a label.
 
-        A sentence of more than `max_length` tokens is read through windows that share a quarter. A
-        word that is in two of them has its label in the first.
+        A sentence of more than `max_length` tokens is split into windows that share a quarter. A
+        word that is in two windows has its label in the first one.
         """
         examples = []
         for window in encode_sentences(rows, tokenizer, max_length, are_characters(rows)):
@@ -80,7 +80,7 @@ class TokenTask(Task):
         return examples
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Cross entropy of the words' tags."""
+        """The cross entropy of the tags."""
         logits = model(**inputs_of(batch)).logits
         return {"labels": cross_entropy(logits, batch["labels"], "sum")}
 

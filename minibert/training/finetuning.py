@@ -1,9 +1,9 @@
-"""Fine-tuning: a checkpoint and a file of examples in, a model for one task out (paper, section 4).
+"""Fine-tune a checkpoint on a file of examples (paper, section 4).
 
     task = SequenceTask(text="sentence", label="label")
     finetune(task, "minibert-tiny", "train.tsv", "dev.tsv", "out/")
 
-A task says how its files are read, encoded, learned and measured.
+A `Task` defines how its files are read and encoded, its loss and its scores.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from minibert.training.loop import Trainer, default_learning_rate
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import is_first_process
 from minibert.training.rows import PlacedRow, read_placed_rows
-from minibert.training.state import check_new, remove_states
+from minibert.training.state import remove_states, run_folder
 
 LONGEST_ANSWER = 30  # in tokens
 Path_ = str | os.PathLike[str]
@@ -176,65 +176,53 @@ def finetune(
         ValueError: A file does not hold what the task needs, or `folder` holds another run.
     """
     options = replace(options or TrainingOptions(), **task.fixed)
-    if not resume:
-        check_new(folder)  # before all data are read
-    bad_rows: list[BadRow] | None = [] if skip_bad_rows else None
-    train_rows = task.read(train, bad_rows=bad_rows)
-    if dev is None:
-        train_rows, dev_rows = hold_out(train_rows, task.strata(train_rows), held_out, options.seed)
-        _announce(f"without a dev file {len(dev_rows):,} rows of {train} are held out")
-    else:
-        dev_rows = task.read(dev, dev=True, bad_rows=bad_rows)
-    test_rows = [] if test is None else task.read(test, dev=True, bad_rows=bad_rows)
-    torch.manual_seed(options.seed)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
-        model, tokenizer = task.load(checkpoint, train_rows)
-    report = check_data(
-        task,
-        train_rows,
-        dev_rows,
-        names=(str(train), "the held-out rows" if dev is None else str(dev)),
-        tokenizer=tokenizer,
-        max_length=max_length,
-        skipped=bad_rows or (),
-    )
-    _announce(report)
-    examples = task.examples(train_rows, tokenizer, model.config, max_length)
-    dev_examples = task.examples(dev_rows, tokenizer, model.config, max_length)
-    _check_positions([*examples, *dev_examples], model.config, checkpoint)
-    if task.keeps_max_length:
-        tokenizer.model_max_length = min(tokenizer.model_max_length, max_length)
-    if options.learning_rate is None:
-        rate = task.learning_rate or default_learning_rate(model.config.hidden_size)
-        options = replace(options, learning_rate=rate)
-        _announce(f"learning rate {rate:g} (the default for this model)")
-    trainer = Trainer(
-        model,
-        lambda _: examples,
-        task.losses,
-        Path(folder),
-        options,
-        tokenizer=tokenizer,
-        resume=resume,
-        evaluate=lambda: task.scores(model, dev_rows, dev_examples),
-        metric=task.metric,
-        callback=callback,
-    )
-    trainer.run()
-    if trainer.is_first:
-        remove_states(folder, options.keep_states)
-    scores = dict(trainer.best_scores)
-    if isinstance(task, SequenceTask) and task.multi_label:
-        best, _ = task.load(Path(folder), train_rows)
-        _calibrate(task, best.to(model.device), dev_examples, Path(folder))
-        scores = task.scores(best, dev_rows, dev_examples)
-    if test_rows:
-        best, tokenizer = task.load(Path(folder), train_rows)
-        best.to(model.device)
-        test_examples = task.examples(test_rows, tokenizer, best.config, max_length)
-        for name, score in task.scores(best, test_rows, test_examples).items():
-            scores[f"test_{name}"] = score
+    with run_folder(folder, bool(resume)):
+        rows = _read_rows(task, train, dev, test, held_out, skip_bad_rows, options.seed)
+        torch.manual_seed(options.seed)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
+            model, tokenizer = task.load(checkpoint, rows.train)
+        report = check_data(
+            task,
+            rows.train,
+            rows.dev,
+            names=(str(train), rows.dev_name),
+            tokenizer=tokenizer,
+            max_length=max_length,
+            skipped=rows.skipped,
+        )
+        _announce(report)
+        examples = task.examples(rows.train, tokenizer, model.config, max_length)
+        dev_examples = task.examples(rows.dev, tokenizer, model.config, max_length)
+        _check_positions([*examples, *dev_examples], model.config, checkpoint)
+        if task.keeps_max_length:
+            tokenizer.model_max_length = min(tokenizer.model_max_length, max_length)
+        if options.learning_rate is None:
+            rate = task.learning_rate or default_learning_rate(model.config.hidden_size)
+            options = replace(options, learning_rate=rate)
+            _announce(f"learning rate {rate:g} (the default for this model)")
+        trainer = Trainer(
+            model,
+            lambda _: examples,
+            task.losses,
+            Path(folder),
+            options,
+            tokenizer=tokenizer,
+            resume=resume,
+            evaluate=lambda: task.scores(model, rows.dev, dev_examples),
+            metric=task.metric,
+            callback=callback,
+        )
+        trainer.run()
+        if trainer.is_first:
+            remove_states(folder, options.keep_states)
+        scores = dict(trainer.best_scores)
+        if isinstance(task, SequenceTask) and task.multi_label:
+            best, _ = task.load(Path(folder), rows.train)
+            _calibrate(task, best.to(model.device), dev_examples, Path(folder))
+            scores = task.scores(best, rows.dev, dev_examples)
+        if rows.test:
+            scores |= _test_scores(task, rows, Path(folder), max_length, model.device)
     return scores
 
 
@@ -248,8 +236,64 @@ def _calibrate(task: SequenceTask, model: Any, examples: Sequence[Example], fold
     _announce(f"thresholds with the best F1 on the evaluation rows: {shown}")
 
 
+@dataclass(frozen=True)
+class _RowsOfRun:
+    """The rows of the files of a run.
+
+    Attributes:
+        train: Rows to train on.
+        dev: Rows that choose the best model.
+        test: Rows to score the best model on; none without a test file.
+        dev_name: The file of the dev rows, as the report names it.
+        skipped: Rows that were left out because they have a fault.
+    """
+
+    train: list[Any]
+    dev: list[Any]
+    test: list[Any]
+    dev_name: str
+    skipped: list[BadRow]
+
+
+def _read_rows(
+    task: Task,
+    train: Path_,
+    dev: Path_ | None,
+    test: Path_ | None,
+    held_out: float,
+    skip_bad_rows: bool,
+    seed: int,
+) -> _RowsOfRun:
+    """Read the files of a run; without a dev file hold out a share of the training rows."""
+    skipped: list[BadRow] = []
+    bad_rows = skipped if skip_bad_rows else None
+    train_rows = task.read(train, bad_rows=bad_rows)
+    if dev is None:
+        dev_name = "the held-out rows"
+        train_rows, dev_rows = hold_out(train_rows, task.strata(train_rows), held_out, seed)
+        _announce(f"without a dev file {len(dev_rows):,} rows of {train} are held out")
+    else:
+        dev_name = str(dev)
+        dev_rows = task.read(dev, dev=True, bad_rows=bad_rows)
+    test_rows = []
+    if test is not None:
+        test_rows = task.read(test, dev=True, bad_rows=bad_rows)
+    return _RowsOfRun(train_rows, dev_rows, test_rows, dev_name, skipped)
+
+
+def _test_scores(
+    task: Task, rows: _RowsOfRun, folder: Path, max_length: int, device: torch.device
+) -> dict[str, float]:
+    """The scores of the best model on the test rows, as "test_..."."""
+    model, tokenizer = task.load(folder, rows.train)
+    model.to(device)
+    examples = task.examples(rows.test, tokenizer, model.config, max_length)
+    scores = task.scores(model, rows.test, examples)
+    return {f"test_{name}": score for name, score in scores.items()}
+
+
 def _announce(sentence: object) -> None:
-    """Prints a sentence for people; of several processes the first one does."""
+    """Print a sentence in the first process."""
     if is_first_process():
         print(sentence, file=sys.stderr)
 
@@ -257,7 +301,7 @@ def _announce(sentence: object) -> None:
 def hold_out(
     rows: Sequence[Any], strata: Sequence[Any], share: float, seed: int
 ) -> tuple[list[Any], list[Any]]:
-    """Splits rows into those to train on and those that are held out.
+    """Split rows into those to train on and those that are held out.
 
     Args:
         rows: The rows.
@@ -282,8 +326,9 @@ def hold_out(
         chosen.update(indices[:count])
     if not chosen:
         raise ValueError(f"{len(rows)} rows are too few to hold some out: pass a dev file.")
-    kept = [row for index, row in enumerate(rows) if index not in chosen]
-    return kept, [row for index, row in enumerate(rows) if index in chosen]
+    training = [row for index, row in enumerate(rows) if index not in chosen]
+    held_out = [row for index, row in enumerate(rows) if index in chosen]
+    return training, held_out
 
 
 def _check_positions(
@@ -321,18 +366,18 @@ class SequenceTask(Task):
     """A label, or a number, for a text or a pair of texts in a table.
 
     Attributes:
-        text: column of the text.
-        label: column of the label.
-        pair: column of the second text, if there is one.
-        regression: the label is a number.
-        class_weights: a rare class counts as much as a frequent one.
-        multi_label: the label is a list of labels, of which a text may have several or none.
-        label_columns: with `multi_label`, a column of 1 and 0 for each label, instead of `label`.
-        columns: names of the columns, for files without a header line.
-        delimiter: see `read_table`.
-        quoting: see `read_table`.
-        dev_columns: the names of columns in evaluation files, where they differ, by their name in
-            the training file.
+        text: Column of the text.
+        label: Column of the label.
+        pair: Column of the second text, if there is one.
+        regression: The label is a number.
+        class_weights: A rare class counts as much as a frequent one.
+        multi_label: The label is a list of labels. A text may have several or none.
+        label_columns: With `multi_label`, a column of 1 and 0 for each label, instead of `label`.
+        columns: Names of the columns, for files without a header line.
+        delimiter: See `read_table`.
+        quoting: See `read_table`.
+        dev_columns: Names of columns in evaluation files, where they differ, by their name in the
+            training file.
     """
 
     text: str = "text"
@@ -457,7 +502,7 @@ class SequenceTask(Task):
     def examples(
         self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
-        """Texts cut to `max_length` tokens, and the number of the label."""
+        """Texts truncated to `max_length` tokens, and the index of the label."""
         texts = [row[self.text] for row in rows]
         pairs = [row[self.pair] for row in rows] if self.pair else None
         encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length)
@@ -478,9 +523,9 @@ class SequenceTask(Task):
         ]
 
     def _target(self, label: Any, config: BertConfig) -> Any:
-        """Convert a label to what is trained on.
+        """Convert a label to a number, to the index of its class, or to 0 and 1 for each class.
 
-        That is a number, a class, or 0 and 1 for each class, (1, classes).
+        The latter has shape (1, classes).
         """
         if self.regression:
             return float(label)
@@ -533,12 +578,12 @@ class AnswerTask(Task):
 
     See sections 4.2 and 4.3 of the paper.
 
-    A text that is too long is read through windows. A window without the answer has [CLS] for one,
-    and so has every window of a question that cannot be answered.
+    A text that is too long is split into windows. In a window without the answer, the target is
+    [CLS], and so it is in every window of a question that cannot be answered.
 
     Attributes:
-        stride: tokens that a window repeats from the one before, or half of what the longest
-            question leaves.
+        stride: Number of tokens that a window repeats from the previous one, at most half of the
+            tokens that the longest question leaves.
     """
 
     stride: int = 64
@@ -559,17 +604,16 @@ class AnswerTask(Task):
     def examples(
         self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
-        """Split rows into windows with the place of the first answer.
+        """Split rows into windows with the position of the first answer.
 
-        Each has the place of every token in the context, too (-1 in the question).
+        Each has the offsets of every token in the context, too (-1 in the question).
 
         Raises:
-            ValueError: a question that leaves no room for its context.
+            ValueError: A question leaves no room for its context.
         """
         questions = [row["question"] for row in rows]
-        lengths = [
-            len(ids) + 1 for ids in tokenizer(questions, verbose=False)["input_ids"]
-        ]  # [SEP] at the end, too
+        question_ids = tokenizer(questions, verbose=False)["input_ids"]
+        lengths = [len(ids) + 1 for ids in question_ids]  # and the last [SEP]
         room = max_length - max(lengths)
         if room < 1:
             question = questions[lengths.index(max(lengths))]
@@ -597,10 +641,7 @@ class AnswerTask(Task):
         return examples
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Compute the cross entropy over the tokens of each window.
-
-        The start and the end of the answer count half each.
-        """
+        """The mean of the cross entropies of the start and the end, over the tokens of a window."""
         logits = span_logits(model(**inputs_of(batch)))
         if "layout" in batch:
             windows = pad_windows(logits, batch["layout"].lengths)
@@ -620,12 +661,10 @@ class AnswerTask(Task):
         )
 
     def answers(self, model: Any, rows: Rows, examples: Sequence[Example]) -> list[str]:
-        """Return the best answer to each question.
+        """Return the best answer to each question, as `minibert.answer_question` does.
 
-        It is "" where none is better, if some questions cannot be answered.
-
-        As in `minibert.answer_question`: the best span of all windows, against the lowest score of
-        [CLS].
+        It is "" if the lowest score of [CLS] is higher than that of the best span of all windows,
+        where some questions cannot be answered.
         """
         logits = outputs_of(model, examples, span_logits)
         windows = [
@@ -645,10 +684,7 @@ class AnswerTask(Task):
 
 
 def _place(offsets: Any, row: dict[str, Any]) -> tuple[int, int]:
-    """Return the first and last token of the first answer.
-
-    Both are 0 where the window does not hold all of it.
-    """
+    """Return the first and last token of the first answer; 0 and 0 if a part of it is outside."""
     if not row["answers"]:
         return 0, 0
     begin = row["starts"][0]
@@ -689,8 +725,12 @@ def outputs_of(
 
 
 def number_of(label: str, config: BertConfig) -> int:
-    """The number of a label; ValueError for one that the training data do not have."""
+    """The index of a label.
+
+    Raises:
+        ValueError: The training data do not have the label.
+    """
     if label not in config.label2id:
-        known = ", ".join(config.label2id)
-        raise ValueError(f"Label {label!r} is not among those of the training data ({known}).")
+        labels = ", ".join(config.label2id)
+        raise ValueError(f"Label {label!r} is not among those of the training data ({labels}).")
     return config.label2id[label]

@@ -29,10 +29,17 @@ def journal(
     tensorboard: bool,
     callback: Callable[[Record], object] | None,
 ) -> Iterator[Callable[[Record], None]]:
-    """Gives a function that passes on every record of a run; `done` of its `steps` lie behind it.
+    """Open the reports of a run.
 
-    It goes to the file `log`, a JSON object a line, and to `callback`; what that raises ends the
-    run. Without a file nothing is passed on.
+    Args:
+        log: File for the records, a JSON object a line. None: nothing is reported.
+        steps: Number of steps of the run.
+        done: Number of steps before this start.
+        tensorboard: Write the records for TensorBoard, too.
+        callback: Called with each record. An error that it raises ends the run.
+
+    Yields:
+        A function that reports a record.
     """
     if log is None:
         yield lambda record: None
@@ -47,10 +54,9 @@ def journal(
     def report(record: Record) -> None:
         is_step = "tokens" in record
         if is_step:
-            left = (
-                (steps - record["step"]) / (record["step"] - done) * (time.perf_counter() - start)
-            )
-            record |= {"seconds_left": round(left), "memory_mb": peak_memory() >> 20}
+            seconds_per_step = (time.perf_counter() - start) / (record["step"] - done)
+            record["seconds_left"] = round((steps - record["step"]) * seconds_per_step)
+            record["memory_mb"] = peak_memory() >> 20
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         if tensorboard:

@@ -1,8 +1,8 @@
-"""Training for similarity: texts that belong together get vectors of the same direction.
+"""Train sentence embeddings: texts that belong together get similar vectors.
 
-    pairs      anchor, positive: an anchor has to find its positive among those of the whole batch
-    triplets   anchor, positive, negative: and among the negatives of the batch
-    scores     two texts and how similar they are: the cosine of their vectors becomes the score
+* pairs (anchor, positive): an anchor has to find its positive among all positives of the batch
+* triplets (anchor, positive, negative): and among all negatives of the batch
+* scores (two texts and their similarity): the cosine of their vectors approaches the score
 
 A `SimilarityTask` for `minibert.training.finetuning.finetune`, whose result is a folder that
 `SentenceEmbedder` and sentence-transformers load. All texts of a batch go through the model
@@ -37,8 +37,7 @@ from minibert.training.data import Batch, Example
 from minibert.training.finetuning import Path_, Rows, Task, inputs_of
 from minibert.training.rows import PlacedRow, read_placed_rows
 
-# Cosines are multiplied by it before the softmax, as in sentence-transformers; a temperature of
-# 0.05
+# Factor of the cosines before the softmax, as in sentence-transformers: a temperature of 0.05.
 SCALE = 20.0
 
 
@@ -46,7 +45,7 @@ class SimilarityModel(PreTrainedModel):
     """An embedder as a model to train: packed ids in, one vector for each text out, with gradients.
 
     Args:
-        embedder: its BERT and its Dense layers are trained in place.
+        embedder: Its BERT and its Dense layers are trained in place.
     """
 
     def __init__(self, embedder: SentenceEmbedder) -> None:
@@ -80,27 +79,26 @@ class SimilarityModel(PreTrainedModel):
 class SimilarityTask(Task):
     """Pairs, triplets or scored pairs in a table.
 
-    Texts go in as they stand: the prompts of a model that has some belong into the table.
+    No prompt is added to the texts. The prompts of a model belong into the table.
 
     Attributes:
-        anchor: column of the text that is asked for, or the first of two.
-        positive: column of the text that it has to find, or the second.
-        negatives: columns of texts that it must not find.
-        score: column of the similarity. With it the texts are scored pairs; without, each anchor
-            has to find its positive among all positives and negatives of the batch, of several
-            processes among those of its own (multiple negatives ranking: Henderson et al. 2017,
-            section 4.4).
-        max_score: scores are divided by it, and then lie between -1 and 1.
-        dev_score: column of the similarity in the file to measure with, if that holds scored pairs
-            although the training file does not.
-        matryoshka: the loss also counts the first so many numbers of each vector alone (Kusupati et
-            al. 2022).
-        pooling: of the embedder; None follows the checkpoint.
-        columns: names of the columns, for files without a header line.
-        delimiter: see `read_table`.
-        quoting: see `read_table`.
-        dev_columns: the names of columns in evaluation files, where they differ, by their name in
-            the training file.
+        anchor: Column of the query, or of the first of two texts.
+        positive: Column of the text that it has to find, or of the second text.
+        negatives: Columns of hard negatives.
+        score: Column of the similarity, for scored pairs. None: each anchor has to find its
+            positive among all positives and negatives of the batch (multiple negatives ranking:
+            Henderson et al. 2017, section 4.4). With several processes, each uses its own share of
+            the batch.
+        max_score: Scores are divided by it, and then lie between -1 and 1.
+        dev_score: Column of the similarity in the dev file, if that has scored pairs although the
+            training file does not.
+        matryoshka: Numbers of first dimensions whose loss counts, too (Kusupati et al. 2022).
+        pooling: Pooling of the embedder. None: that of the checkpoint.
+        columns: Names of the columns, for files without a header line.
+        delimiter: See `read_table`.
+        quoting: See `read_table`.
+        dev_columns: Names of columns in evaluation files, where they differ, by their name in the
+            training file.
     """
 
     anchor: str = "anchor"
@@ -227,32 +225,31 @@ class SimilarityTask(Task):
         ids = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
         examples: list[Example] = []
         for row, start in zip(rows, range(0, len(texts), len(names)), strict=True):
-            own = slice(start, start + len(names))
-            examples.append(
-                {
-                    "input_ids": np.concatenate(ids[own]),
-                    "lengths": np.array([len(text) for text in ids[own]]),
-                    "texts": np.array([numbers[text] for text in texts[own]]),
-                    **({"anchor": 0} if self.score is None else {"score": row[self.score]}),
-                }
-            )
+            of_row = slice(start, start + len(names))
+            example: Example = {
+                "input_ids": np.concatenate(ids[of_row]),
+                "lengths": np.array([len(text) for text in ids[of_row]]),
+                "texts": np.array([numbers[text] for text in texts[of_row]]),
+            }
+            if self.score is None:
+                example["anchor"] = 0  # one label a row, for the mean
+            else:
+                example["score"] = row[self.score]
+            examples.append(example)
         return examples
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """The summed loss of all vectors, and of their first numbers."""
+        """The summed loss of all dimensions, and of the first ones alone (`matryoshka`)."""
         flat = model(**inputs_of(batch))
-        vectors = flat.view(
-            -1, 2 + len(self.negatives), flat.shape[-1]
-        )  # (batch, texts, dimension)
+        texts_per_row = 2 + len(self.negatives)
+        vectors = flat.view(-1, texts_per_row, flat.shape[-1])  # (batch, texts, dimension)
         sizes = [vectors.shape[-1], *self.matryoshka]
         if self.score is not None:
-            return {
-                "score": torch.stack(
-                    [score_loss(vectors[..., :n], batch["score"]) for n in sizes]
-                ).sum()
-            }
+            losses = [score_loss(vectors[..., :size], batch["score"]) for size in sizes]
+            return {"score": torch.stack(losses).sum()}
         texts = batch["texts"].view(vectors.shape[:2])
-        return {"anchor": torch.stack([ranking_loss(vectors[..., :n], texts) for n in sizes]).sum()}
+        losses = [ranking_loss(vectors[..., :size], texts) for size in sizes]
+        return {"anchor": torch.stack(losses).sum()}
 
     def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """Correlations of the cosines with the scores, or accuracy@k."""
@@ -274,25 +271,25 @@ class SimilarityTask(Task):
 
 
 def ranking_loss(vectors: Tensor, texts: Tensor) -> Tensor:
-    """Cross entropy of each anchor's positive among all candidates of the batch, summed.
+    """Sum the cross entropies of each anchor's positive among all candidates of the batch.
 
-    A candidate that is the anchor itself, its positive once more, or another positive of the same
-    anchor is no wrong answer and left out.
+    A candidate is left out if it is correct, too: if it is the anchor, equals its positive, or is
+    another positive of an equal anchor.
 
     Args:
-        vectors: anchor, positive and negatives of each example, (batch, 2 or more, dimension).
-        texts: numbers that are equal where the texts are, (batch, 2 or more).
+        vectors: Anchor, positive and negatives of each example, (batch, 2 or more, dimension).
+        texts: Numbers that are equal where the texts are, (batch, 2 or more).
     """
     unit = F.normalize(vectors.float(), dim=-1)
     candidates = unit[:, 1:].transpose(0, 1).flatten(0, 1)  # all positives, then all negatives
     scores = unit[:, 0] @ candidates.T * SCALE  # (batch, candidates)
     anchors = texts[:, :1]
     answers = texts[:, 1:].T.flatten()
-    right = (answers == anchors) | (answers == texts[:, 1:2])
-    right[:, : len(texts)] |= anchors == anchors.T
-    right.fill_diagonal_(False)
+    is_correct = (answers == anchors) | (answers == texts[:, 1:2])
+    is_correct[:, : len(texts)] |= anchors == anchors.T
+    is_correct.fill_diagonal_(False)
     labels = torch.arange(len(texts), device=vectors.device)
-    return F.cross_entropy(scores.masked_fill(right, -torch.inf), labels, reduction="sum")
+    return F.cross_entropy(scores.masked_fill(is_correct, -torch.inf), labels, reduction="sum")
 
 
 def score_loss(vectors: Tensor, scores: Tensor) -> Tensor:

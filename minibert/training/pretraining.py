@@ -1,7 +1,7 @@
 """Pre-training data as in the paper (section 3.1): documents -> sentence pairs -> masked tokens.
 
-Everything random is drawn anew in every epoch from the seed and the epoch's number alone, so that a
-run can go on from any place and any number of processes sees the same data.
+Everything random is drawn anew in every epoch from the seed and the number of the epoch alone. So a
+run can be resumed anywhere, and any number of processes have the same data.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,30 +20,28 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
-from minibert.files import only_run_in
 from minibert.inference.batching import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.corpora import Corpus, Document, Ids, mix
-from minibert.training.data import Batch, Example, pack, split_by_tokens
+from minibert.training.data import Batch, Example, pack, split_by_tokens, to_device
 from minibert.training.journal import Record
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
-from minibert.training.processes import Processes
+from minibert.training.processes import is_first_process
 from minibert.training.speedups import word_loss
-from minibert.training.state import remove_states
+from minibert.training.state import remove_states, run_folder
 
 Pair = tuple[Ids, Ids | None, int]
-"""Two texts that stand in one example, or one alone, and the label of the pair."""
+"""The two texts of an example, or one text and None, and the label of the pair."""
 
 _LABELS = ("labels", "next_sentence_label")
-SHORT_PAIRS = (
-    0.1  # share of pairs shorter than they could be, so that a model knows short texts too
-)
-TEXTS_AT_ONCE = 1000  # that are masked together: quicker than one at a time, and soon done
-HELD_OUT_TOKENS = (
-    1 << 16
-)  # that a run is measured with: more would take time, fewer be less certain
+# Share of pairs that are shorter than they could be, so that a model learns from short texts, too.
+SHORT_PAIRS = 0.1
+# Number of texts that are masked together, which is faster than one at a time.
+TEXTS_AT_ONCE = 1000
+# Number of held-out tokens to evaluate with: more take longer, fewer give noisier scores.
+HELD_OUT_TOKENS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -55,13 +51,13 @@ class Masking:
     80% become [MASK], 10% become another word, and 10% stay.
 
     Attributes:
-        mask_id: id of [MASK].
-        special: True for ids that are never chosen and never put in another's place, (vocab,).
+        mask_id: Id of [MASK].
+        special: True for ids that are never masked and never replace another one, (vocab,).
         continues: True for ids that continue a word (`##ing`), (vocab,).
-        probability: share of the tokens that are chosen.
-        whole_words: choose words, with all their pieces, and not single tokens.
-        spans: choose spans of 3.8 words on average, each hidden in one way (SpanBERT: Joshi et al.
-            2020, section 3.1).
+        probability: Share of the tokens that are chosen.
+        whole_words: Choose words with all their tokens, rather than single tokens.
+        spans: Choose spans of 3.8 words on average. All tokens of a span are hidden in the same way
+            (SpanBERT: Joshi et al. 2020, section 3.1).
     """
 
     mask_id: int
@@ -79,16 +75,18 @@ class Masking:
         whole_words: bool = False,
         spans: bool = False,
     ) -> Masking:
-        """The masking for a tokenizer's vocabulary."""
+        """Make the masking of a tokenizer's vocabulary."""
         words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
         special = np.isin(np.arange(len(words)), tokenizer.all_special_ids)
         continues = np.array([word.startswith("##") for word in words])
         return cls(tokenizer.mask_token_id, special, continues, probability, whole_words, spans)
 
     def __call__(self, ids: Ids, rng: np.random.Generator) -> tuple[Ids, Ids]:
-        """Return the ids that the model receives, and the labels.
+        """Mask token ids.
 
-        Labels are the hidden ids, and `IGNORED` elsewhere. All have shape (seq,).
+        Returns:
+            The ids that the model receives, and the labels, both (seq,). A label is the id that was
+            hidden, and `IGNORED` elsewhere.
         """
         words = np.cumsum(~self.continues[ids])
         # tokens with the same unit are chosen together
@@ -98,10 +96,10 @@ class Masking:
             unit = np.searchsorted(ends, words)
         chosen = (rng.random(len(ids) + 1) < self.probability)[unit] & ~self.special[ids]
         fate = rng.random(len(ids) + 1)[unit] if self.spans else rng.random(len(ids))
-        seen = np.where(chosen & (fate < 0.8), self.mask_id, ids)
-        other_words = rng.choice(np.flatnonzero(~self.special), len(ids))
-        seen = np.where(chosen & (fate >= 0.9), other_words, seen)
-        return seen, np.where(chosen, ids, IGNORED)
+        masked = np.where(chosen & (fate < 0.8), self.mask_id, ids)
+        random_words = rng.choice(np.flatnonzero(~self.special), len(ids))
+        masked = np.where(chosen & (fate >= 0.9), random_words, masked)
+        return masked, np.where(chosen, ids, IGNORED)
 
 
 def sentence_pairs(
@@ -112,18 +110,20 @@ def sentence_pairs(
 ) -> list[Pair]:
     """Split documents into pairs for next-sentence or sentence-order prediction.
 
-    A pair has `max_tokens` tokens together.
-
-    In the latter a wrong pair is a right one with its texts swapped (ALBERT: Lan et al. 2020,
-    section 3.1).
+    Args:
+        documents: The documents.
+        max_tokens: Maximum number of tokens of both texts together.
+        rng: Random number generator.
+        sentence_order: Swap the texts of a true pair to get a false one (ALBERT: Lan et al. 2020,
+            section 3.1).
 
     Returns:
-        (first, second, label): label 0, the second text follows the first in its document; or 1, it
-        comes from another document, one time in two. A sentence that has no next one stands alone:
+        (first, second, label): label 0 if the second text follows the first one in its document, 1
+        if it comes from another document, which is one pair in two. A last sentence stands alone:
         (first, None, IGNORED).
 
     Raises:
-        ValueError: fewer than two documents, which leaves no other to draw from.
+        ValueError: There are fewer than two documents, so there is no other one to draw from.
     """
     if len(documents) < 2 and not sentence_order:
         raise ValueError(
@@ -149,13 +149,13 @@ def sentence_pairs(
                 label = int(not follows)
                 start = end
             else:
-                other = int(rng.integers(len(documents) - 1))
-                elsewhere = documents[other + (other >= number)]  # any document but this one
-                place = int(rng.integers(len(elsewhere)))
-                until = _fill(elsewhere, place, target - len(first))
-                second = np.concatenate(elsewhere[place:until])
+                draw = int(rng.integers(len(documents) - 1))
+                source = documents[draw + (draw >= number)]  # any document but this one
+                begin = int(rng.integers(len(source)))
+                stop = _fill(source, begin, target - len(first))
+                second = np.concatenate(source[begin:stop])
                 label = 1
-                start = middle  # what was not used begins the next pair
+                start = middle  # the unused sentences begin the next pair
             first, second = _shorten(first, second, target, rng)
             if label and sentence_order:
                 pairs.append((second, first, 1))
@@ -167,10 +167,10 @@ def sentence_pairs(
 def single_texts(
     documents: Sequence[Document], max_tokens: int, rng: np.random.Generator
 ) -> list[Pair]:
-    """Cuts documents into texts of `max_tokens`, for training without next-sentence prediction.
+    """Split documents into texts of `max_tokens`, for training without next-sentence prediction.
 
-    Every token is in one of them. The first text of a longer document has a random length, so that
-    the cuts lie elsewhere in every epoch.
+    Every token is in one text. The first text of a longer document has a random length, so that
+    documents are split at other places in every epoch.
     """
     texts: list[Pair] = []
     for document in documents:
@@ -204,10 +204,11 @@ def _shorten(first: Ids, second: Ids, tokens: int, rng: np.random.Generator) -> 
     # what remains if tokens were taken from the longer text one by one
     keep_first = max(min(len(first), max(tokens - len(second), (tokens + 1) // 2)), 1)
     keep_second = max(min(len(second), tokens - keep_first), 1)
-    return _cut(first, keep_first, rng), _cut(second, keep_second, rng)
+    return _window(first, keep_first, rng), _window(second, keep_second, rng)
 
 
-def _cut(text: Ids, keep: int, rng: np.random.Generator) -> Ids:
+def _window(text: Ids, keep: int, rng: np.random.Generator) -> Ids:
+    """A random window of `keep` tokens."""
     front = int(rng.integers(len(text) - keep + 1))
     return text[front : front + keep]
 
@@ -218,13 +219,21 @@ class PretrainingData:
 
     Without next-sentence prediction they are for `BertForMaskedLM`.
 
-    `documents` are those of every epoch, or a function that gives those of an epoch by its number.
-    An example has at most `max_length` tokens, special ones counted. `Masking` and `sentence_pairs`
-    explain the other options.
+    Args:
+        documents: The documents of every epoch, or a function that returns those of an epoch by its
+            number.
+        tokenizer: Its vocabulary and its special tokens are used.
+        max_length: Maximum number of tokens of an example, including special tokens.
+        next_sentence: Make pairs of texts; otherwise single texts.
+        sentence_order: See `sentence_pairs`.
+        mask_probability: See `Masking`.
+        whole_words: See `Masking`.
+        spans: See `Masking`.
+        seed: Seed of everything random.
 
     Raises:
-        ValueError: no room for words, an impossible probability, or next sentences where no
-            document has any.
+        ValueError: There is no room for words, a probability is impossible, or no document has a
+            next sentence.
     """
 
     documents: Sequence[Document] | Callable[[int], Sequence[Document]]
@@ -239,7 +248,7 @@ class PretrainingData:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Checks, and reads the vocabulary."""
+        """Check the values, and read the vocabulary."""
         if self.max_length < 5:
             raise ValueError(
                 f"max_length should be 5 or more, not {self.max_length}: three are special tokens."
@@ -271,81 +280,96 @@ class PretrainingData:
         return [example for part in parts for example in self._examples(part, rng)]
 
     def _examples(self, texts: Sequence[Pair], rng: np.random.Generator) -> Iterator[Example]:
-        cls, sep = [self.tokenizer.cls_token_id], [self.tokenizer.sep_token_id]
-        ends = [[sep] if second is None else [sep, second, sep] for _, second, _ in texts]
-        rows = [np.concatenate([cls, text[0], *end]) for text, end in zip(texts, ends, strict=True)]
-        hidden = [x.astype(np.int32) for x in self._masking(np.concatenate(rows), rng)]
-        cuts = np.cumsum([len(row) for row in rows[:-1]])
-        for (first, _, label), row, seen, labels in zip(
-            texts, rows, *(np.split(x, cuts) for x in hidden), strict=True
-        ):
+        """Join, mask and label the texts of some pairs."""
+        rows = [self._join(first, second) for first, second, _ in texts]
+        masked, labels = self._masking(np.concatenate(rows), rng)  # (tokens of all rows,)
+        masked = masked.astype(np.int32)
+        labels = labels.astype(np.int32)
+        start = 0
+        for (first, _, next_sentence_label), row in zip(texts, rows, strict=True):
+            end = start + len(row)
             segments = np.zeros(len(row), dtype=np.int8)
             segments[len(first) + 2 :] = 1
-            example: Example = {"input_ids": seen, "token_type_ids": segments, "labels": labels}
+            example: Example = {
+                "input_ids": masked[start:end],
+                "token_type_ids": segments,
+                "labels": labels[start:end],
+            }
             if self.next_sentence:
-                example["next_sentence_label"] = label
+                example["next_sentence_label"] = next_sentence_label
             yield example
+            start = end
+
+    def _join(self, first: Ids, second: Ids | None) -> Ids:
+        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]."""
+        cls = [self.tokenizer.cls_token_id]
+        sep = [self.tokenizer.sep_token_id]
+        if second is None:
+            return np.concatenate([cls, first, sep])
+        return np.concatenate([cls, first, sep, second, sep])
 
 
 def pretraining_losses(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-    """Summed losses of `BertForPreTraining` or `BertForMaskedLM`."""
-    words, *pairs = _predictions(model, batch)
-    return dict(
-        zip(
-            _LABELS,
-            [word_loss(*words), *(cross_entropy(*each, "sum") for each in pairs)],
-            strict=False,
-        )
-    )
+    """Compute the summed losses of `BertForPreTraining` or `BertForMaskedLM`."""
+    predictions = _predictions(model, batch)
+    logits, labels = predictions["labels"]
+    losses = {"labels": word_loss(logits, labels)}
+    if "next_sentence_label" in predictions:
+        logits, labels = predictions["next_sentence_label"]
+        losses["next_sentence_label"] = cross_entropy(logits, labels, "sum")
+    return losses
 
 
-def _predictions(model: nn.Module, batch: Batch) -> list[tuple[Tensor, Tensor]]:
-    """Return the logits and labels of words and of pairs.
+def _predictions(model: nn.Module, batch: Batch) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return the logits and labels of the words, and of the pairs if there are any.
 
     Those of words are computed only at labeled tokens, and at a few more if packed.
     """
     inputs = {name: value for name, value in batch.items() if name not in _LABELS}
-    words, *pairs = (batch[name] for name in _LABELS if name in batch)
-    asked = words != IGNORED
-    if (
-        asked.dim() == 1 and asked.device.type == "cpu" and torch.is_grad_enabled()
-    ):  # see minibert.training.speedups
-        count = int(asked.sum())
-        asked[(~asked).nonzero()[: rounded_rows(count) - count]] = True
-    logits = model(**inputs, positions=asked, return_dict=False)
-    return list(zip(logits, [words[asked], *pairs], strict=False))
+    labels = batch["labels"]
+    positions = labels != IGNORED
+    is_packed = labels.dim() == 1
+    if is_packed and labels.device.type == "cpu" and torch.is_grad_enabled():
+        # see minibert.training.speedups
+        count = int(positions.sum())
+        positions[(~positions).nonzero()[: rounded_rows(count) - count]] = True
+    logits = model(**inputs, positions=positions, return_dict=False)
+    predictions = {"labels": (logits[0], labels[positions])}
+    if "next_sentence_label" in batch:
+        predictions["next_sentence_label"] = (logits[1], batch["next_sentence_label"])
+    return predictions
 
 
 @torch.no_grad()
 def pretraining_scores(
     model: nn.Module, examples: Sequence[Example], tokens_per_forward: int | None
 ) -> dict[str, float]:
-    """How well a model in eval mode predicts hidden words, and which texts belong together.
+    """Measure how well a model in eval mode predicts hidden words and next sentences.
 
     Returns:
-        The mean losses, added up; perplexity and accuracy of the hidden words; accuracy of the
+        The sum of the mean losses; perplexity and accuracy of the hidden words; accuracy of the
         pairs, if there are any.
     """
     device = next(model.parameters()).device
-    sums: dict[int, Tensor] = {}
+    totals: dict[str, Tensor] = {}  # summed loss, number of correct predictions, number of labels
     for part in split_by_tokens(examples, tokens_per_forward):
-        batch = {
-            name: x.to(device) if isinstance(x, Tensor) else x for name, x in pack(part).items()
-        }
-        for number, (logits, wanted) in enumerate(_predictions(model, batch)):
-            counted = wanted != IGNORED
-            right = (logits.argmax(-1) == wanted)[counted].sum()
-            new = torch.stack([cross_entropy(logits.float(), wanted, "sum"), right, counted.sum()])
-            sums[number] = sums.get(number, torch.zeros(3)) + new.double().cpu()
-    (loss, right, count), *pairs = (sums[number].tolist() for number in sorted(sums))
+        batch = to_device(pack(part), device)
+        for name, (logits, labels) in _predictions(model, batch).items():
+            is_labeled = labels != IGNORED
+            correct = (logits.argmax(-1) == labels)[is_labeled].sum()
+            loss = cross_entropy(logits.float(), labels, "sum")
+            new = torch.stack([loss, correct, is_labeled.sum()])
+            totals[name] = totals.get(name, torch.zeros(3)) + new.double().cpu()
+    loss_of_words, correct_words, words = totals["labels"].tolist()
     scores = {
-        "held_out_loss": loss / count,
-        "perplexity": math.exp(loss / count),
-        "masked_accuracy": right / count,
+        "held_out_loss": loss_of_words / words,
+        "perplexity": math.exp(loss_of_words / words),
+        "masked_accuracy": correct_words / words,
     }
-    for loss, right, count in pairs:
-        scores["held_out_loss"] += loss / max(1, count)
-        scores["next_sentence_accuracy"] = right / max(1, count)
+    if "next_sentence_label" in totals:
+        loss_of_pairs, correct_pairs, pairs = totals["next_sentence_label"].tolist()
+        scores["held_out_loss"] += loss_of_pairs / max(1, pairs)
+        scores["next_sentence_accuracy"] = correct_pairs / max(1, pairs)
     return scores
 
 
@@ -360,80 +384,136 @@ def pretrain(
     held_out: float = 0.01,
     resume: bool | Literal["with other data"] = False,
     callback: Callable[[Record], object] | None = None,
-    **how: Any,
+    max_length: int = 128,
+    next_sentence: bool = True,
+    sentence_order: bool = False,
+    mask_probability: float = 0.15,
+    whole_words: bool = False,
+    spans: bool = False,
 ) -> Trainer:
-    """Pre-trains a model; it lies in `folder` afterwards, tokenizer and all.
+    """Pre-train a model, and save it in `folder` with its tokenizer.
 
     Args:
-        model: `BertForPreTraining`, or `BertForMaskedLM` without next-sentence prediction.
-        tokenizer: its tokenizer.
-        corpus: files, folders or URIs of texts, see `Corpus`; a mapping gives each the share of
-            tokens to take of it.
-        folder: for the ids of the corpus, the states, the log and the model.
-        options: how to train.
-        column: of the texts, in tables; None: "text".
-        held_out: share of the documents that a run is measured with and does not learn from.
-        resume: go on with the run in `folder`, as in `Trainer`.
-        callback: see `Trainer`.
-        how: further arguments of `PretrainingData`.
+        model: A `BertForPreTraining`, or a `BertForMaskedLM` without next-sentence prediction.
+        tokenizer: Its tokenizer.
+        corpus: Files, folders or URIs of texts, see `Corpus`. A mapping gives each of them its
+            share of the tokens.
+        folder: For the ids of the corpus, the states, the log and the model.
+        options: How to train.
+        column: Column of the texts in tables. None: "text".
+        held_out: Share of the documents that are held out for evaluation.
+        resume: Continue the run in `folder`, as in `Trainer`.
+        callback: See `Trainer`.
+        max_length: See `PretrainingData`, as for the arguments that follow.
+        next_sentence: See `PretrainingData`.
+        sentence_order: See `PretrainingData`.
+        mask_probability: See `PretrainingData`.
+        whole_words: See `PretrainingData`.
+        spans: See `PretrainingData`.
+
+    Returns:
+        The trainer, after its run.
 
     Raises:
-        FileNotFoundError: a file of the corpus is not there.
-        OSError: another process works in the folder.
-        ValueError: a corpus without text, or texts longer than the model has positions.
+        FileNotFoundError: A file of the corpus does not exist, or there is nothing to resume.
+        OSError: Another process trains in the folder.
+        ValueError: The corpus has no text, the texts are longer than the model has positions, or
+            the folder already holds a run.
     """
-    length = how.get("max_length", 128)
     positions = model.config.max_position_embeddings
-    if length > positions:
-        raise ValueError(f"max_length is {length}, but the config has only {positions} positions.")
-    processes = Processes.join(options.device)
-    sources: list[tuple[Iterable[str], float]] = [(corpus, 1.0)]
-    if isinstance(corpus, Mapping):
-        sources = [([source], weight) for source, weight in corpus.items()]
-    about: dict[str, Any] = {
-        "column": column,
-        "held_out": held_out,
-        "seed": options.seed,
-        "cut": processes.rank == 0,
-    }
-    # from here on, and not only in the loop: the text is cut before
-    with only_run_in(Path(folder), "corpus") if processes.rank == 0 else nullcontext():
-        corpora = [
-            (Corpus(files, tokenizer, Path(folder, "tokens", str(number)), **about), weight)
-            for number, (files, weight) in enumerate(sources)
-        ]
-        data: Callable[..., PretrainingData] = partial(
-            PretrainingData, tokenizer=tokenizer, seed=options.seed, **how
+    if max_length > positions:
+        raise ValueError(
+            f"max_length is {max_length}, but the config has only {positions} positions."
         )
-        epochs = [data(partial(_portion, corpus, size)).epoch for corpus, size in mix(corpora)]
-        kept = [
-            document
-            for corpus, _ in corpora
-            for document in corpus.held_out(HELD_OUT_TOKENS // len(corpora))
-        ]
-        measured = data(kept).epoch(0) if len(kept) > 1 else []
+    make_data: Callable[..., PretrainingData] = partial(
+        PretrainingData,
+        tokenizer=tokenizer,
+        max_length=max_length,
+        next_sentence=next_sentence,
+        sentence_order=sentence_order,
+        mask_probability=mask_probability,
+        whole_words=whole_words,
+        spans=spans,
+        seed=options.seed,
+    )
+    if not options.evaluate_every:
+        options = replace(options, evaluate_every=options.save_every)
+    with run_folder(folder, bool(resume)):
+        corpora = _open_corpora(corpus, tokenizer, Path(folder), column, held_out, options.seed)
+        dev_examples = _held_out_examples(corpora, make_data)
+        evaluate = None
+        if dev_examples:
+            tokens = options.tokens_per_forward
+            evaluate = partial(pretraining_scores, model, dev_examples, tokens)
         trainer = Trainer(
             model,
-            lambda number: list(chain.from_iterable(epoch(number) for epoch in epochs)),
+            _epochs_of(corpora, make_data),
             pretraining_losses,
             Path(folder),
-            options
-            if options.evaluate_every
-            else replace(options, evaluate_every=options.save_every),
+            options,
             tokenizer=tokenizer,
             resume=resume,
-            evaluate=partial(pretraining_scores, model, measured, options.tokens_per_forward)
-            if measured
-            else None,
+            evaluate=evaluate,
             metric="held_out_loss" if options.patience else None,
             callback=callback,
         )
         trainer.run()
-        if trainer.metric is None:  # otherwise the best model is there
+        if trainer.metric is None:  # otherwise the best model is saved already
             trainer.save_model(folder)
         if trainer.is_first:
             remove_states(folder, options.keep_states)
-        return trainer
+    return trainer
+
+
+def _open_corpora(
+    corpus: Sequence[str] | Mapping[str, float],
+    tokenizer: BertTokenizer,
+    folder: Path,
+    column: str | None,
+    held_out: float,
+    seed: int,
+) -> list[tuple[Corpus, float]]:
+    """The corpora with their weights. The first process tokenizes them into the folder."""
+    sources: list[tuple[Iterable[str], float]] = [(corpus, 1.0)]
+    if isinstance(corpus, Mapping):
+        sources = [([source], weight) for source, weight in corpus.items()]
+    corpora = []
+    for number, (files, weight) in enumerate(sources):
+        tokens = Corpus(
+            files,
+            tokenizer,
+            folder / "tokens" / str(number),
+            column=column,
+            held_out=held_out,
+            seed=seed,
+            tokenize=is_first_process(),
+        )
+        corpora.append((tokens, weight))
+    return corpora
+
+
+def _held_out_examples(
+    corpora: Sequence[tuple[Corpus, float]], make_data: Callable[..., PretrainingData]
+) -> list[Example]:
+    """Examples of the documents that are held out; none if there are fewer than two documents."""
+    documents: list[Document] = []
+    for corpus, _ in corpora:
+        documents += corpus.held_out(HELD_OUT_TOKENS // len(corpora))
+    if len(documents) < 2:
+        return []
+    return make_data(documents).epoch(0)
+
+
+def _epochs_of(
+    corpora: Sequence[tuple[Corpus, float]], make_data: Callable[..., PretrainingData]
+) -> Callable[[int], list[Example]]:
+    """A function that returns the examples of an epoch, of every corpus its share."""
+    parts = [make_data(partial(_portion, corpus, size)) for corpus, size in mix(corpora)]
+
+    def examples(epoch: int) -> list[Example]:
+        return [example for part in parts for example in part.epoch(epoch)]
+
+    return examples
 
 
 def _portion(corpus: Corpus, size: int, epoch: int) -> list[Document]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that prints and writes; without torchrun there is no other."""
+    """Whether this is the process that prints and writes; without torchrun it is the only one."""
     return int(os.environ.get("RANK") or 0) == 0
 
 
@@ -28,7 +28,7 @@ def _device(name: str | None) -> torch.device:
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes that train together, as `torchrun` started them; one when it did not."""
+    """The processes that train together, as `torchrun` started them; without it, one process."""
 
     rank: int = 0
     size: int = 1
@@ -65,9 +65,9 @@ class Processes:
             dist.init_process_group(
                 "nccl" if gpu else "gloo", store=store, rank=rank, world_size=size
             )
-            # Threads of gloo release their tensors a moment after an exchange, for which they need
-            # Python's lock. A process that ends before is aborted; destroying the group waits for
-            # these threads.
+            # After an exchange, threads of gloo still have to release their tensors, for which they
+            # need Python's lock. A process that ends before that is aborted. Destroying the group
+            # waits for these threads.
             atexit.register(dist.destroy_process_group)
         return cls(rank, size, device)
 
@@ -91,10 +91,9 @@ class Processes:
         return values
 
     def sum_gradients(self, model: nn.Module) -> None:
-        """Adds up the gradients of all processes, in a single exchange.
+        """Sum the gradients over all processes, in a single exchange.
 
-        One tensor holds them all, always in the same order: so its sums have the same bits in a
-        resumed run.
+        One tensor holds all of them in a fixed order, so a resumed run has sums with the same bits.
         """
         if self.size == 1:
             return

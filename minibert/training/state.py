@@ -1,6 +1,7 @@
-"""Read and verify the files that a run leaves in its folder.
+"""The folder of a run: its lock, the states from which it is resumed, and its log.
 
-These are the checkpoint of a run, from which it is resumed, and the log.
+A state holds the weights, the moments of the optimizer, the random number generators and the
+position in the data. It is written atomically and verified when it is read.
 """
 
 from __future__ import annotations
@@ -10,73 +11,111 @@ import json
 import os
 import shutil
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from minibert.base import PreTrainedModel
-from minibert.files import remove_abandoned, replacing
+from minibert.files import only_run_in, remove_abandoned, replacing
+from minibert.training.processes import is_first_process
 
 LOG_FILE = "log.jsonl"
-# the place in the data at which a state was saved, and how good the model was until then
+# The position in the data at which a state was saved, and how good the model was until then.
 POSITION = ("best", "step", "epoch", "batch_in_epoch", "evaluations_since_best")
+
+# The folders of runs that this process has opened. A run in another thread sees its own value.
+_open_folders: ContextVar[tuple[Path, ...]] = ContextVar("open_folders", default=())
+
+
+@contextmanager
+def run_folder(folder: str | os.PathLike[str], resume: bool) -> Iterator[None]:
+    """Lock the folder of a run until the block ends, and check that the run may use it.
+
+    A command enters this context, so do `pretrain` and `finetune`, and so does the `Trainer`. The
+    outermost one locks and checks the folder. The others find it open and do nothing.
+
+    Args:
+        folder: The folder. It is created if it does not exist.
+        resume: The run continues one that is in the folder.
+
+    Raises:
+        ValueError: The folder holds a run, and `resume` is False.
+        OSError: Another process trains in the folder.
+    """
+    path = Path(folder).absolute()
+    if path in _open_folders.get():
+        yield
+        return
+    lock = only_run_in(Path(folder)) if is_first_process() else nullcontext()
+    with lock:
+        if not resume and holds_run(folder):
+            raise ValueError(
+                f"{folder} already holds a run: pass --resume to go on, or choose another folder."
+            )
+        token = _open_folders.set((*_open_folders.get(), path))
+        try:
+            yield
+        finally:
+            _open_folders.reset(token)
+
+
+def holds_run(folder: str | os.PathLike[str]) -> bool:
+    """Whether a run has left a state or a log in the folder."""
+    return bool(saved_states(folder)) or Path(folder, LOG_FILE).exists()
 
 
 def saved_states(folder: str | os.PathLike[str]) -> list[Path]:
-    """The states of a run, by the step after which each was saved."""
+    """The states of a run, ordered by the step after which each was saved."""
     return sorted(Path(folder).glob(f"state-{'[0-9]' * 9}.pt"))
 
 
-def check_new(folder: str | os.PathLike[str]) -> None:
-    """ValueError when there is a run in the folder already."""
-    if saved_states(folder) or Path(folder, LOG_FILE).exists():
-        raise ValueError(
-            f"{folder} already holds a run: pass --resume to go on, or choose another folder."
-        )
-
-
 def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
-    """Writes a state atomically, and then removes all but the last `keep`.
+    """Write a state atomically, then remove all but the last `keep` states.
 
     Raises:
-        OSError: it could not be written whole; the state before stays what it was.
+        OSError: The state cannot be written. The previous state is not touched.
     """
     path = folder / f"state-{state['position']['step']:09}.pt"
     try:
-        for leftover in folder.glob(
-            ".state-*.tmp"
-        ):  # of a writer that was killed, perhaps in another step
+        # a writer that was killed may have left one, perhaps in another step
+        for leftover in folder.glob(".state-*.tmp"):
             remove_abandoned(leftover)
         with replacing(path) as temporary:
             torch.save(state, temporary)
             check_parts(temporary)
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-        zipfile.BadZipFile,
-    ) as error:  # a full disk is each of these
+    except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
+        # a full disk raises each of these
         raise OSError(
-            f"{path} cannot be written; is the disk full? The state before is whole."
+            f"{path} cannot be written; is the disk full? The previous state is intact."
         ) from error
     remove_states(folder, keep)
 
 
 def remove_states(folder: str | os.PathLike[str], keep: int) -> None:
-    """Removes the states of a run, all but the last `keep`."""
+    """Remove all but the last `keep` states of a run."""
     states = saved_states(folder)
     for path in states[: max(0, len(states) - keep)]:
         path.unlink()
 
 
-def check_room(folder: Path, state_bytes: int, keep: int) -> None:
-    """Raise OSError when the disk lacks space for the states of a run.
+def check_disk_space(folder: Path, state_bytes: int, keep: int) -> None:
+    """Check that the states of a run fit on the disk, with the one that is being written.
 
-    The state that is being written counts, too.
+    Args:
+        folder: The folder of the run. The space of its present states is available, too.
+        state_bytes: Size of a state.
+        keep: Number of states that are kept.
+
+    Raises:
+        OSError: The disk lacks space.
     """
-    there = sum(path.stat().st_size for path in saved_states(folder))
-    needed, free = (keep + 1) * state_bytes - there, shutil.disk_usage(folder).free
+    reusable = sum(path.stat().st_size for path in saved_states(folder))
+    needed = (keep + 1) * state_bytes - reusable
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(
             f"The states of this run need {needed >> 20:,} MB in {folder}, "
@@ -86,13 +125,13 @@ def check_room(folder: Path, state_bytes: int, keep: int) -> None:
 
 
 def check_parts(path: Path) -> None:
-    """Compare a file of torch.save with its checksums.
+    """Compare the parts of a file of torch.save with their checksums.
 
-    The file is a zip file, and torch.load does not verify them.
+    The file is a zip file, whose checksums torch.load does not verify.
 
     Raises:
-        ValueError: a part is not as it was written.
-        zipfile.BadZipFile: not a complete zip file.
+        ValueError: A part differs from what was written.
+        zipfile.BadZipFile: The file is not a complete zip file.
     """
     with zipfile.ZipFile(path) as file:
         if any(part.compress_type != zipfile.ZIP_STORED for part in file.infolist()):
@@ -103,31 +142,34 @@ def check_parts(path: Path) -> None:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """A saved state.
+    """Read and verify a state.
 
     Raises:
-        ValueError: the file has been damaged or changed since it was written.
+        ValueError: The file has been damaged or changed since it was written.
     """
     try:
         check_parts(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        best, *places = (state["position"][name] for name in POSITION)
-        if not {"model", "random"} <= state.keys() or not isinstance(state["about"], dict):
-            raise ValueError("something in it is missing or of another kind")
-        if not isinstance(best, float) or any(
-            type(place) is not int or place < 0 for place in places
-        ):
-            raise ValueError(f"it is of no place in the data: {state['position']}")
-        return dict(state)
-    except Exception as error:  # a damaged file gives errors of every kind
-        if (
-            isinstance(error, OSError) and error.errno != errno.EINVAL
-        ):  # EINVAL: a part begins before the file does
+        state = dict(torch.load(path, map_location="cpu", weights_only=True))
+        _check_content(state)
+        return state
+    except Exception as error:  # a damaged file raises errors of every kind
+        # a file whose parts seem to begin before it does raises an OSError with EINVAL
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         advice = "put a copy of it back, or start anew in another folder."
         if len(saved_states(path.parent)) > 1:
-            advice = "delete it, and --resume goes on from the state before."
+            advice = "delete it, and --resume continues from the previous state."
         raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
+
+
+def _check_content(state: dict[str, Any]) -> None:
+    """Raise ValueError or KeyError for a state that `Trainer` has not written."""
+    if not {"model", "random"} <= state.keys() or not isinstance(state["about"], dict):
+        raise ValueError("an entry is missing or has another type")
+    best, *counts = (state["position"][name] for name in POSITION)
+    counts_are_valid = all(type(count) is int and count >= 0 for count in counts)
+    if not isinstance(best, float) or not counts_are_valid:
+        raise ValueError(f"it has an invalid position: {state['position']}")
 
 
 def training_state(model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
@@ -150,11 +192,11 @@ def training_state(model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> 
 def load_training_state(
     state: dict[str, Any], model: PreTrainedModel, optimizer: torch.optim.Optimizer
 ) -> None:
-    """Restores what `training_state` returned.
+    """Restore what `training_state` returned.
 
     Raises:
-        ValueError: a moment has another shape than its parameter.
-        RuntimeError: the weights are of another model.
+        ValueError: A moment and its parameter have different shapes.
+        RuntimeError: The weights are those of another model.
     """
     model.load_state_dict(state["model"])
     parameters = dict(model.named_parameters())
@@ -171,27 +213,28 @@ def load_training_state(
 
 
 def first_line(error: Exception) -> str:
-    """The beginning of what an error says, or its name."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:100]
+    """The first line of an error's message, or the name of its class if it has none."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0][:100]
 
 
 def cut_log(path: Path, step: int) -> None:
-    """Removes what was logged after a step, as later steps are repeated, and a half-written line.
+    """Remove the records after a step, which will be repeated, and a half-written last line.
 
     Raises:
-        ValueError: another line than the last one is damaged.
+        ValueError: A line before the last one is damaged.
     """
     if not path.is_file():
         return
     lines = path.read_bytes().splitlines()
-    kept = []
+    records = []
     for number, line in enumerate(lines, 1):
         try:
             if json.loads(line)["step"] <= step:
-                kept.append(line)
+                records.append(line)
         except (ValueError, KeyError, TypeError, RecursionError):
             if number < len(lines):  # the last one may be half-written
                 advice = "repair or delete it, then start with --resume again."
                 raise ValueError(f"{path}, line {number} is damaged: {advice}") from None
     with replacing(path) as temporary:
-        temporary.write_bytes(b"".join(line + b"\n" for line in kept))
+        temporary.write_bytes(b"".join(line + b"\n" for line in records))

@@ -1,4 +1,4 @@
-"""A vocabulary file from text; how it is learned is in `minibert.tokenization.learning`."""
+"""Learn a vocabulary from files; the algorithm is in `minibert.tokenization.learning`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.tokenizer import BertTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-PART_BYTES = 1 << 22  # of text that a process counts in one go
-MAX_WORDS = 5_000_000  # different ones; above it, those that occurred once are forgotten
+PART_BYTES = 1 << 22  # of text that a process counts at a time
+MAX_WORDS = 5_000_000  # distinct words; above it, those that occurred once are dropped
 
 
 def train_vocabulary(
@@ -36,17 +36,20 @@ def train_vocabulary(
     `BertTokenizer.from_pretrained(folder)` reads it.
 
     Args:
-        texts: sentences or documents, or what `count_words_of_files` has counted.
-        folder: made when it does not exist.
-        vocab_size: upper limit of the vocabulary's size, special tokens counted.
-        lowercase: lower-case the text and strip its accents first; leave it off for Korean, whose
-            syllables it would take apart.
-        min_frequency: how often a piece must occur.
+        texts: Sentences or documents, or the result of `count_words_of_files`.
+        folder: Folder of the tokenizer. It is created if it does not exist.
+        vocab_size: Maximum size of the vocabulary, including special tokens.
+        lowercase: Lowercase the text and strip its accents first. Pass False for Korean, whose
+            syllables this would decompose.
+        min_frequency: Minimum number of occurrences of a piece.
 
     Raises:
         ImportError: `tokenizers` is not installed.
     """
-    words = texts if isinstance(texts, Counter) else count_words(texts, BasicTokenizer(lowercase))
+    if isinstance(texts, Counter):
+        words = texts
+    else:
+        words = count_words(texts, BasicTokenizer(lowercase))
     pieces = learn_vocabulary(
         words,
         vocab_size,
@@ -66,11 +69,13 @@ def count_words_of_files(
     lowercase: bool = True,
     max_bytes: int | None = None,
 ) -> Counter[str]:
-    """Count the words of texts in parallel.
+    """Count the words of texts in parallel, in a limited amount of memory.
 
-    Texts are those of `read_texts`. Memory does not grow with the text.
-
-    With `max_bytes` only about that much text is read, from all over the files.
+    Args:
+        sources: Files, folders or URIs, as `read_texts` takes them.
+        column: Column of the text in tables. None: "text".
+        lowercase: As in `train_vocabulary`.
+        max_bytes: Read only about this much text, sampled from all files. None: all of it.
     """
     parts = list(
         chain.from_iterable(parts_of(source, column, PART_BYTES).values() for source in sources)
@@ -82,10 +87,9 @@ def count_words_of_files(
     count = partial(_count_part, column=column, lowercase=lowercase)
     words: Counter[str] = Counter()
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
-        for found in counted(
-            map(count, parts) if len(parts) == 1 else processes.map(count, parts), "parts"
-        ):
-            words += found
+        counts = map(count, parts) if len(parts) == 1 else processes.map(count, parts)
+        for words_of_part in counted(counts, "parts"):
+            words += words_of_part
             if len(words) > MAX_WORDS:
                 words = Counter({word: times for word, times in words.items() if times > 1})
     return words

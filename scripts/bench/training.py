@@ -199,7 +199,7 @@ def ragged(batches: int, rounds: int) -> list[dict[str, Any]]:
 
 def _updates(trainer: Trainer, count: int) -> None:
     for _ in range(count):
-        trainer._one_step(trainer._next_batch())
+        trainer.train_step(trainer.next_batch())
 
 
 def compare(

@@ -20,13 +20,14 @@ from conftest import full_disk, tiny_config
 from forked import kill_when, start
 from tiny_folder import WORDS, tiny_folder
 
-from minibert import BertForSequenceClassification
+from minibert import BertForMaskedLM, BertForSequenceClassification, BertTokenizer
 from minibert.cli import main
 from minibert.files import only_run_in
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
-from minibert.training.state import read_state, saved_states
+from minibert.training.pretraining import pretrain
+from minibert.training.state import read_state, run_folder, saved_states
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -223,18 +224,30 @@ def test_two_processes_in_one_folder(
 
 
 @pytest.mark.needs("locks")
-def test_two_processes_cut_no_corpus_together(
+def test_a_second_process_stops_before_it_writes(
     commands: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second one stops before it touches the ids of the first one, or its options."""
+    """The command does not touch the options of the first run, nor `pretrain` its tokens."""
     (tmp_path / "run.json").write_text("of the first", encoding="utf-8")
-    for work in ("command", "corpus"):
-        assert not (tmp_path / "tokens").exists()
-        assert (tmp_path / "run.json").read_text(encoding="utf-8") == "of the first"
-        with only_run_in(tmp_path, work):
-            assert main([*commands["pretrain"], "--output", str(tmp_path)]) == 1
+    with only_run_in(tmp_path):
+        assert main([*commands["pretrain"], "--output", str(tmp_path)]) == 1
         assert f"{tmp_path} is in use by process {os.getpid()} on " in capsys.readouterr().err
+        model = BertForMaskedLM(tiny_config())
+        tokenizer = BertTokenizer.from_pretrained(tiny_folder(tmp_path / "tokenizer"))
+        with pytest.raises(OSError, match=f"{tmp_path} is in use by process {os.getpid()} on "):
+            pretrain(model, tokenizer, [__file__], tmp_path, TrainingOptions(), max_length=32)
     assert not (tmp_path / "tokens").exists()
+    assert (tmp_path / "run.json").read_text(encoding="utf-8") == "of the first"
+
+
+def test_a_folder_is_locked_and_checked_once(tmp_path: Path) -> None:
+    """What runs inside a run shares its lock, and its files do not count as another run."""
+    with run_folder(tmp_path, resume=False):
+        trainer(tmp_path, steps=1).run()
+        with pytest.raises(OSError, match="is in use by"), only_run_in(tmp_path):
+            pass
+    with pytest.raises(ValueError, match="already holds a run"), run_folder(tmp_path, resume=False):
+        pass
 
 
 def test_a_text_that_has_vanished(
@@ -306,7 +319,8 @@ def test_a_run_with_other_data_another_model_or_options(
 ) -> None:
     trainer(tmp_path).run()
     with pytest.raises(
-        ValueError, match=rf"state-000000004\.pt is of a run with {message}.*: resume with the same"
+        ValueError,
+        match=rf"state-000000004\.pt was saved by a run with {message}.*: resume with the same",
     ):
         trainer(tmp_path, resume=True, steps=6, **others).run()
 
@@ -346,7 +360,7 @@ def test_an_edited_state_is_named(tmp_path: Path, part: str) -> None:
             del owner[part]
         torch.save(state, path)
         with pytest.raises(
-            ValueError, match=r"\d\.pt (is damaged|does not fit this model|is of a run with)"
+            ValueError, match=r"\d\.pt (is damaged|does not fit this model|was saved by a run with)"
         ):
             trainer(tmp_path, resume=True, steps=6).run()
         path.write_bytes(whole)
@@ -383,7 +397,7 @@ def test_the_state_before_is_kept_until_the_new_one_is_whole(
 
     monkeypatch.setattr(torch, "save", damaged)
     with pytest.raises(
-        OSError, match=r"6\.pt cannot be written; is the disk full\? The state before is whole"
+        OSError, match=r"6\.pt cannot be written; is the disk full\? The previous state is intact"
     ):
         trainer(tmp_path, resume=True, steps=6).run()
     assert saved_states(tmp_path)[-1].read_bytes() == before
@@ -396,7 +410,7 @@ def test_a_step_back(tmp_path: Path) -> None:
     path = saved_states(tmp_path / "damaged")[-1]
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(
-        ValueError, match=r"state-000000004\.pt is damaged .*: delete it, and --resume goes on"
+        ValueError, match=r"state-000000004\.pt is damaged .*: delete it, and --resume continues"
     ):
         trainer(tmp_path / "damaged", resume=True).run()
     path.unlink()

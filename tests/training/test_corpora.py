@@ -108,7 +108,7 @@ def test_parts_hold_every_document_once(
         sum(map(len, map(np.concatenate, turn))) == total for turn in turns
     )
     assert as_lists(corpus.portion(17, 99)) == as_lists(
-        corpus_of(path, tokenizer, cut=False).portion(17, 99)
+        corpus_of(path, tokenizer, tokenize=False).portion(17, 99)
     )
 
 
@@ -219,7 +219,7 @@ def test_a_corpus_that_cannot_be_read(
     (tmp_path / "vanishing.txt").unlink()  # before the processes have started
     with pytest.raises(
         ValueError,
-        match=r"vanishing\.txt is no longer there: put it back, and start again to go on",
+        match=r"vanishing\.txt no longer exists: put it back, and start again to continue",
     ):
         corpus.portion(0, 10**6)
 
@@ -238,7 +238,7 @@ def test_a_damaged_cache_is_refused(name: str, tokenizer: BertTokenizer, tmp_pat
     ):
         path.write_bytes(damaged)
         with pytest.raises(
-            ValueError, match="cache.* (is damaged: delete it, and its text is cut|is not JSON)"
+            ValueError, match="cache.* (is damaged: delete it, and its text is tokenized|is not JSON)"
         ):
             TokenCache(tmp_path / "cache")
 

@@ -374,7 +374,7 @@ def test_a_state_that_leads_to_no_number_is_not_the_one_to_go_on_from(tmp_path: 
     model = BertForSequenceClassification(tiny_config())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
     with pytest.raises(
-        ValueError, match=r"in step 3 .*2\.pt leads straight here: delete it, and --resume"
+        ValueError, match=r"in step 3 .*2\.pt reproduces this failure: delete it, and --resume"
     ):
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
         trainer.objective = lambda model, batch: {
