@@ -26,7 +26,6 @@ WHOLE = "the whole package"
 EXEMPT = {
     WHOLE,
     "page",
-    "training",
 }
 
 LIMITS = {

@@ -238,7 +238,8 @@ def test_a_damaged_cache_is_refused(name: str, tokenizer: BertTokenizer, tmp_pat
     ):
         path.write_bytes(damaged)
         with pytest.raises(
-            ValueError, match="cache.* (is damaged: delete it, and its text is tokenized|is not JSON)"
+            ValueError,
+            match="cache.* (is damaged: delete it, and its text is tokenized|is not JSON)",
         ):
             TokenCache(tmp_path / "cache")
 
