@@ -167,6 +167,14 @@ def test_public_names_are_those_that_type_checkers_see() -> None:
     assert {"rollout", "check", "show"} <= set(dir(minibert.study))
 
 
+def test_a_user_script_has_every_public_name() -> None:
+    # its types are checked by mypy, in strict mode (pyproject.toml)
+    script = (CHECKOUT / "tests" / "samples" / "user_script.py").read_text(encoding="utf-8")
+    former_names = {"encode_corpus", "encode_file", "open_corpus"}
+    names = set(minibert.__all__) - former_names - {"__version__"}
+    assert {name for name in names if not re.search(rf"\b{name}\b", script)} == set()
+
+
 def test_from_a_zip_archive(tmp_path: Path) -> None:
     """As zipapp and PyInstaller pack it: a bundled model is loaded, and a text embedded."""
     with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
