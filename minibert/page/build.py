@@ -53,6 +53,7 @@ SCRIPTS = (
     "head",
     "compare",
     "training",
+    "carriers",
     "evidence",
     "scenes",
     "lesson",

@@ -4,6 +4,7 @@ let compared = null; // the computed texts: the first, the second, and maybe one
 let otherToken = 0; // the chosen token of the second
 
 function buildCompare() {
+  buildFollowing();
   $("compare-text").value = state.other;
   $("compare-example").onclick = tryExample;
   $("compare-same").value = state.same;
@@ -132,7 +133,7 @@ function drawCompare() {
   $("compare-example").textContent = t(
     exampleLanguage() === "ko" ? "compare.example.ko" : "compare.example.en",
   );
-  $("compare-results").hidden = !state.other;
+  $("compare-results").hidden = $("follow-box").hidden = !state.other;
   if (!state.other) {
     return;
   }
@@ -203,4 +204,5 @@ function drawCompare() {
     verdict = t(same > other ? "compare.apart" : "compare.together", told);
   }
   $("compare-verdict").textContent = verdict;
+  drawFollowing();
 }

@@ -123,59 +123,27 @@ const evidenceFigure = {
 
 // ---------------------------------------------------------------- one state from another text
 
-const patching = { texts: null, word: "", cells: [], chosen: null };
+const patching = blankMap("", []);
 
-/** The first text from a layer on, with one of its states taken from the second text, which is as long. */
-async function patched(layer, token) {
-  const [own, other] = patching.texts;
-  const { shape, data } = hiddenState(layer + 1, own);
-  const states = { shape, data: data.slice() };
-  states.data.set(hiddenState(layer + 1, other).row(token), token * shape[1]);
-  return live.compute({ text: own.request.text, from: layer + 1, states });
-}
-
-/** Measures for every layer and place how likely the first answer stays when the state there comes from the second text. */
+/** Fills the map of the scene's two texts, with “it” hidden; what was measured for other texts is forgotten. */
 async function sweep(before, now) {
-  const wish = [before, now].map((what) => hideIt(what.request.text));
-  const key = wish.join("\n");
+  const texts = [before, now].map((what) => hideIt(what.request.text));
+  const key = texts.join("\n");
   if (patching.key === key) {
     return;
   }
-  Object.assign(patching, { key, texts: null, cells: [], chosen: null });
+  const requests = texts.map((text) => ({ text }));
+  Object.assign(patching, blankMap(key, requests));
   const wanted = () => patching.key === key && SCENES[state.scene].figure === patchFigure;
-  const texts = await Promise.all(wish.map((text) => live.compute({ text })));
-  const place = texts[0].tokens.findIndex((token) => token.piece === "[MASK]");
-  const [[word]] = await answersOf(texts[0]);
-  const id = live.tokenizer.ids.get(word);
-  const length = texts[0].tokens.length;
-  const likely = (rows) =>
-    live.ask("shares", {
-      word: id,
-      states: { shape: [rows.length, sizes.hidden], data: Float32Array.from(rows.flat()) },
-    });
-  const answerState = (what) => hiddenState(sizes.layers, what).row(place);
-  if (length !== texts[1].tokens.length) {
-    return;
-  }
-  Object.assign(patching, { texts, word, id, place, plain: await likely(texts.map(answerState)) });
-  for (let layer = 0; layer < sizes.layers && wanted(); layer++) {
-    const rows = [];
-    for (let token = 0; token < length && wanted(); token++) {
-      rows.push(answerState(await patched(layer, token)));
-    }
-    if (wanted()) {
-      patching.cells[layer] = await likely(rows);
-    }
-    drawLesson();
-  }
-  if (patching.key === key && patching.cells.length < sizes.layers) {
+  await fillMap(patching, wanted, drawLesson);
+  if (patching.key === key && patching.texts && patching.cells.length < sizes.layers) {
     patching.key = null;
   } // left before it was done
 }
 
 /** What the click on a cell tells: the best words with this one state exchanged. */
 async function patchAt(layer, token) {
-  const what = await patched(layer, token);
+  const what = await patchedText(patching, layer, token);
   patching.chosen = { layer, token, words: await answersOf(what) };
   drawLesson();
 }

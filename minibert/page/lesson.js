@@ -169,6 +169,7 @@ async function judge(scene) {
     ? say(`verdict.${found.verdict ?? found.outcome}`, found.values)
     : "";
   $("scene-figure").hidden = !drawn;
+  $("scene-wire").hidden = true;
   if (found) {
     fillVerdict(found, scene);
   }
@@ -186,6 +187,9 @@ async function judge(scene) {
   sceneMap.draw();
   $("scene-said").textContent = figure.said?.() ?? "";
   legend("scene-legend", ...figure.legend());
+  if (figure === patchFigure) {
+    sceneWire.draw();
+  }
 }
 
 async function measured(scene) {
