@@ -1,13 +1,13 @@
-"""Five exercises: write a part of BERT yourself, and `check` returns what is still wrong with it.
+"""Exercises: write a part of BERT yourself, and `check` returns what is still wrong with it.
 
     def gelu(x):
         return x.relu()
 
     print(check("gelu", gelu))
 
-The notebook scripts/notebooks/5_exercises describes what to write. An exercise is a sequence of
-steps, each with a hint in English and in Korean. The first step that fails gives the hint. The
-answers are the package's own functions.
+The notebooks in docs/notebooks describe what to write. An exercise is a sequence of steps, each
+with a hint in English and in Korean. The first step that fails gives the hint. The answers of the
+five exercises here are the package's own functions; `short_exercises` has the others.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -21,6 +21,7 @@ from torch import Tensor
 from minibert.attention import eager_attention
 from minibert.layouts import UNMASKED, Layout, PackedLayout, PaddedLayout
 from minibert.losses import IGNORED
+from minibert.study.short_exercises import SHORT_EXERCISES
 from minibert.tokenization.wordpiece import MAX_WORD
 
 Answer = Callable[..., Any]
@@ -38,8 +39,8 @@ def check(exercise: str, answer: Answer) -> str:
     아직 아닙니다. 이것은 ReLU입니다. GELU는 0보다 작을 때도 0이 아니라 부드럽게 휘어집니다.
 
     Args:
-        exercise: "attention", "mask", "gelu", "wordpiece" or "masking".
-        answer: the function that was written. The notebook describes its arguments and result.
+        exercise: the name that the notebook gives it, such as "attention".
+        answer: the function to check. The notebook describes its arguments and result.
 
     Raises:
         ValueError: no exercise has this name.
@@ -60,7 +61,7 @@ def _returned(value: Any, english: str, korean: str, count: int | None = None) -
         return (
             False,
             f"Nothing came back yet: return {english}.",
-            f"아직 아무것도 돌려주지 않습니다. {korean} 돌려주세요.",
+            f"반환값이 없습니다. {korean} 돌려주세요.",
         )
     is_complete = count is None or (isinstance(value, tuple) and len(value) == count)
     return is_complete, f"Return {english}.", f"{korean} 돌려주세요."
@@ -302,12 +303,14 @@ def _gelu(answer: Answer) -> Iterator[Step]:
         ),
         (
             F.gelu(x, approximate="tanh"),
-            "That is the approximation by tanh; BERT takes the exact function, with erf.",
-            "이것은 tanh로 근사한 것입니다. BERT는 erf를 쓰는 정확한 함수를 씁니다.",
+            "That is the approximation by tanh. Google's own code uses it, and here it is called "
+            'gelu_new. "gelu" is the exact function, with erf.',
+            "이것은 tanh로 근사한 것입니다. 구글의 원래 코드가 쓰는 식이며, 여기서는 gelu_new라고 "
+            "부릅니다. gelu는 erf를 쓰는 정확한 함수입니다.",
         ),
         (
             x * (1.702 * x).sigmoid(),
-            "That is the approximation by a sigmoid; BERT takes the exact function, with erf.",
+            "That is the approximation by a sigmoid. The exact function uses erf.",
             "이것은 시그모이드로 근사한 것입니다. BERT는 erf를 쓰는 정확한 함수를 씁니다.",
         ),
         (
@@ -467,17 +470,17 @@ def _masking(answer: Answer) -> Iterator[Step]:
     replacements = seen[chosen & (seen != mask_id) & (seen != ids)]
     yield (
         abs(masked - 0.8) < 0.02 and abs(unchanged - 0.1) < 0.02,
-        f"Of the chosen, 80% become [MASK], 10% another word and 10% stay; here {masked:.0%} "
+        f"Of the chosen, 80% become [MASK], 10% a random token and 10% stay; here {masked:.0%} "
         "become [MASK] and "
         f"{unchanged:.0%} stay.",
-        "고른 토큰의 80%는 [MASK], 10%는 다른 단어가 되고 10%는 그대로 남습니다. 여기서는 "
+        "고른 토큰의 80%는 [MASK], 10%는 무작위 토큰이 되고 10%는 그대로 남습니다. 여기서는 "
         f"{masked:.0%}가 [MASK]가 "
         f"되고 {unchanged:.0%}가 그대로입니다.",
     )
     yield (
-        not special[replacements].any() and len(np.unique(replacements)) > words / 2,
-        "Another word should be any ordinary word of the vocabulary, never a special token.",
-        "다른 단어는 특수 토큰이 아닌, 어휘 집합의 아무 단어여야 합니다.",
+        len(np.unique(replacements)) > words / 2,
+        "The random token should be any one of the vocabulary.",
+        "무작위 토큰은 어휘 집합 전체에서 고르게 뽑아야 합니다.",
     )
     redrawn = [answer(ids, np.random.default_rng(seed), mask_id, special)[1] for seed in (1, 2)]
     yield (
@@ -507,4 +510,5 @@ _EXERCISES: dict[str, tuple[Callable[[Answer], Iterator[Step]], str]] = {
     "gelu": (_gelu, "ACTIVATIONS (minibert/encoder.py)"),
     "wordpiece": (_wordpiece, "WordPiece.pieces (minibert/tokenization/wordpiece.py)"),
     "masking": (_masking, "Masking (minibert/training/pretraining.py)"),
+    **{name: (short.steps, short.home) for name, short in SHORT_EXERCISES.items()},
 }

@@ -16,6 +16,7 @@ from minibert.encoder import ACTIVATIONS
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
 from minibert.study import check
+from minibert.study.short_exercises import SHORT_EXERCISES
 from minibert.tokenization.wordpiece import WordPiece
 from minibert.training.pretraining import Masking
 
@@ -285,14 +286,14 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "always [MASK]": (
         "masking",
         masking(masked=2.0),
-        "80% become [MASK], 10% another",
+        "80% become [MASK], 10% a random token",
         "80%는 [MASK]",
     ),
     "special words": (
         "masking",
         masking(special_words=True),
-        "never a special token",
-        "특수 토큰이 아닌",
+        "any one of the vocabulary",
+        "어휘 집합 전체에서",
     ),
     "own rng": ("masking", masking(own_rng=True), "Draw everything from rng", "rng에서 뽑으세요"),
 }
@@ -313,3 +314,15 @@ def test_the_right_answers_written_here_pass(exercise: str) -> None:
         exercise, attention()
     )
     assert check(exercise, mine).startswith("Right.")
+
+
+@pytest.mark.parametrize("exercise", SHORT_EXERCISES)
+def test_a_short_exercise(exercise: str) -> None:
+    short = SHORT_EXERCISES[exercise]
+    assert check(exercise, short.answer).startswith("Right. Compare it with ")
+    assert "Nothing came back" in check(exercise, lambda *_: None)
+    assert "should return" in check(exercise, lambda *_: "something else")
+    for mistake in short.mistakes:
+        english, korean = check(exercise, mistake.answer).splitlines()
+        assert english == f"Not yet. {mistake.english}"
+        assert korean == f"아직 아닙니다. {mistake.korean}"
