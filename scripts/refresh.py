@@ -51,10 +51,10 @@ def main() -> None:
         readme.write_text(
             EXAMPLE.sub(lambda found: found[1] + printed(found[2]), text), encoding="utf-8"
         )
-    sources = sorted((ROOT / "scripts" / "notebooks").glob("*.md"))
+    sources = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
     names = [path.stem for path in sources if '"minibert-' in path.read_text(encoding="utf-8")]
-    for script, *arguments in (("notebooks/build.py", *names), ("figures/page.py",)):
-        subprocess.run([sys.executable, ROOT / "scripts" / script, *arguments], check=True)
+    for script, *arguments in (("docs/notebooks/build.py", *names), ("scripts/figures/page.py",)):
+        subprocess.run([sys.executable, ROOT / script, *arguments], check=True)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from conftest import CHECKOUT
 
-FOLDER = CHECKOUT / "scripts" / "notebooks"
+FOLDER = CHECKOUT / "docs" / "notebooks"
 SOURCES = sorted(FOLDER.glob("*.md"))
-LEARNS = FOLDER / "7_a_bert_learns.md"  # trains, so its numbers are not the same on every machine
-QUICK = FOLDER / "2_all_layers.md"  # the one whose outputs are computed anew by default
+LEARNS = FOLDER / "06_a_bert_learns.md"  # trains, so its numbers are not the same on every machine
+QUICK = FOLDER / "02_hidden_states.md"  # the one whose outputs are computed anew by default
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 

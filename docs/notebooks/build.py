@@ -1,10 +1,10 @@
-"""Makes the notebooks: every `NAME.md` here becomes NAME.en.ipynb and NAME.ko.ipynb, executed, outputs included.
+"""Build the notebooks: every `NAME.md` becomes NAME.en.ipynb and NAME.ko.ipynb, with outputs.
 
     pip install -c constraints.txt '.[notebooks]'
-    python scripts/notebooks/build.py [NAME ...]
+    python docs/notebooks/build.py [NAME ...]
 
-A source is a row of blocks, each opened by a line of its own: `:::en` and `:::ko` hold the same words in two
-languages, `:::code` is shared. So the two versions cannot drift apart.
+A source is a sequence of blocks, each opened by a line of its own. `:::en` and `:::ko` hold the
+same words in two languages, and `:::code` is shared, so that the two versions cannot drift apart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_HTML = 100_000  # characters of an output that is kept
 
 
 def notebook(source: Path, language: str) -> nbformat.NotebookNode:
-    """The notebook of a source in one language, not yet executed."""
+    """Return the notebook of a source in one language, not yet executed."""
     cells = []
     parts = re.split(r"^:::(\w+)\n", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
     for kind, content in zip(parts[1::2], parts[2::2], strict=True):
@@ -47,7 +47,11 @@ def notebook(source: Path, language: str) -> nbformat.NotebookNode:
 
 
 def execute(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Runs all cells with this Python, offline; raises `nbclient.exceptions.CellExecutionError` when one fails."""
+    """Run all cells with this Python, offline.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: A cell fails.
+    """
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
     options = {"timeout": TIMEOUT, "kernel_name": "python3", "coalesce_streams": True}
@@ -68,7 +72,7 @@ def execute(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 def main(names: list[str]) -> None:
-    """Builds the named notebooks, or all."""
+    """Build the named notebooks, or all."""
     for source in sorted(HERE.glob("*.md")):
         if names and source.stem not in names:
             continue
