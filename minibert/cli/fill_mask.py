@@ -26,8 +26,8 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    device = check_device(options.device)
     texts = list(map(str, texts_of(options)))
+    device = check_device(options.device)
     source = source_of(options)
     from minibert.coverage import warn_of_coverage
     from minibert.heads import BertForMaskedLM

@@ -38,25 +38,37 @@ def split_revision(name: str) -> tuple[str, str | None]:
     return bare, revision
 
 
-def check_device(name: str) -> str:
-    """The device, if this computer has it.
+def check_device(name: str, backend: str = "torch") -> str:
+    """The device, if this computer has it; where there is a choice, it is announced.
 
     Raises:
-        UsageError: it does not, or there is no device of this name.
+        UsageError: the device does not exist here, or ONNX Runtime is to run on another one than
+            the CPU.
     """
-    if name == "cpu":
+    if backend == "onnx":
+        if name != "cpu":
+            raise UsageError("--backend onnx runs on the CPU: leave --device out.")
         return name
+    devices = devices_of_computer()
+    if name not in devices and not (name == "cuda" and "cuda:0" in devices):
+        raise UsageError(
+            f"--device {name} does not exist here; this computer has {', '.join(devices)}."
+        )
+    if len(devices) > 1:
+        others = "" if name != "cpu" else f" (there is also {', '.join(devices[1:])}: --device)"
+        logger.info("computing on %s%s.", name, others)
+    return name
+
+
+def devices_of_computer() -> list[str]:
+    """Names of the devices that --device takes here, the CPU first."""
     import torch
 
     devices = ["cpu"]
     devices += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
         devices.append("mps")
-    if name in devices or (name == "cuda" and len(devices) > 1 and "cuda:0" in devices):
-        return name
-    raise UsageError(
-        f"--device {name} does not exist here; this computer has {', '.join(devices)}."
-    )
+    return devices
 
 
 def default_training_device() -> str:
@@ -79,7 +91,7 @@ def load_embedder(
 ) -> TextEncoder:
     """The embedder that the options describe; `name` takes the place of their model."""
     source = source_of(options, name)
-    device = check_device(options.device)
+    device = check_device(options.device, options.backend)
     check_kind(source, options.backend)
     settings: dict[str, Any] = {
         "pooling": options.pooling,
@@ -91,8 +103,6 @@ def load_embedder(
     if options.backend == "onnx":
         from minibert.sentences.onnx import OnnxEmbedder, refuse_settled
 
-        if device != "cpu":
-            raise UsageError("--backend onnx runs on the CPU: leave --device out.")
         refuse_settled(**settings)
         return OnnxEmbedder.from_pretrained(source, max_length=options.max_length)
     warn_of_head(source)

@@ -81,7 +81,7 @@ def load_model(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what would be worth a warning is an error here
-        model = getattr(heads, class_name).from_pretrained(source)
+        model = getattr(heads, class_name).from_pretrained(source, device=device)
     loaded = model.load_report
     if loaded is not None and loaded.missing:
         raise ValueError(
@@ -91,7 +91,7 @@ def load_model(
     precision = precision_of(options)
     if precision is not None:
         model = optimize(model, precision=precision)
-    return model.to(device).eval(), BertTokenizer.from_pretrained(source)
+    return model.eval(), BertTokenizer.from_pretrained(source)
 
 
 def load_onnx_head(options: argparse.Namespace) -> OnnxHead:
@@ -100,8 +100,7 @@ def load_onnx_head(options: argparse.Namespace) -> OnnxHead:
     Raises:
         UsageError: an option that the graph has decided.
     """
-    if options.device != "cpu":
-        raise UsageError("--backend onnx runs on the CPU: leave --device out.")
+    check_device(options.device, "onnx")
     from minibert.sentences.onnx_heads import OnnxHead
 
     head = OnnxHead.from_pretrained(source_of(options))

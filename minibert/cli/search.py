@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import check_device, load_embedder, precision_of, source_of
+from minibert.cli.loading import load_embedder, precision_of, source_of
 from minibert.cli.options import (
     add_embedder,
     add_id_column,
@@ -169,7 +169,7 @@ def _reranked(
     encoder = CrossEncoder.from_pretrained(
         source_of(options, options.rerank),
         precision=precision_of(options),
-        device=check_device(options.device),
+        device=options.device,  # checked with the embedder
     )
     reranked = []
     for query, hits in zip(queries, matches, strict=True):

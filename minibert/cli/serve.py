@@ -16,8 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from minibert.cli.loading import precision_of, source_of
-from minibert.cli.options import DEFAULT_MODEL, add_backend, add_offline, add_precision
+from minibert.cli.loading import check_device, precision_of, source_of
+from minibert.cli.options import (
+    DEFAULT_MODEL,
+    add_backend,
+    add_device,
+    add_offline,
+    add_precision,
+)
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError
 from minibert.extras import need
@@ -46,6 +52,7 @@ def add(parser: Parser) -> None:
     add_offline(parser)
     add_backend(parser)
     add_precision(parser)
+    add_device(parser)
     parser.add_argument(
         "--host",
         default="127.0.0.1",
@@ -105,6 +112,7 @@ def run(options: argparse.Namespace) -> None:
 
     arguments = [*options.models, *(options.model or [])]
     named = name_models(arguments or [DEFAULT_MODEL])
+    check_device(options.device, options.backend)
     limits = Limits(options.max_body, options.max_texts, options.max_tokens, options.timeout)
     _limit_memory()
     key = os.environ.get(KEY) or None
@@ -151,6 +159,7 @@ def _load(options: argparse.Namespace, name: str, model: str) -> Any:
             source_of(options, model),
             backend=options.backend,
             precision=precision_of(options),
+            device=options.device,
             max_wait_ms=options.max_wait_ms,
             max_tokens=BATCH_TOKENS,
             max_pending=options.max_waiting,

@@ -203,7 +203,8 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     with run_folder(folder, bool(options.resume)):
         if is_first:
             write_json(folder / "run.json", {"starts": options.starts})
-            logger.info("training on %s.", options.device or default_training_device())
+            if options.device is None:
+                logger.info("training on %s.", default_training_device())
         yield
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from minibert.cli.loading import source_of
-from minibert.cli.options import add_json, add_model
+from minibert.cli.loading import check_device, source_of
+from minibert.cli.options import add_device, add_json, add_model
 from minibert.cli.parser import Parser
 from minibert.cli.results import print_json
 
@@ -29,6 +29,7 @@ def add(parser: Parser) -> None:
         metavar="X",
         help="Largest difference allowed; 0 asks for equal bits.",
     )
+    add_device(parser)
     add_json(parser)
 
 
@@ -38,10 +39,11 @@ def run(options: argparse.Namespace) -> int:
     from minibert.progress import Progress, is_watched
 
     need("transformers", "parity", "Comparing with the reference")  # before torch, which is slow
+    device = check_device(options.device)
     from minibert.study.verify import STEPS, TEXTS, verify
 
     with Progress(is_watched(), STEPS, "steps") as progress:
-        result = verify(source, options.text or TEXTS, progress=progress)
+        result = verify(source, options.text or TEXTS, device=device, progress=progress)
     passed = result.passed(options.tolerance)
     if options.json:
         print_json(result.to_dict(options.tolerance))

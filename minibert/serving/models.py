@@ -18,6 +18,7 @@ from minibert.sentences.folder import is_embedder
 from minibert.sentences.rows import Pair, Row, Rows, Settings, Vectors, tokenize_rows, truncate_row
 
 if TYPE_CHECKING:
+    from minibert.base import PreTrainedModel
     from minibert.heads import BertForTokenClassification
     from minibert.inference.optimize import Precision
     from minibert.sentences.encode import TextEncoder
@@ -211,6 +212,7 @@ def load(
     *,
     backend: Literal["torch", "onnx"] = "torch",
     precision: Precision | None = "fp32",
+    device: str = "cpu",
     **queue: Any,
 ) -> Served:
     """Load the model of a folder, whose files determine the kind of model.
@@ -223,6 +225,7 @@ def load(
             change while the service runs.
         backend: "torch" or "onnx".
         precision: As in `minibert.optimize`; None runs the model unchanged.
+        device: Where the model computes; ONNX Runtime runs on the CPU.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
 
     Raises:
@@ -232,7 +235,7 @@ def load(
     if not is_embedder(source):
         if backend == "onnx":
             return _load_exported_head(name, source, queue)
-        classifier = _load_classifier(name, source, precision, queue)
+        classifier = _load_classifier(name, source, precision, device, queue)
         if classifier is not None:
             return classifier
     embedder: TextEncoder
@@ -241,11 +244,12 @@ def load(
 
         embedder = OnnxEmbedder.from_pretrained(source)
     else:
-        from minibert.inference.packing import warm_up
         from minibert.sentences.embedder import SentenceEmbedder
 
-        embedder = SentenceEmbedder.from_pretrained(source, precision=precision, mmap=False)
-        warm_up(embedder.model)
+        embedder = SentenceEmbedder.from_pretrained(
+            source, precision=precision, device=device, mmap=False
+        )
+        _warm_up(embedder.model)
     prompts = {
         "prompts": list(embedder.prompts),
         "default_prompt_name": embedder.default_prompt_name,
@@ -259,15 +263,26 @@ def load(
     return Served(name, "embedding", embedder, settings_of, about, **queue)
 
 
+def _warm_up(model: PreTrainedModel) -> None:
+    """Compile what the first batches would; on a GPU nothing is compiled by size."""
+    from minibert.inference.packing import warm_up
+
+    if model.device.type == "cpu":
+        warm_up(model)
+
+
 def _load_classifier(
-    name: str, source: Source, precision: Precision | None, queue: dict[str, Any]
+    name: str,
+    source: Source,
+    precision: Precision | None,
+    device: str,
+    queue: dict[str, Any],
 ) -> Served | None:
     """A classifier of texts or tokens; None for a pre-trained BERT, which serves as an embedder."""
     import torch
 
     from minibert.auto import class_for_tensors
     from minibert.checkpoints.tensors import read_tensors
-    from minibert.inference.packing import warm_up
     from minibert.sentences.rerank import CrossEncoder
     from minibert.tasks.classification import class_scores
 
@@ -280,14 +295,14 @@ def _load_classifier(
     ):
         return None
     if kind.__name__ == "BertForTokenClassification":
-        return _load_tagger(name, source, precision, queue)
+        return _load_tagger(name, source, precision, device, queue)
     if kind.__name__ != "BertForSequenceClassification":
         raise ValueError(
             f"{source} is a {kind.__name__}; served are embedders, rerankers, and classifiers of "
             "texts or tokens."
         )
-    encoder = CrossEncoder.from_pretrained(source, precision=precision, mmap=False)
-    warm_up(encoder.model)
+    encoder = CrossEncoder.from_pretrained(source, precision=precision, device=device, mmap=False)
+    _warm_up(encoder.model)
     config = encoder.model.config
     is_reranker = config.num_labels == 1
 
@@ -344,20 +359,25 @@ def _kind(num_labels: int) -> str:
 
 
 def _load_tagger(
-    name: str, source: Source, precision: Precision | None, queue: dict[str, Any]
+    name: str,
+    source: Source,
+    precision: Precision | None,
+    device: str,
+    queue: dict[str, Any],
 ) -> Served:
     import torch
 
     from minibert.heads import BertForTokenClassification
     from minibert.inference.optimize import optimize, resolve_precision
-    from minibert.inference.packing import warm_up
     from minibert.tokenization.tokenizer import BertTokenizer
 
-    model = BertForTokenClassification.from_pretrained(source, dtype=torch.float32, mmap=False)
+    model = BertForTokenClassification.from_pretrained(
+        source, dtype=torch.float32, device=device, mmap=False
+    )
     resolved = resolve_precision(precision)
     if resolved is not None:
         model = optimize(model, precision=resolved)
-    warm_up(model)
+    _warm_up(model)
     tagger = Tagger(model.eval(), BertTokenizer.from_pretrained(source))
     labels = [model.config.id2label[index] for index in range(model.config.num_labels)]
     settings = Settings("", "truncate", BATCH_TOKENS)

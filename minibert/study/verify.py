@@ -106,6 +106,7 @@ def verify(
     name: str | os.PathLike[str] | Source,
     texts: Sequence[str] = TEXTS,
     *,
+    device: torch.device | str = "cpu",
     progress: Progress = SILENT,
     **source_options: Any,
 ) -> Verification:
@@ -118,6 +119,7 @@ def verify(
     Args:
         name: folder, bundled model or Hub id.
         texts: the texts to compare on, at least one.
+        device: where both models compute.
         progress: counts the `STEPS` of the comparison.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
             `Source.of`.
@@ -159,9 +161,10 @@ def verify(
             result.comparisons.append(_compare(f"tokenizer.{label}.{key}", ours[key], values))
     progress.add()
 
+    batch = {key: values.to(device) for key, values in batch.items()}
     result.comparisons += _compare_encoders(source, folder, batch, has_pooler(names), progress)
     if model_class is not BertModel:
-        models = _load(model_class, source, folder)
+        models = _load(model_class, source, folder, device)
         if model_class is BertForMultipleChoice:
             batch = {key: values[:, None] for key, values in batch.items()}  # (batch, choices, seq)
         with torch.no_grad():
@@ -190,7 +193,8 @@ def _compare_encoders(
 ) -> Iterator[Comparison]:
     """Compare every layer under eager attention, and the outputs under SDPA."""
     options = {"add_pooling_layer": pooler}
-    models = _load(BertModel, source, folder, attn_implementation="eager", **options)
+    device = batch["input_ids"].device
+    models = _load(BertModel, source, folder, device, attn_implementation="eager", **options)
     with torch.no_grad():
         outputs = [
             model(**batch, output_hidden_states=True, output_attentions=True) for model in models
@@ -198,7 +202,7 @@ def _compare_encoders(
     yield from _compare_layers(*outputs)
     progress.add()
 
-    models = _load(BertModel, source, folder, attn_implementation="sdpa", **options)
+    models = _load(BertModel, source, folder, device, attn_implementation="sdpa", **options)
     with torch.no_grad():
         outputs = [
             model(**batch, output_hidden_states=True, output_attentions=False) for model in models
@@ -215,14 +219,18 @@ def _reference() -> Any:
 
 
 def _load(
-    kind: type[PreTrainedModel], source: Source, folder: Path, **options: Any
+    kind: type[PreTrainedModel],
+    source: Source,
+    folder: Path,
+    device: torch.device | str,
+    **options: Any,
 ) -> tuple[Any, Any]:
     """Our model and the reference's, each from the files."""
-    ours = kind.from_pretrained(source, **options)
+    ours: PreTrainedModel = kind.from_pretrained(source, **options)
     theirs = getattr(_reference(), kind.__name__).from_pretrained(
         folder, dtype=ours.dtype, **options
     )
-    return ours, theirs.eval()
+    return ours.to(device), theirs.to(device).eval()
 
 
 def _compare_layers(ours: Any, theirs: Any) -> Iterator[Comparison]:
@@ -246,6 +254,7 @@ def _compare_outputs(label: str, ours: Any, theirs: Any) -> Iterator[Comparison]
 def _compare(part: str, ours: Tensor, theirs: Tensor) -> Comparison:
     if ours.shape != theirs.shape:
         return Comparison(part, float("inf"), float("inf"), False)
+    ours, theirs = ours.cpu(), theirs.cpu()
     difference = (ours.double() - theirs.double()).abs()
     return Comparison(
         part, difference.max().item(), difference.mean().item(), torch.equal(ours, theirs)

@@ -40,8 +40,22 @@ COMPUTES_ON_A_DEVICE = [
     "answer",
     "fill-mask",
     "evaluate",
+    "serve",
+    "verify",
 ]
-READS_TEXTS = [*COMPUTES_ON_A_DEVICE, "tokenize", "vocab", "pretrain"]
+READS_TEXTS = [
+    "embed",
+    "search",
+    "rerank",
+    "classify",
+    "entities",
+    "answer",
+    "fill-mask",
+    "evaluate",
+    "tokenize",
+    "vocab",
+    "pretrain",
+]
 WRITES = ["embed", "classify", "entities", "answer", "view", "learn", "vocab", "pretrain"]
 
 
@@ -100,6 +114,10 @@ def test_devices_and_precisions() -> None:
         options = shown(parser)
         if name in COMPUTES_ON_A_DEVICE:
             assert options["--device"].default == "cpu", name
+        elif name.startswith(("finetune", "pretrain")):
+            assert "if there is a GPU" in str(options["--device"].help), name
+        else:  # a page for one text, and what reads or writes files alone
+            assert "--device" not in options, name
         if "--precision" in options and name != "export":
             precision = options["--precision"]
             assert list(precision.choices or []) == ["exact", "fp32", "bf16", "int8"], name
