@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import locale
+import os
+import re
 
 from minibert.cli.loading import source_of
 from minibert.cli.options import add_model
@@ -11,10 +14,23 @@ from minibert.cli.view import add_page_options, write
 
 SUMMARY = "Open an article in ten scenes beside a live BERT."
 EXAMPLE = "--output learn.html"
+MODELS = {"en": "minibert-en", "ko": "minibert-ko"}
 
 
 def add(parser: Parser) -> None:
-    add_model(parser)
+    add_model(
+        parser,
+        default=None,
+        help="Model beside the article: a folder, a bundled model or a Hub id. The scenes are "
+        "those that fit its pieces. Default: minibert-ko with --lang ko or in a Korean locale, "
+        "else minibert-en.",
+    )
+    parser.add_argument(
+        "--lang",
+        choices=tuple(MODELS),
+        help="Language that the page opens in, English or Korean; there is a switch on it. "
+        "Default: that of the locale for the model, that of the browser for the page.",
+    )
     add_page_options(parser)
 
 
@@ -22,6 +38,21 @@ def run(options: argparse.Namespace) -> None:
     from minibert.page.lesson import article, articles, fitting_article
     from minibert.tokenization.tokenizer import BertTokenizer
 
+    language = options.lang or locale_language()
+    if options.model is None:
+        options.model = MODELS[language]
     source = source_of(options)
-    language = fitting_article(BertTokenizer.from_pretrained(source))
-    write(options, source, articles()[language]["text"], **article(language))
+    fitting = fitting_article(BertTokenizer.from_pretrained(source), preferred=language)
+    more = article(fitting)
+    if options.lang is not None:
+        more["language"] = options.lang
+    write(options, source, articles()[fitting]["text"], **more)
+
+
+def locale_language() -> str:
+    """Return "ko" in a Korean locale, else "en"."""
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    chosen = next((os.environ[name] for name in names if os.environ.get(name)), None)
+    if chosen is None:  # as on Windows, where the names are such as Korean_Korea
+        chosen = locale.getlocale()[0] or ""
+    return "ko" if re.match(r"(ko|korean)([_.\-]|$)", chosen, re.IGNORECASE) else "en"

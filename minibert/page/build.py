@@ -56,6 +56,7 @@ SCRIPTS = (
     "carriers",
     "evidence",
     "scenes",
+    "scenes_ko",
     "lesson",
     "tour",
     "main",

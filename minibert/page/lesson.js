@@ -1,7 +1,7 @@
 // The article: a scene at a time sets the page beside it, asks what will happen, lets the reader do it, and says what came of it.
 
 /** The scenes of the article that fits the model, which was chosen when the page was written. */
-const SCENES = { en: ENGLISH }[page.lesson?.language] ?? [];
+const SCENES = { en: ENGLISH, ko: KOREAN }[page.lesson?.language] ?? [];
 const SCENE_COUNT = page.lesson ? SCENES.length : 0;
 
 function buildLesson() {

@@ -114,16 +114,21 @@ def missing_words(tokenizer: Any, needs: Mapping[str, Iterable[str]]) -> list[st
 
 
 def article(language: str = "en") -> dict[str, Any]:
-    """Return what an article adds to a page of its first text: texts, sentences, a bundled run."""
+    """Return what an article adds to a page of its first text.
+
+    Args:
+        language: "en" or "ko".
+
+    Returns:
+        `lesson`, its texts and sentences, and `run`, a bundled run of pre-training, where one of
+        its scenes shows it.
+    """
     content = articles()[language]
     texts: dict[str, Any] = {}
     for name in content["texts"]:
         texts.update(json.loads(part(name)))
-    return {
-        "lesson": {
-            "language": language,
-            "texts": texts,
-            "sentences": part(content["sentences"]).splitlines(),
-        },
-        "run": json.loads(lzma.decompress((PARTS / content["run"]).read_bytes())),
-    }
+    sentences = part(content["sentences"]).splitlines()
+    added = {"lesson": {"language": language, "texts": texts, "sentences": sentences}}
+    if content["run"] is not None:
+        added["run"] = json.loads(lzma.decompress((PARTS / content["run"]).read_bytes()))
+    return added

@@ -204,19 +204,6 @@ def test_the_article_refuses_a_model_that_cannot_compute_in_it(
     assert "too large for the article" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_the_article_refuses_a_model_whose_pieces_its_scenes_do_not_fit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "bank", "dog"]
-    (tmp_path / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
-    out = tmp_path / "learn.html"
-    assert main(["learn", "--model", str(tmp_path), "--output", str(out)]) == 1
-    said = capsys.readouterr().err
-    assert "minibert-en need man, which it cuts into [UNK]" in said and "Take minibert-en" in said
-    assert not out.exists()
-
-
 def test_the_command_writes_the_page(
     tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,64 @@
+"""Which article a page of `minibert learn` gets: by the model's pieces, the option and the locale."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from minibert import BertTokenizer
+from minibert.cli import main
+from minibert.cli.learn import MODELS, locale_language
+from minibert.page.lesson import article, articles, fitting_article
+
+
+def test_the_article_refuses_a_model_whose_pieces_its_scenes_do_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "bank", "dog"]
+    (tmp_path / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
+    out = tmp_path / "learn.html"
+    assert main(["learn", "--model", str(tmp_path), "--output", str(out)]) == 1
+    said = capsys.readouterr().err
+    assert "minibert-en need man, which it cuts into [UNK]" in said
+    assert "minibert-ko need 배를" in said and "Take minibert-en or minibert-ko" in said
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "language"),
+    [
+        ({"LANG": "ko_KR.UTF-8"}, "ko"),
+        ({"LANG": "ko_KR.UTF-8", "LC_ALL": "en_US.UTF-8"}, "en"),
+        ({"LC_MESSAGES": "ko", "LANG": "C"}, "ko"),
+        ({"LANG": "kok_IN"}, "en"),
+    ],
+)
+def test_a_korean_locale_has_the_korean_article(
+    environment: dict[str, str], language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert locale_language() == language
+
+
+def test_the_article_is_chosen_by_what_fits_the_model() -> None:
+    tokenizers = {name: BertTokenizer.from_pretrained(name) for name in MODELS.values()}
+    for language, name in MODELS.items():
+        for preferred in MODELS:
+            assert fitting_article(tokenizers[name], preferred) == language
+
+
+def test_both_languages_have_every_text_of_the_korean_article() -> None:
+    for key, said in article("ko")["lesson"]["texts"].items():
+        fields = [set(re.findall(r"\{\w+\}", said[language])) for language in ("en", "ko")]
+        assert said["en"] and said["ko"] and fields[0] == fields[1], key
+
+
+def test_an_article_without_a_run_brings_none() -> None:
+    assert articles()["ko"]["run"] is None and "run" not in article("ko")
