@@ -32,6 +32,11 @@ VERDICTS = [
     (1, "뜻이 같은 쪽이 더 가깝습니다"),
 ]
 
+COUNTED = """() => {
+  counts.set("particles", [{ consonant: 12, vowel: 12 }, { consonant: 12, vowel: 0 }]);
+  counts.set("people", 16);
+}"""
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -82,6 +87,8 @@ def test_ten_scenes_fit_every_width(browser: Any, file: Path, width: int, langua
 
 def test_what_is_edited_decides_the_korean_verdicts(browser: Any, file: Path) -> None:
     with Reader(browser, file, 2) as reader:
+        # what the scenes count over sentences of their own is in the test of all ten
+        reader.page.evaluate(COUNTED)
         reader.enter(1)
         reader.write("어부들이 배가 좋다.")
         assert reader.outcome == 0 and "조각 하나입니다" in said(reader)
@@ -104,6 +111,7 @@ def test_what_is_edited_decides_the_korean_verdicts(browser: Any, file: Path) ->
         assert reader.trouble == []
 
 
+@pytest.mark.slow
 def test_korean_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
     """Sentence vectors in two orders, and the answers at a [MASK], beside PyTorch with the same weights."""
 
@@ -126,7 +134,7 @@ def test_korean_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
         assert [float(row[2]) for row in rows[:2]] == pytest.approx(shares, abs=2e-4)
 
 
-def test_every_sentence_of_the_korean_sample_is_read_whole() -> None:
+def test_the_sample_has_five_hundred_composed_sentences() -> None:
     sentences = article("ko")["lesson"]["sentences"]
     assert len(sentences) == len(set(sentences)) == 500
     assert all(unicodedata.is_normalized("NFC", sentence) for sentence in sentences)
