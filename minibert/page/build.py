@@ -9,6 +9,7 @@ larger one the page shows a snapshot, the numbers of one text.
 import base64
 import hashlib
 import html
+import inspect
 import json
 import os
 import re
@@ -20,15 +21,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from minibert.attention import BertSelfOutput, eager_attention
 from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source, packaged
+from minibert.embeddings import BertEmbeddings
+from minibert.encoder import BertIntermediate, BertOutput
 from minibert.files import check_target, replacing
-from minibert.heads import BertForMaskedLM, BertForPreTraining
+from minibert.heads import BertForMaskedLM, BertForPreTraining, BertLMPredictionHead
+from minibert.model import BertPooler
 from minibert.page import live
 from minibert.page.live import compute, deflated, embed
 from minibert.progress import SILENT, Progress
 from minibert.study.analyses import logit_lens
 from minibert.study.trace import Trace
+from minibert.tokenization.wordpiece import WordPiece
 
 MAX_TOKENS = 128
 STEPS = (
@@ -54,6 +60,7 @@ SCRIPTS = (
     "compare",
     "training",
     "carriers",
+    "river",
     "evidence",
     "scenes",
     "scenes_ko",
@@ -62,6 +69,17 @@ SCRIPTS = (
     "main",
 )
 WORKER = ("inflate", "sides", "bert", "worker")
+# What computes each part of the model in the strip above the page.
+_CODE: dict[str, Any] = {
+    "pieces": WordPiece,
+    "embeddings": BertEmbeddings,
+    "attention": eager_attention,
+    "add": BertSelfOutput,
+    "ff": BertIntermediate,
+    "add2": BertOutput,
+    "pooler": BertPooler,
+    "predictions": BertLMPredictionHead,
+}
 _DETAILS = re.compile(
     r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)|widened|intermediate|narrowed|sum)"
 )
@@ -330,7 +348,7 @@ def render(data: dict[str, Any]) -> str:
     script, worker = (
         "\n".join(part(f"{name}.js") for name in names) for names in (SCRIPTS, WORKER)
     )
-    style = part("page.css")
+    style = part("page.css") + part("river.css")
     content = {
         "style": style,
         "script": script,
@@ -339,11 +357,24 @@ def render(data: dict[str, Any]) -> str:
         "script_hash": _hash(script),
         # ASCII only, and no "<" that could end the script element or open a comment: the text
         # cannot leave its string
-        "data": json.dumps({**data, "words": json.loads(part("words.json"))}).replace(
-            "<", "\\u003c"
-        ),
+        "data": json.dumps(
+            {**data, "words": json.loads(part("words.json")), "code": code_places()}
+        ).replace("<", "\\u003c"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
+
+
+def code_places() -> dict[str, tuple[str, int, int]]:
+    """Return the file of each part of the model, and the first and last line of its code."""
+    places = {}
+    for name, code in _CODE.items():
+        try:
+            lines, first = inspect.getsourcelines(code)
+        except OSError:  # the package is installed without its source
+            continue
+        file = code.__module__.replace(".", "/") + ".py"
+        places[name] = (file, first, first + len(lines) - 1)
+    return places
 
 
 def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:

@@ -40,6 +40,7 @@ function ask(changes) {
 
 function draw() {
   drawFrame();
+  drawRiver();
   DRAW[state.section]();
   drawTour();
   drawLesson();
@@ -204,6 +205,7 @@ async function start() {
   showTheme();
   for (const build of [
     buildFrame,
+    buildRiver,
     buildText,
     buildAttention,
     buildHead,

@@ -1,0 +1,557 @@
+// The river: the whole model in one strip, above every scene and every tab. The stream is the vector of the chosen token; what
+// each part adds flows into it, as thick as it is long, and the stream is the deeper in colour the more it has turned.
+
+const STREAM = 10; // pixels that a vector of usual length is thick
+const WIDEST = 16; // no thread is thicker, however long a vector is
+const TURNED = 0.25; // 1 - cosine at which the stream has its deepest colour
+const MOVING = 400; // milliseconds from before to now
+const EXPANDED = 116; // pixels that a layer takes with its names written
+const LAYER_PARTS = ["attention", "add", "ff", "add2"];
+
+/** Every part of the model, in order of computation: its name, its layer, the tab that shows it, and what is to be seen there. */
+const RIVER_PARTS = [
+  { name: "pieces", section: "text" },
+  { name: "embeddings", section: "embeddings" },
+  ...Array.from({ length: sizes.layers }, (_, layer) => [
+    { name: "attention", layer, section: "attention" },
+    { name: "add", layer, section: "head", target: "head-mix" },
+    { name: "ff", layer, section: "head", target: "head-widen" },
+    { name: "add2", layer, section: "head", target: "head-narrow" },
+  ]).flat(),
+  { name: "pooler", section: "pooler" },
+  { name: "predictions", section: "predictions" },
+];
+const partIndex = (name, layer) =>
+  RIVER_PARTS.findIndex((part) => part.name === name && part.layer === layer);
+
+const river = { layout: "", shown: null, goal: null, opened: -1, focus: -1, told: -1, frame: 0 };
+
+const svg = (kind, attributes = {}) => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", kind);
+  for (const [name, value] of Object.entries(attributes)) {
+    node.setAttribute(name, value);
+  }
+  return node;
+};
+const moveTo = (node, attributes) => {
+  for (const [name, value] of Object.entries(attributes)) {
+    node.setAttribute(name, value);
+  }
+};
+
+// ---------------------------------------------------------------- what is measured
+
+const lengthOf = (row) => Math.hypot(...row);
+
+/** What one layer does to the vector of one token; lengths are null where the page holds no such numbers. */
+function layerFlow(layer, token) {
+  const step = (name) => numbers(`layer.${layer}.${name}`)?.row(token) ?? null;
+  const before = hiddenState(layer).row(token);
+  const after = hiddenState(layer + 1).row(token);
+  const skipped = shown.request.off.some((at) => at.length === 1 && at[0] === layer);
+  const sides = { left: 0, self: 0, right: 0 };
+  const shares = attention(layer, "probabilities");
+  for (let head = 0; head < sizes.heads; head++) {
+    shares.row(head, token).forEach((share, key) => {
+      const side = key < token ? "left" : "right";
+      sides[key === token ? "self" : side] += share / sizes.heads;
+    });
+  }
+  const flow = { ...sides, before: lengthOf(before), after: lengthOf(after) };
+  const attended = step("attention.output");
+  if (skipped || !attended) {
+    const nothing = skipped ? 0 : null;
+    const cosines = { cosine: skipped ? 1 : null, cosine2: cosine(before, after) };
+    return { ...flow, ...cosines, skipped, attention: nothing, ff: nothing, middle: flow.before };
+  }
+  return {
+    ...flow,
+    skipped,
+    attention: lengthOf(step("attention.projected")),
+    middle: lengthOf(attended),
+    ff: lengthOf(step("narrowed")),
+    cosine: cosine(before, attended),
+    cosine2: cosine(attended, after),
+  };
+}
+
+/** What is drawn for the chosen token of the present text. */
+function riverFlow() {
+  const { token } = state;
+  const layers = Array.from({ length: sizes.layers }, (_, layer) => layerFlow(layer, token));
+  const embeddings = ["word", "token_type", "position"].map((name) =>
+    lengthOf(numbers(`embeddings.${name}`).row(token)),
+  );
+  return { embeddings, layers };
+}
+
+/** Pixels for a length: the vectors that flow between the layers are `STREAM` thick on average. */
+function thickness(length) {
+  river.unit ??=
+    STREAM / (river.goal.layers.reduce((sum, own) => sum + own.before, 0) / sizes.layers);
+  return clamp((length ?? 2 / river.unit) * river.unit, 0, WIDEST);
+}
+
+/** The best word for the chosen token: [word, probability], or undefined until it has been computed. */
+function riverWord() {
+  const { token } = state;
+  const known = shown.lens?.at(-1)?.[token]?.[0];
+  if (known || !live?.predicts) {
+    return known;
+  }
+  const words = (shown.best ??= new Map());
+  if (!words.has(token)) {
+    clearTimeout(riverWord.later);
+    riverWord.later = setTimeout(async () => {
+      const own = shown;
+      words.set(token, null);
+      const row = Float32Array.from(hiddenState(sizes.layers, own).row(token));
+      const best = await live.words({ shape: [1, sizes.hidden], data: row });
+      words.set(token, best[0][0]);
+      if (own === shown) {
+        drawRiver();
+      }
+    }, 200); // typing goes first
+  }
+  return words.get(token) ?? undefined;
+}
+
+// ---------------------------------------------------------------- where the reader is
+
+/** The index of the part that the open tab shows; -1 in the tab of training, which shows all. */
+function riverHere() {
+  const { section, layer, depth } = state;
+  const opened = RIVER_PARTS[river.opened];
+  if (opened?.section === section && (opened.layer === undefined || opened.layer === layer)) {
+    return river.opened;
+  }
+  if (section === "text") {
+    return partIndex("pieces");
+  }
+  if (section === "attention" || section === "head") {
+    return partIndex("attention", layer);
+  }
+  if (section === "hidden" || section === "compare") {
+    return depth ? partIndex("add2", depth - 1) : partIndex("embeddings");
+  }
+  return partIndex(section);
+}
+
+/** Opens the tab of a part. */
+function openPart(index) {
+  const { section, layer, target } = RIVER_PARTS[index];
+  river.opened = index;
+  river.told = index;
+  change(layer === undefined ? { section } : { section, layer });
+  if (target) {
+    $(target).closest("figure").scrollIntoView({ block: "start" });
+  } else if ($("page").getBoundingClientRect().top > innerHeight / 2) {
+    $("page").scrollIntoView();
+  }
+  tell(partSays(index), null, partPython(index));
+}
+
+// ---------------------------------------------------------------- what is said
+
+const percent = (share) => Math.round(100 * share);
+
+/** A sentence on one part: what it is, and what it does to the chosen token. */
+function partSays(index) {
+  const { name, layer } = RIVER_PARTS[index];
+  const values = { layer, token: piece(state.token), ...sizes };
+  const long = (length) => (length === null ? "?" : length.toFixed(2));
+  if (name === "embeddings") {
+    const [word, type, position] = river.goal.embeddings.map(long);
+    Object.assign(values, { word, type, position });
+  }
+  if (layer !== undefined) {
+    const own = river.goal.layers[layer];
+    if (own.skipped) {
+      return t("river.skipped", values);
+    }
+    const second = name === "add2";
+    Object.assign(values, {
+      left: percent(own.left),
+      self: percent(own.self),
+      right: percent(own.right),
+      length: long(second || name === "ff" ? own.ff : own.attention),
+      before: long(second ? own.middle : own.before),
+      cosine: (second ? own.cosine2 : own.cosine)?.toFixed(3) ?? "?",
+    });
+  }
+  const best = name === "predictions" ? riverWord() : null;
+  if (best) {
+    return t("river.predictions.word", { ...values, word: best[0], share: best[1].toFixed(3) });
+  }
+  return t(`river.${name}.say`, values);
+}
+
+/** The line of Python that prints how long what a part adds is. */
+function partPython(index) {
+  const { name, layer } = RIVER_PARTS[index];
+  const steps = {
+    embeddings: "embeddings.sum",
+    attention: `layer.${layer}.attention.projected`,
+    add: `layer.${layer}.attention.output`,
+    ff: `layer.${layer}.narrowed`,
+    add2: `layer.${layer}.output`,
+  };
+  return steps[name] ? python(`t['${steps[name]}'][0, ${state.token}].norm()`) : "";
+}
+
+/** The file and the lines of a part's code. */
+function partCode(index) {
+  const code = page.code?.[RIVER_PARTS[index].name];
+  return code ? t("river.code", { file: code[0], from: code[1], to: code[2] }) : "";
+}
+
+/** Writes the line under the strip: on the part under the mouse or the focus, else on where the reader is. */
+function writeRiver() {
+  const here = riverHere();
+  const index = river.told < 0 ? here : river.told;
+  if (index < 0) {
+    $("river-say").replaceChildren(t("river.all"));
+    return;
+  }
+  const code = element("code", partCode(index));
+  const place = element("b", index === here ? t("river.here") : "");
+  const said = element("span", partSays(index));
+  $("river-say").replaceChildren(place, " ", said, " ", code);
+  $("river-say").title = `${said.textContent} ${code.textContent}`;
+}
+
+// ---------------------------------------------------------------- the strip
+
+function buildRiver() {
+  $("river-parts").replaceChildren(
+    ...RIVER_PARTS.map(({ name, layer }, index) => {
+      const button = element("button", "", { type: "button", id: `river-${index}`, tabIndex: -1 });
+      button.append(element("span"));
+      button.setAttribute("aria-describedby", "river-say");
+      button.dataset.part = name;
+      button.onclick = () => openPart(index);
+      button.onpointerenter = () => tellPart(index);
+      button.onpointerleave = () => tellPart(-1);
+      button.onfocus = () => {
+        river.focus = index;
+        tellPart(index);
+      };
+      button.onblur = () => tellPart(-1);
+      if (layer !== undefined) {
+        button.dataset.layer = layer;
+      }
+      return button;
+    }),
+  );
+  walk(
+    $("river-parts"),
+    () => [1, RIVER_PARTS.length],
+    () => [0, Math.max(river.focus, 0)],
+    (_, index) => {
+      focusable(index);
+      $(`river-${index}`).focus();
+    },
+  );
+  for (const button of buttonsOf("sides")) {
+    button.onclick = () => ask({ sides: button.dataset.sides });
+  }
+}
+
+function tellPart(index) {
+  river.told = index;
+  writeRiver();
+}
+
+/** One button of the strip is a stop of the Tab key; arrow keys walk to the others. */
+function focusable(index) {
+  RIVER_PARTS.forEach((_, i) => {
+    $(`river-${i}`).tabIndex = i === index ? 0 : -1;
+  });
+}
+
+/** Where every part lies: pieces, embeddings, layers, ends; a layer is written out where there is room, or the reader is in it. */
+function riverPlaces(width, open) {
+  const narrow = width < 560;
+  const [first, second, last] = narrow ? [46, 62, 66] : [88, 84, 128];
+  const room = width - first - second - last;
+  const most = narrow ? 90 : EXPANDED;
+  const even = room / sizes.layers;
+  const least = narrow ? 16 : 24;
+  const others = Math.max((room - most) / Math.max(sizes.layers - 1, 1), least);
+  const layers = [];
+  let x = first + second;
+  for (let layer = 0; layer < sizes.layers; layer++) {
+    const full = even >= most || layer === open;
+    let size = even >= most ? even : others;
+    if (full && even < most) {
+      size = most;
+    }
+    layers.push({ x, size, full });
+    x += size;
+  }
+  return { narrow, first, second, layers, end: x, width: x + last, height: 74, middle: 37 };
+}
+
+/** Draws what does not move: frames, rings, boxes; and makes the threads that do. */
+function layRiver(places) {
+  const { first, second, layers, end, width, height, middle } = places;
+  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+  picture.setAttribute("aria-hidden", "true");
+  const threads = { embeddings: [], layers: [], ends: [] };
+  const path = (kind, d) => {
+    const node = svg("path", { d, class: kind, "stroke-width": 1 });
+    picture.append(node);
+    return node;
+  };
+  const ring = (x, size) => {
+    const large = size >= 60;
+    const r = large ? 5.5 : 2.6;
+    const norm = { x: x + r + 1.5, y: middle - 9, width: large ? 2 : 1, height: 18 };
+    picture.append(svg("rect", { class: "norm", ...norm }));
+    picture.append(svg("circle", { class: "ring", cx: x, cy: middle, r }));
+    if (large) {
+      const d = `M${x - 3} ${middle}h6M${x} ${middle - 3}v6`;
+      picture.append(svg("path", { class: "plus", d }));
+    }
+  };
+  const start = first + second * 0.75;
+  for (const dy of [-17, 0, 17]) {
+    const from = first + 2;
+    const bend = (from + start) / 2;
+    threads.embeddings.push(
+      path(
+        "thread",
+        `M${from} ${middle + dy}C${bend} ${middle + dy} ${bend} ${middle} ${start} ${middle}`,
+      ),
+    );
+  }
+  let from = start;
+  layers.forEach(({ x, size, full }, layer) => {
+    picture.append(
+      svg("rect", {
+        class: "frame",
+        x: x + 1,
+        y: 1,
+        width: size - 2,
+        height: height - 2,
+        rx: 7,
+        "data-layer": layer,
+      }),
+    );
+    const [join, leave, back] = [0.27, 0.5, 0.84].map((part) => x + part * size);
+    const spread = full ? 20 : Math.min(size * 0.26, 16);
+    const top = full ? 17 : 13;
+    const stream = path("stream", `M${from} ${middle}H${join}`);
+    const between = path("stream", `M${join} ${middle}H${back}`);
+    const sides = [-spread, 0, spread].map((dx) =>
+      path(
+        "thread",
+        `M${join + dx} ${top}C${join + dx} ${middle - 8} ${join} ${middle - 16} ${join} ${middle}`,
+      ),
+    );
+    const low = middle + 15;
+    const half = full ? 15 : Math.min(size * 0.14, 10);
+    const center = (leave + back) / 2;
+    const out = path(
+      "thread thin",
+      `M${leave} ${middle}C${leave} ${low} ${leave} ${low} ${center - half} ${low}`,
+    );
+    const into = path(
+      "thread",
+      `M${center + half} ${low}C${back} ${low} ${back} ${low} ${back} ${middle}`,
+    );
+    const bow = [
+      [-half, -2],
+      [-half / 3, -6],
+      [half / 3, -6],
+      [half, -2],
+      [half, 2],
+      [half / 3, 6],
+      [-half / 3, 6],
+      [-half, 2],
+    ];
+    picture.append(
+      svg("polygon", {
+        class: "bow",
+        points: bow.map(([dx, dy]) => `${center + dx},${low + dy}`).join(" "),
+      }),
+    );
+    threads.layers.push({ stream, between, sides, out, into });
+    from = back;
+    ring(join, size);
+    ring(back, size);
+  });
+  threads.last = path("stream", `M${from} ${middle}H${end + 6}`);
+  for (const dy of [-19, 19]) {
+    threads.ends.push(
+      path(
+        "thread",
+        `M${end + 4} ${middle}C${end + 16} ${middle} ${end + 8} ${middle + dy} ${end + 24} ${middle + dy}`,
+      ),
+    );
+  }
+  for (const layer of threads.layers) {
+    picture.prepend(layer.stream, layer.between);
+  }
+  picture.prepend(threads.last, ...picture.querySelectorAll(".frame"));
+  $("river-picture").replaceChildren(picture);
+  river.threads = threads;
+}
+
+/** Places the buttons over the picture. */
+function placeButtons(places) {
+  const { narrow, first, second, layers, end, width, height, middle } = places;
+  const put = (index, left, top, size, tall) =>
+    Object.assign($(`river-${index}`).style, {
+      left: `${left}px`,
+      top: `${top}px`,
+      width: `${size}px`,
+      height: `${tall}px`,
+    });
+  $("river-parts").style.width = `${width}px`;
+  $("river-parts").style.height = `${height}px`;
+  put(partIndex("pieces"), 0, 0, first, height);
+  put(partIndex("embeddings"), first, 0, second, height);
+  layers.forEach(({ x, size, full }, layer) => {
+    const half = middle - 8;
+    const [attention, add, ff, add2] = LAYER_PARTS.map((name) => partIndex(name, layer));
+    put(attention, x + 2, 1, size - 4, half);
+    put(ff, x + 2, middle + 8, size - 4, half);
+    const across = Math.min(size * 0.42, 30);
+    put(add, x + 0.27 * size - across / 2, middle - 9, across, 18);
+    put(add2, x + 0.84 * size - across / 2, middle - 9, across, 18);
+    for (const index of [attention, ff]) {
+      $(`river-${index}`).classList.toggle("full", full);
+    }
+  });
+  const left = end + (narrow ? 14 : 24);
+  put(partIndex("pooler"), left, 2, width - left, middle - 4);
+  put(partIndex("predictions"), left, middle + 2, width - left, middle - 4);
+}
+
+/** Draws the threads with given lengths and colours. */
+function paintRiver({ embeddings, layers }) {
+  const { threads } = river;
+  const whole = lengthOf(embeddings) || 1;
+  embeddings.forEach((length, i) =>
+    moveTo(threads.embeddings[i], { "stroke-width": Math.max((STREAM * length) / whole, 0.5) }),
+  );
+  const deep = (node, before) =>
+    node.style.setProperty("--deep", clamp((1 - (before ?? 1)) / TURNED, 0, 1).toFixed(3));
+  layers.forEach((own, layer) => {
+    const { stream, between, sides, into, out } = threads.layers[layer];
+    moveTo(stream, { "stroke-width": thickness(own.before) });
+    moveTo(between, { "stroke-width": thickness(own.middle) });
+    deep(between, own.cosine);
+    ["left", "self", "right"].forEach((side, i) =>
+      moveTo(sides[i], { "stroke-width": thickness(own.attention) * own[side] }),
+    );
+    moveTo(into, { "stroke-width": thickness(own.ff) });
+    moveTo(out, { "stroke-width": own.ff === 0 ? 0 : 2 });
+    deep(layer + 1 < layers.length ? threads.layers[layer + 1].stream : threads.last, own.cosine2);
+  });
+  const end = layers.at(-1);
+  moveTo(threads.last, { "stroke-width": thickness(end.after) });
+  threads.ends.forEach((node) => moveTo(node, { "stroke-width": 3 }));
+}
+
+/** What lies between two flows, or any two such objects of numbers. */
+function mixed(a, b, part) {
+  if (Array.isArray(b)) {
+    return b.map((value, i) => mixed(a[i], value, part));
+  }
+  if (b !== null && typeof b === "object") {
+    return Object.fromEntries(
+      Object.entries(b).map(([name, value]) => [name, mixed(a[name], value, part)]),
+    );
+  }
+  return typeof a === "number" && typeof b === "number" ? a + (b - a) * part : b;
+}
+
+/** Lets the river flow from what it shows to what it is to show. */
+function moveRiver() {
+  const from = river.shown;
+  const to = river.goal;
+  cancelAnimationFrame(river.frame);
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  if (!from || still || same(from, to)) {
+    river.shown = to;
+    paintRiver(to);
+    return;
+  }
+  const begin = performance.now();
+  const frame = (now) => {
+    const part = clamp((now - begin) / MOVING, 0, 1);
+    river.shown = part < 1 ? mixed(from, to, 1 - (1 - part) ** 3) : to;
+    paintRiver(river.shown);
+    if (part < 1) {
+      river.frame = requestAnimationFrame(frame);
+    }
+  };
+  river.frame = requestAnimationFrame(frame);
+}
+
+/** The names in the strip, in the reader's language. */
+function labelRiver() {
+  const best = riverWord();
+  RIVER_PARTS.forEach(({ name, layer }, index) => {
+    const button = $(`river-${index}`);
+    const full = button.classList.contains("full");
+    let text = layer === undefined || full ? t(`river.${name}`) : "";
+    if (name === "attention") {
+      text = full ? `${layer} · ${text}` : `${layer}`;
+    }
+    if (name === "predictions" && best) {
+      text = `${best[0]} ${best[1].toFixed(2)}`;
+    }
+    if (name === "pieces") {
+      button.dataset.piece = piece(state.token);
+    }
+    if (button.firstChild.textContent !== text) {
+      button.firstChild.textContent = text;
+    }
+    const label =
+      layer === undefined
+        ? t(`river.${name}`)
+        : t("river.part", { layer, part: t(`river.${name}`) });
+    button.setAttribute("aria-label", label);
+  });
+}
+
+function drawRiver() {
+  river.goal = riverFlow();
+  const here = riverHere();
+  const open = RIVER_PARTS[here]?.layer ?? Math.min(state.layer, sizes.layers - 1);
+  const width = $("river-scroll").clientWidth;
+  const layout = `${width}.${open}`;
+  if (layout !== river.layout) {
+    const places = riverPlaces(width, open);
+    river.layout = layout;
+    layRiver(places);
+    placeButtons(places);
+    paintRiver(river.shown ?? river.goal);
+  }
+  labelRiver();
+  RIVER_PARTS.forEach((_, index) => {
+    const button = $(`river-${index}`);
+    if (index === here) {
+      button.setAttribute("aria-current", "location");
+    } else {
+      button.removeAttribute("aria-current");
+    }
+  });
+  for (const frame of $("river-picture").querySelectorAll(".frame")) {
+    const layer = RIVER_PARTS[here]?.layer;
+    frame.classList.toggle("on", layer !== undefined && Number(frame.dataset.layer) === layer);
+  }
+  if (!$("river-parts").contains(document.activeElement)) {
+    river.focus = Math.max(here, 0);
+    focusable(river.focus);
+  }
+  for (const button of buttonsOf("sides")) {
+    button.setAttribute("aria-pressed", button.dataset.sides === state.sides);
+  }
+  moveRiver();
+  writeRiver();
+  root.style.setProperty("--river", `${$("river").offsetHeight}px`);
+}
