@@ -341,9 +341,11 @@ def test_nothing_runs_out_of_the_window(
             assert max(over) <= 0, (scene, over)
         if width < 1000:
             reader.page.click("#to-model")
-            assert reader.page.evaluate(
-                "Math.abs(document.getElementById('page').getBoundingClientRect().top) < 2"
+            below = reader.page.evaluate(
+                "['page', 'river'].map(id => document.getElementById(id).getBoundingClientRect())"
+                ".map(({top, bottom}) => [top, bottom])"
             )
+            assert abs(below[0][0] - below[1][1]) < 2 and abs(below[1][0]) < 2
             reader.page.click("#to-lesson")
             assert reader.page.is_visible("#scene-verdict")
         assert reader.trouble == []
