@@ -1,0 +1,117 @@
+"""The READMEs and the guides tell the truth: examples print what they show, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import guides
+import pytest
+from conftest import CHECKOUT
+
+MADE_BY_PROGRAMS = ("command-line.md", "questions.md")
+PAGES = [page for page in guides.pages() if page.name not in MADE_BY_PROGRAMS]
+KOREAN = guides.pages(korean=True)
+ALL = [*guides.pages(), *KOREAN, CHECKOUT / ".github" / "CONTRIBUTING.md"]
+ALL = [page for page in ALL if page.exists()]
+WITH_EXAMPLES = [page for page in PAGES if any(one.is_run for one in guides.examples(page))]
+WITH_SLOW_EXAMPLES = [page for page in PAGES if any(one.is_slow for one in guides.examples(page))]
+
+
+def name(page: Path) -> str:
+    return page.relative_to(CHECKOUT).as_posix()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Addresses that an example opened in a browser, which stays closed."""
+    addresses: list[str] = []
+    monkeypatch.setattr("webbrowser.open", addresses.append)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    return addresses
+
+
+def run(page: Path, slow: bool) -> None:
+    session = guides.Session()
+    for example in guides.examples(page):
+        if not example.is_run or (example.is_slow and not slow):
+            continue
+        printed = session.run(example)
+        if example.output is not None:
+            assert guides.is_same(printed, example.output), (
+                f"{example.code}prints\n{printed}instead of\n{example.output}"
+            )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name)
+def test_the_examples_print_what_the_page_shows(page: Path, opened: list[str]) -> None:
+    run(page, slow=False)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", WITH_SLOW_EXAMPLES, ids=name)
+def test_the_slow_examples_print_what_the_page_shows(page: Path, opened: list[str]) -> None:
+    run(page, slow=True)
+
+
+def without_comments(page: Path) -> list[tuple[str, str | None, str]]:
+    """The examples of a page; comments in the code may be in another language."""
+    blocks = guides.examples(page)
+    return [(re.sub(r" *#.*", "", one.code), one.output, one.note) for one in blocks]
+
+
+@pytest.mark.parametrize("page", KOREAN, ids=name)
+def test_korean_pages_show_the_same_examples(page: Path) -> None:
+    english = page.with_name(page.name.replace(".ko.md", ".md"))
+    assert without_comments(page) == without_comments(english)
+
+
+@pytest.mark.parametrize("page", KOREAN, ids=name)
+def test_korean_pages_show_the_same_numbers(page: Path) -> None:
+    """Row by row: the figures of every table."""
+    english = page.with_name(page.name.replace(".ko.md", ".md"))
+    assert figures(page) == figures(english)
+
+
+def figures(page: Path) -> list[list[str]]:
+    rows = re.findall(r"^\|.*\|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    texts = [re.sub(r"\]\([^)]*\)", "", row) for row in rows]
+    return [sorted(re.findall(r"\d(?:[\d,.]*\d)?", text)) for text in texts]
+
+
+def anchors(page: Path) -> set[str]:
+    """The places of a page that links can lead to, as GitHub names them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    shown = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in shown}
+
+
+@pytest.mark.parametrize("page", ALL, ids=name)
+def test_links(page: Path) -> None:
+    """Every link within the repository leads to a file, and to a heading of it."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    broken = []
+    for target in re.findall(r"\]\((?!https?://|mailto:)([^)\s]+)\)", text):
+        file, _, place = target.partition("#")
+        path = (page.parent / file).resolve() if file else page
+        if not path.exists() or (place and place not in anchors(path)):
+            broken.append(target)
+    assert not broken
+
+
+@pytest.mark.parametrize(
+    "index", [p for p in ALL if p.parent.name == "docs" and "README" in p.name]
+)
+def test_the_index_names_every_guide(index: Path) -> None:
+    """In each language; a guide that is not translated is linked in English."""
+    suffix = ".ko.md" if index.name.endswith(".ko.md") else ".md"
+    targets = set(re.findall(r"\]\(([\w.-]+\.md)", index.read_text(encoding="utf-8")))
+    for page in guides.pages():
+        if page.parent.name == "docs" and page.name != "README.md":
+            translated = page.with_suffix(suffix)
+            assert (translated if translated.exists() else page).name in targets
