@@ -8,6 +8,7 @@ from pathlib import Path
 import guides
 import pytest
 from conftest import CHECKOUT
+from test_model import PARAMETERS
 
 MADE_BY_PROGRAMS = ("command-line.md", "questions.md")
 PAGES = [page for page in guides.pages() if page.name not in MADE_BY_PROGRAMS]
@@ -115,3 +116,10 @@ def test_the_index_names_every_guide(index: Path) -> None:
         if page.parent.name == "docs" and page.name != "README.md":
             translated = page.with_suffix(suffix)
             assert (translated if translated.exists() else page).name in targets
+
+
+@pytest.mark.parametrize("page", sorted((CHECKOUT / "docs").glob("training*.md")), ids=name)
+def test_sizes(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \| \d+ \| \d+ \| \d+ \| ([\d,]+) \|$", text, re.MULTILINE)
+    assert {preset: int(count.replace(",", "")) for preset, count in rows} == PARAMETERS

@@ -1,4 +1,4 @@
-"""The README tells the truth: its example prints what it says, its table is counted, its links lead somewhere."""
+"""The README as a package page, and its order of reading; test_guides.py runs its examples and follows its links."""
 
 from __future__ import annotations
 
@@ -11,81 +11,11 @@ from email import message_from_string
 from pathlib import Path
 
 import pytest
-import refresh
-from conftest import CHECKOUT, python_path
-from test_model import PARAMETERS
+from conftest import CHECKOUT
 from test_package import ROOMS
 
 PATH = ("embeddings", "layouts", "attention", "encoder", "model", "losses", "heads")
 READMES = [path for path in (CHECKOUT / "README.md", CHECKOUT / "README.ko.md") if path.exists()]
-
-
-@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
-def test_the_example_prints_what_it_says(readme: Path) -> None:
-    text = readme.read_text(encoding="utf-8")
-    found = re.search(
-        r"<!-- example -->\n```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL
-    )
-    assert found
-    run = subprocess.run(
-        [sys.executable, "-c", found[1]], capture_output=True, encoding="utf-8", check=True
-    )
-    assert run.stdout == found[2] and not run.stderr
-
-
-@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
-def test_the_example_goes_on(readme: Path, tmp_path: Path) -> None:
-    """The later snippets run after the first one, with no name undefined."""
-    pytest.importorskip("matplotlib", reason="needs matplotlib: extra [plot]")
-    text = readme.read_text(encoding="utf-8")
-    snippets = re.findall(
-        r"<!-- example(?: that goes on)? -->\n```python\n(.*?)```", text, re.DOTALL
-    )
-    assert len(snippets) == 3
-    environment = {**python_path(CHECKOUT), "MPLBACKEND": "agg"}
-    command = [sys.executable, "-c", "".join(snippets)]
-    subprocess.run(
-        command, capture_output=True, encoding="utf-8", check=True, cwd=tmp_path, env=environment
-    )
-    assert (tmp_path / "heads.png").stat().st_size > 1000
-
-
-def test_the_commands_print_what_it_says() -> None:
-    """Words and their order; another processor may round the last digit of a number otherwise.
-
-    `scripts/refresh.py` writes them anew. The Korean README has the same, as `test_both_readmes_show_the_same` sees to.
-    """
-    examples = refresh.EXAMPLE.findall(READMES[0].read_text(encoding="utf-8"))
-    assert len(examples) == 2
-    for _, commands, printed in examples:
-        said = refresh.output(commands)
-        assert re.sub(r"-?\d\.\d+", "", said) == re.sub(r"-?\d\.\d+", "", printed)
-        numbers = [
-            [float(number) for number in re.findall(r"-?\d\.\d+", text)] for text in (said, printed)
-        ]
-        assert numbers[0] == pytest.approx(numbers[1], abs=0.002)
-
-
-@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
-def test_sizes(readme: Path) -> None:
-    rows = re.findall(
-        r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \| ([\d,]+) \|$",
-        readme.read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-    assert {name: int(number.replace(",", "")) for name, *_, number in rows} == PARAMETERS
-
-
-@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
-def test_links(readme: Path) -> None:
-    links = re.findall(r"\]\((?!https?://)([^)#]+)", readme.read_text(encoding="utf-8"))
-    assert links and not [link for link in links if not (CHECKOUT / link).exists()]
-    headings = re.findall(r"^#+ (.*)$", readme.read_text(encoding="utf-8"), re.MULTILINE)
-    places = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
-    inside = re.findall(r"\]\(#([^)]+)\)", readme.read_text(encoding="utf-8"))
-    assert (
-        inside and set(inside) <= places
-    )  # the first picture leads to the section on `minibert learn`
 
 
 @pytest.mark.parametrize("address", ["https://example.org/me/minibert", ""])
@@ -144,33 +74,6 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
     expected = {"Homepage", "Documentation", "Repository", "Changelog", "Issues"}
     assert set(urls) == (expected if address else set())
     assert all(url.startswith(address) for url in urls.values())
-
-
-def code(text: str) -> list[str]:
-    """The code blocks without what may be in another language: comments and texts in quotes."""
-    return [
-        re.sub(r"#.*|\"[^\"]*\"", "", block)
-        for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
-    ]
-
-
-def tables(text: str) -> list[list[str]]:
-    """The numbers of every table row, in order; counts of files and names of sections are alike, too."""
-    rows = re.findall(r"^\|.*\|$", text, re.MULTILINE)
-    return [
-        re.findall(r"\d(?:[\d,.]*\d)?", re.sub(r"\[[^\]]*\]\([^)]*\)", "", row)) for row in rows
-    ]
-
-
-def test_both_readmes_show_the_same() -> None:
-    """One is a translation of the other: the same commands, numbers, links and pictures in the same order."""
-    english, korean = (path.read_text(encoding="utf-8") for path in READMES)
-    assert code(korean) == code(english)
-    assert [sorted(row) for row in tables(korean)] == [sorted(row) for row in tables(english)]
-    links = [re.findall(r"\]\(([^)#]+)\)", text) for text in (english, korean)]
-    assert sorted(links[0]) == sorted(
-        "README.ko.md" if link == "README.md" else link for link in links[1]
-    )
 
 
 def test_the_reading_order_is_the_import_order() -> None:
