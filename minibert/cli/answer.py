@@ -9,7 +9,7 @@ from minibert.cli.parser import Parser
 from minibert.cli.predicting import (
     add_prediction_options,
     check_output,
-    load_model,
+    load_in_backend,
     rows_of_input,
     run_predictions,
 )
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
         checked_texts([options.question], "question")
     check_output(options)
     records = rows_of_input(options, options.question_column)
-    model, tokenizer = load_model(options, "BertForQuestionAnswering", "answers")
+    model, tokenizer = load_in_backend(options, "BertForQuestionAnswering", "answers")
     from minibert.tasks.answers import answer_question
 
     column = column_of(options)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.options import add_backend, add_max_length, add_pair_column
+from minibert.cli.options import add_max_length, add_pair_column
 from minibert.cli.parser import Parser
 from minibert.cli.predicting import (
     add_prediction_options,
@@ -31,7 +31,6 @@ EXAMPLE = '--model out/labels "A wonderful film."'
 
 def add(parser: Parser) -> None:
     add_prediction_options(parser, "to classify")
-    add_backend(parser)
     add_pair_column(parser)
     parser.add_argument(
         "--pair", metavar="TEXT", help="Second text, for a model that compares two."

@@ -9,7 +9,7 @@ from minibert.cli.parser import Parser
 from minibert.cli.predicting import (
     add_prediction_options,
     check_output,
-    load_model,
+    load_in_backend,
     rows_of_input,
     run_predictions,
 )
@@ -37,7 +37,7 @@ def add(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> None:
     check_output(options)
     records = rows_of_input(options)
-    model, tokenizer = load_model(options, "BertForTokenClassification", "tokens")
+    model, tokenizer = load_in_backend(options, "BertForTokenClassification", "tokens")
     from minibert.tasks.entities import find_entities
 
     column = column_of(options)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import check_device, check_kind, precision_of, source_of
 from minibert.cli.options import (
+    add_backend,
     add_device,
     add_id_column,
     add_json,
@@ -39,6 +40,7 @@ def add_prediction_options(parser: Parser, what: str) -> None:
     add_texts(parser, f"Text {what}; several may be given.")
     add_id_column(parser)
     add_model(parser, default=None, required=True)
+    add_backend(parser)
     add_device(parser)
     add_precision(parser)
     add_output_file(
@@ -57,6 +59,16 @@ def check_output(options: argparse.Namespace) -> None:
 
     ending_of(options.output)
     claim_file(options.output, options.force)
+
+
+def load_in_backend(
+    options: argparse.Namespace, class_name: str, task: str
+) -> tuple[Any, BertTokenizer]:
+    """As `load_model`; with `--backend onnx` the exported model."""
+    if options.backend == "onnx":
+        head = load_onnx_head(options)
+        return head, head.tokenizer
+    return load_model(options, class_name, task)
 
 
 def load_model(
@@ -95,17 +107,20 @@ def load_model(
 
 
 def load_onnx_head(options: argparse.Namespace) -> OnnxHead:
-    """The exported classifier or reranker that the options name.
+    """The exported model with a head that the options name.
 
     Raises:
         UsageError: an option that the graph has decided.
     """
     check_device(options.device, "onnx")
+    if options.precision != "fp32":
+        raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
     from minibert.sentences.onnx_heads import OnnxHead
 
     head = OnnxHead.from_pretrained(source_of(options))
-    if options.max_length is not None:
-        head.max_length = min(head.max_length, options.max_length)
+    max_length = getattr(options, "max_length", None)
+    if max_length is not None:
+        head.max_length = min(head.max_length, max_length)
     return head
 
 

@@ -83,6 +83,16 @@ class OnnxHead:
         """Whether the head has one row of logits a text, as classifiers and rerankers do."""
         return self.outputs == ["logits"] and self._ranks == [2]
 
+    @property
+    def tags_tokens(self) -> bool:
+        """Whether the head has logits for each token, as taggers do."""
+        return self.outputs == ["logits"] and self._ranks == [3]
+
+    @property
+    def answers_questions(self) -> bool:
+        """Whether the head scores each token as the start and as the end of an answer."""
+        return sorted(self.outputs) == ["end_logits", "start_logits"]
+
     def run(self, texts: Sequence[str | Pair]) -> dict[str, list[Array]]:
         """Compute all outputs of the head.
 
@@ -94,7 +104,7 @@ class OnnxHead:
             where every token has logits, [CLS] and [SEP] included.
         """
         rows = tokenize_rows(self.tokenizer, list(texts), self.max_length, self.settings())
-        results = self._run(rows)
+        results = self.run_ids(rows.ids, rows.token_types)
         return {name: [arrays[place] for place in rows.indices] for name, arrays in results.items()}
 
     def logits(self, texts: Sequence[str | Pair]) -> Vectors:
@@ -124,10 +134,14 @@ class OnnxHead:
         """Compute the labels of texts with their scores, as `minibert.classify` does.
 
         Returns:
-            For each text a list of `{"label", "score"}`, highest score first.
+            For each text a list of `{"label", "score"}`, highest score first. The score of a
+            single label is the model's number; `scores` applies a sigmoid, as rerankers do.
         """
+        scores = self.logits(texts)
+        if self.config.num_labels > 1:
+            scores = self.activation(scores)
         results = []
-        for row in self.scores(texts):
+        for row in scores:
             ranked = np.argsort(-row, kind="stable").tolist()
             labels = self.config.id2label
             results.append([{"label": labels[i], "score": float(row[i])} for i in ranked])
@@ -146,7 +160,7 @@ class OnnxHead:
                 f"{self.source} has the outputs {', '.join(self.outputs)}, not one row of logits "
                 "for each text: use run()."
             )
-        return rows.in_input_order(np.stack(self._run(rows)["logits"]))
+        return rows.in_input_order(np.stack(self.run_ids(rows.ids, rows.token_types)["logits"]))
 
     def activation(self, logits: Vectors) -> Vectors:
         """Turn logits (N, labels) into scores by problem type; a single label gets a sigmoid."""
@@ -158,10 +172,20 @@ class OnnxHead:
         powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float32)
 
-    def _run(self, rows: Rows) -> dict[str, list[Array]]:
-        """All outputs for each row; rows of about the same length are padded and run together."""
-        ids = rows.ids
-        token_types = rows.token_types
+    def run_ids(
+        self, ids: Sequence[Sequence[int]], token_types: Sequence[Sequence[int]] | None = None
+    ) -> dict[str, list[Array]]:
+        """Compute all outputs of the head for rows of token ids.
+
+        Rows of about the same length are padded and run together.
+
+        Args:
+            ids: Token ids of each row, with [CLS] and [SEP].
+            token_types: Token types of each row. None: all 0.
+
+        Returns:
+            For each output of the graph an array for each row, as in `run`.
+        """
         lengths = [len(row) for row in ids]
         results: dict[str, list[Any]] = {name: [None] * len(lengths) for name in self.outputs}
         for batch in batches(lengths, BATCH_TOKENS):

@@ -19,12 +19,11 @@ from minibert.sentences.rows import Pair, Row, Rows, Settings, Vectors, tokenize
 
 if TYPE_CHECKING:
     from minibert.base import PreTrainedModel
-    from minibert.heads import BertForTokenClassification
     from minibert.inference.optimize import Precision
     from minibert.sentences.encode import TextEncoder
     from minibert.sentences.onnx_heads import OnnxHead
     from minibert.sentences.rerank import CrossEncoder
-    from minibert.tasks.entities import Entity
+    from minibert.tasks.entities import Entity, TokenClassifier
     from minibert.tokenization.tokenizer import BertTokenizer
 
 Input = str | Pair | list[int]
@@ -192,7 +191,7 @@ def _size(text: Input) -> int:
 class Tagger:
     """A token classifier that encodes texts to the spans of `find_entities`."""
 
-    def __init__(self, model: BertForTokenClassification, tokenizer: BertTokenizer) -> None:
+    def __init__(self, model: TokenClassifier, tokenizer: BertTokenizer) -> None:
         self.model = model
         self.tokenizer = tokenizer
         positions = model.config.max_position_embeddings
@@ -338,13 +337,17 @@ def _load_classifier(
 
 
 def _load_exported_head(name: str, source: Source, queue: dict[str, Any]) -> Served:
-    """An exported classifier or reranker, run without torch."""
+    """An exported classifier, reranker or tagger."""
     from minibert.sentences.onnx_heads import OnnxHead
 
     head = OnnxHead.from_pretrained(source)
+    if head.tags_tokens:
+        return _served_tagger(name, Tagger(head, head.tokenizer), None, queue)
     if not head.classifies_texts:
         outputs = ", ".join(head.outputs)
-        raise ValueError(f"{source} has the outputs {outputs}; served are classifiers of texts.")
+        raise ValueError(
+            f"{source} has the outputs {outputs}; served are classifiers of texts or tokens."
+        )
     config = head.config
     labels = [config.id2label[index] for index in range(config.num_labels)]
     about = {"labels": labels, "precision": None}
@@ -379,7 +382,14 @@ def _load_tagger(
         model = optimize(model, precision=resolved)
     _warm_up(model)
     tagger = Tagger(model.eval(), BertTokenizer.from_pretrained(source))
-    labels = [model.config.id2label[index] for index in range(model.config.num_labels)]
+    return _served_tagger(name, tagger, precision, queue)
+
+
+def _served_tagger(
+    name: str, tagger: Tagger, precision: Precision | None, queue: dict[str, Any]
+) -> Served:
+    config = tagger.model.config
+    labels = [config.id2label[index] for index in range(config.num_labels)]
     settings = Settings("", "truncate", BATCH_TOKENS)
 
     def settings_of(prompt_name: str | None) -> Settings:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict, overload
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from minibert.checks import check_count
 from minibert.heads import BertForQuestionAnswering
 from minibert.inference.logits import run_rows
+from minibert.sentences.onnx_heads import OnnxHead
 from minibert.tasks.arguments import Texts, as_text_list, excerpt, require_model, token_limit
 from minibert.tasks.windows import (
     BestAnswer,
@@ -20,6 +23,7 @@ from minibert.tasks.windows import (
 )
 from minibert.tokenization.tokenizer import BertTokenizer
 
+QuestionAnswerer = BertForQuestionAnswering | OnnxHead
 SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
 
 
@@ -38,7 +42,7 @@ class Answer(TypedDict):
 
 @overload
 def answer_question(  # type: ignore[overload-overlap]
-    model: BertForQuestionAnswering,
+    model: QuestionAnswerer,
     tokenizer: BertTokenizer,
     questions: str,
     contexts: str,
@@ -51,7 +55,7 @@ def answer_question(  # type: ignore[overload-overlap]
 
 @overload
 def answer_question(
-    model: BertForQuestionAnswering,
+    model: QuestionAnswerer,
     tokenizer: BertTokenizer,
     questions: Sequence[str],
     contexts: Sequence[str],
@@ -63,7 +67,7 @@ def answer_question(
 
 
 def answer_question(
-    model: BertForQuestionAnswering,
+    model: QuestionAnswerer,
     tokenizer: BertTokenizer,
     questions: Texts,
     contexts: Texts,
@@ -79,7 +83,7 @@ def answer_question(
     section 4.2).
 
     Args:
-        model: A question answerer.
+        model: A question answerer, or one that `minibert export` has written.
         tokenizer: Its tokenizer.
         questions: A question or several.
         contexts: The text that holds the answer, one for each question.
@@ -97,9 +101,10 @@ def answer_question(
 
     Raises:
         TypeError: `model` is not a question answerer.
-        ValueError: A context has no word, or a question leaves no room for it.
+        ValueError: The export has another head, a context has no word, or a question leaves no room
+            for it.
     """
-    require_model(model, BertForQuestionAnswering)
+    require_model(model, BertForQuestionAnswering, OnnxHead)
     check_count("max_answer_length", max_answer_length)
     question_list = as_text_list(questions)
     context_list = as_text_list(contexts)
@@ -113,11 +118,8 @@ def answer_question(
     if stride is None:
         stride = max(0, min(limit // 4, (limit - longest - SPECIAL_TOKENS) // 2))
 
-    def compute(ids: Tensor, **inputs: Any) -> Tensor:
-        return span_logits(model(ids, **inputs))
-
     batch = encode_windows(tokenizer, question_list, context_list, limit, stride)
-    logits = run_rows(model, compute, batch["input_ids"], batch["token_type_ids"])
+    logits = _span_logits(model, batch["input_ids"], batch["token_type_ids"])
     offsets = [context_offsets(batch, window) for window in range(len(logits))]
     windows = zip(batch["overflow_to_sample_mapping"], offsets, logits, strict=True)
     best = best_answers(len(question_list), windows, max_answer_length)
@@ -126,6 +128,23 @@ def answer_question(
         for context, answer in zip(context_list, best, strict=True)
     ]
     return results[0] if isinstance(questions, str) else results
+
+
+def _span_logits(
+    model: QuestionAnswerer, ids: list[list[int]], token_types: list[list[int]]
+) -> list[Tensor]:
+    """Start and end logits of each row, (tokens, 2)."""
+    if isinstance(model, OnnxHead):
+        if not model.answers_questions:
+            raise ValueError(f"{model.source} is not the export of a question answerer.")
+        outputs = model.run_ids(ids, token_types)
+        pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
+        return [torch.from_numpy(np.stack(pair, axis=-1)) for pair in pairs]
+
+    def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
+        return span_logits(model(row_ids, **inputs))
+
+    return run_rows(model, compute, ids, token_types)
 
 
 def _longest_question(tokenizer: BertTokenizer, questions: list[str]) -> int:

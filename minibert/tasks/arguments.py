@@ -5,6 +5,7 @@ from reprlib import Repr
 from typing import Any
 
 from minibert.base import PreTrainedModel
+from minibert.sentences.onnx_heads import OnnxHead
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Texts = str | Sequence[str]
@@ -37,6 +38,6 @@ def as_text_list(texts: Texts) -> list[str]:
     return list(texts)
 
 
-def token_limit(model: PreTrainedModel, tokenizer: BertTokenizer) -> int:
+def token_limit(model: PreTrainedModel | OnnxHead, tokenizer: BertTokenizer) -> int:
     """How many tokens of a text the model and its tokenizer take at once."""
     return min(tokenizer.model_max_length, model.config.max_position_embeddings)

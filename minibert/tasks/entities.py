@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple, TypedDict, overload
 
+import torch
 from torch import Tensor
 
 from minibert.heads import BertForTokenClassification
 from minibert.inference.logits import run_rows
+from minibert.sentences.onnx_heads import OnnxHead
 from minibert.tasks.arguments import Texts, as_text_list, require_model, token_limit
 from minibert.tasks.windows import encode_windows
 from minibert.tokenization.encoding import Encoding
 from minibert.tokenization.tokenizer import BertTokenizer
 
+TokenClassifier = BertForTokenClassification | OnnxHead
 PREFIXES = ("B", "I", "E", "L", "S", "U")
 BEGINNING_PREFIXES = ("B", "S", "U")
 ENDING_PREFIXES = ("E", "L", "S", "U")
@@ -64,7 +67,7 @@ class _Word:
 
 @overload
 def find_entities(  # type: ignore[overload-overlap]
-    model: BertForTokenClassification,
+    model: TokenClassifier,
     tokenizer: BertTokenizer,
     texts: str,
     stride: int | None = None,
@@ -74,7 +77,7 @@ def find_entities(  # type: ignore[overload-overlap]
 
 @overload
 def find_entities(
-    model: BertForTokenClassification,
+    model: TokenClassifier,
     tokenizer: BertTokenizer,
     texts: Sequence[str],
     stride: int | None = None,
@@ -83,7 +86,7 @@ def find_entities(
 
 
 def find_entities(
-    model: BertForTokenClassification,
+    model: TokenClassifier,
     tokenizer: BertTokenizer,
     texts: Texts,
     stride: int | None = None,
@@ -99,7 +102,7 @@ def find_entities(
     differently: a model that was trained on `U.S.` as one word has never seen labels of its parts.
 
     Args:
-        model: A token classifier.
+        model: A token classifier, or one that `minibert export` has written.
         tokenizer: Its tokenizer.
         texts: A text or several. A text that is too long for the model is split into windows. If
             two windows show a word, the one with more around it decides.
@@ -114,9 +117,10 @@ def find_entities(
 
     Raises:
         TypeError: `model` is not a token classifier.
-        ValueError: `texts` is a mapping, `stride` does not fit, or the logits are not finite.
+        ValueError: The export has another head, `texts` is a mapping, `stride` does not fit, or
+            the logits are not finite.
     """
-    require_model(model, BertForTokenClassification)
+    require_model(model, BertForTokenClassification, OnnxHead)
     rows = as_text_list(texts)
     words: list[dict[int, _Word]] = [{} for _ in rows]
     for index, window, logits in _windows(model, tokenizer, rows, stride):
@@ -133,7 +137,7 @@ def find_entities(
 
 
 def _windows(
-    model: BertForTokenClassification,
+    model: TokenClassifier,
     tokenizer: BertTokenizer,
     texts: list[str],
     stride: int | None,
@@ -143,13 +147,25 @@ def _windows(
     if stride is None:
         stride = limit // 4
 
-    def compute(ids: Tensor, **inputs: Any) -> Tensor:
-        logits: Tensor = model(ids, **inputs).logits
+    batch = encode_windows(tokenizer, texts, None, limit, stride)
+    logits = _token_logits(model, batch["input_ids"], batch["token_type_ids"])
+    return zip(batch["overflow_to_sample_mapping"], batch.encodings, logits, strict=True)
+
+
+def _token_logits(
+    model: TokenClassifier, ids: list[list[int]], token_types: list[list[int]]
+) -> list[Tensor]:
+    """Logits of each row, (tokens, labels)."""
+    if isinstance(model, OnnxHead):
+        if not model.tags_tokens:
+            raise ValueError(f"{model.source} is not the export of a token classifier.")
+        return list(map(torch.from_numpy, model.run_ids(ids, token_types)["logits"]))
+
+    def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
+        logits: Tensor = model(row_ids, **inputs).logits
         return logits
 
-    batch = encode_windows(tokenizer, texts, None, limit, stride)
-    logits = run_rows(model, compute, batch["input_ids"], batch["token_type_ids"])
-    return zip(batch["overflow_to_sample_mapping"], batch.encodings, logits, strict=True)
+    return run_rows(model, compute, ids, token_types)
 
 
 def _words_of(

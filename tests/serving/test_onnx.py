@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
@@ -228,16 +229,86 @@ class TestExportedHeads:
         try:
             client = testclient.TestClient(app.create_app([model]))
             labels = client.post("/predict", json={"inputs": TEXTS[0]}).json()
-            expected = exported.classify(TEXTS[:1])[0]
-            assert [label["label"] for label in labels] == [label["label"] for label in expected]
-            for one, other in zip(labels, expected, strict=True):
-                assert one["score"] == pytest.approx(other["score"], abs=1e-5)
+            names = exported.config.id2label.values()
+            expected = dict(zip(names, exported.scores(TEXTS[:1])[0].tolist(), strict=True))
+            assert len(labels) == len(expected)
+            for label in labels:
+                assert label["score"] == pytest.approx(expected[label["label"]], abs=1e-5)
         finally:
             model.batched.close()
+
+    def test_command(self, folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+        folder, out = folders
+        typed = ("classify", *(text for text in TEXTS if text), "-m")
+        expected = printed_results(capsys, *typed, folder)
+        assert printed_results(capsys, *typed, out, "--backend", "onnx") == rounded(expected)
 
     def test_an_embedder_is_no_head(self, embedder: tuple[Path, Path]) -> None:
         with pytest.raises(ValueError, match="was exported from an embedder"):
             OnnxHead.from_pretrained(embedder[1])
+
+
+def printed_results(capsys: pytest.CaptureFixture[str], *typed: object) -> list[Any]:
+    assert main([*map(str, typed), "--json"]) == 0
+    results: list[Any] = json.loads(capsys.readouterr().out)["output"]
+    return results
+
+
+def rounded(results: Any) -> Any:
+    """Results with scores that two libraries agree on."""
+    if isinstance(results, dict):
+        return {name: rounded(value) for name, value in results.items()}
+    if isinstance(results, list):
+        return [rounded(value) for value in results]
+    return pytest.approx(results, abs=1e-4) if isinstance(results, float) else results
+
+
+@pytest.mark.parametrize(
+    ("command", "head"),
+    [
+        ("entities", BertForTokenClassification),
+        pytest.param("answer --question who", BertForQuestionAnswering, marks=pytest.mark.slow),
+    ],
+    ids=["entities", "answer"],
+)
+def test_commands_run_exported_heads(
+    command: str, head: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The results of torch, for texts of several windows too, from `minibert export`'s folder."""
+    folder = save_head(tmp_path / "head", head)
+    out = tmp_path / "out"
+    assert main(["export", str(folder), str(out)]) == 0
+    capsys.readouterr()
+    typed = (*command.split(), *(text for text in TEXTS if text), "-m")
+    expected = printed_results(capsys, *typed, folder)
+    assert printed_results(capsys, *typed, out, "--backend", "onnx") == rounded(expected)
+    assert main([*typed, str(out)]) == 2
+    assert "run it with --backend onnx" in capsys.readouterr().err
+    if head is BertForTokenClassification:
+        check_served_tagger(out, [result["entities"] for result in expected])
+
+
+def check_served_tagger(out: Path, expected: list[Any]) -> None:
+    testclient = pytest.importorskip("fastapi.testclient")
+    app = pytest.importorskip("minibert.serving.app")
+    models = pytest.importorskip("minibert.serving.models")
+    queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
+    model = models.load("tagger", Source(out), backend="onnx", **queue)
+    try:
+        client = testclient.TestClient(app.create_app([model]))
+        texts = [[text] for text in TEXTS if text]
+        assert client.post("/predict", json={"inputs": texts}).json() == rounded(expected)
+    finally:
+        model.batched.close()
+
+
+@pytest.mark.parametrize("command", ["entities", "answer --question who", "classify"])
+def test_options_that_the_export_decides(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = [*command.split(), "a text", "-m", "minibert-tiny", "--backend", "onnx"]
+    assert main([*typed, "--precision", "int8"]) == 2
+    assert "the precision of the export" in capsys.readouterr().err
+    assert main([*typed, "--device", "cuda"]) == 2
+    assert "runs on the CPU" in capsys.readouterr().err
 
 
 def test_damaged_graphs(tmp_path: Path) -> None:
