@@ -45,10 +45,21 @@ for (const name of ["Cyrillic", "Greek", "Arabic", "Hebrew", "Thai", "Devanagari
 }
 const MIN_PIECES = 4; // a text of one or two letters is no sign of anything
 
+/** For every character of a text, whether the word around it has one beyond ASCII. */
+const inForeignWord = (text) =>
+  text.split(/(\s+)/u).flatMap((part) => {
+    const chars = Array.from(part);
+    return chars.map(() => chars.some((char) => char > "\u007f"));
+  });
+
 /** A sentence where a text falls into single letters or unknown pieces, as minibert.coverage has it. */
 function coverage(text, which) {
+  const isForeign = inForeignWord(text);
   const pieces = tokens.filter(
-    (token) => token.type === which && (token.piece === "[UNK]" || !SPECIAL.test(token.piece)),
+    (token) =>
+      token.type === which &&
+      isForeign[token.start] &&
+      (token.piece === "[UNK]" || !SPECIAL.test(token.piece)),
   );
   const unknown = pieces.filter((token) => token.piece === "[UNK]").length;
   const letters = pieces.filter((token) => /^\p{L}$/u.test(token.piece.replace(/^##/, ""))).length;
@@ -59,7 +70,8 @@ function coverage(text, which) {
   if (2 * unknown > pieces.length) {
     return t("coverage.unknown", { unknown, count: pieces.length, token: "[UNK]" });
   }
-  if (pieces.length < MIN_PIECES || 2 * letters <= pieces.length) {
+  // half of the pieces of ordinary Korean are single syllables
+  if (pieces.length < MIN_PIECES || 4 * letters <= 3 * pieces.length) {
     return "";
   }
   const counts = Object.keys(SCRIPTS).map((name) => [

@@ -58,6 +58,8 @@ def check_scenes(reader: Reader, language: str) -> None:
         found = said(reader)
         assert rows and all(len(row) == 3 and row[0] and row[2] for row in rows), scene
         assert reader.outcome == outcome, (scene, rows)
+        # a Korean model knows Korean: only where Hangul is taken apart does the page warn
+        assert bool(reader.page.inner_text("#coverage")) == (scene == 3)
         assert len(found) > 40 and "{" not in found and "undefined" not in found
         assert language == "en" or part in found, (scene, found)
         for name in ("#lesson", "#scene-verdict", "#scenes", "main"):
