@@ -36,7 +36,7 @@ def check(exercise: str, answer: Answer) -> str:
 
     >>> print(check("gelu", torch.relu))
     Not yet. That is ReLU: below 0 GELU is not 0, it bends softly.
-    아직 아닙니다. 이것은 ReLU입니다. GELU는 0보다 작을 때도 0이 아니라 부드럽게 휘어집니다.
+    아직 아닙니다. 이것은 ReLU입니다. GELU는 x가 0보다 작아도 곧바로 0이 되지 않습니다.
 
     Args:
         exercise: the name that the notebook gives it, such as "attention".
@@ -189,7 +189,7 @@ def _attention(answer: Answer) -> Iterator[Step]:
             "they meet the values."
         ),
         (
-            "dropout이 쓰이지 않았습니다. 밸류와 곱하기 전에 F.dropout으로 확률 가운데 그 "
+            "dropout이 빠졌습니다. 밸류와 곱하기 전에 F.dropout으로 확률 가운데 그 "
             "비율만큼을 0으로 만드세요."
         ),
     )
@@ -217,7 +217,7 @@ def _mask(answer: Answer) -> Iterator[Step]:
         (
             not _same(probabilities, scores.softmax(-1)),
             "The mask changes nothing yet: [PAD] is looked at like a word. See layout.mask.",
-            "마스크가 아직 쓰이지 않아 [PAD]도 단어처럼 보입니다. layout.mask를 쓰세요.",
+            "마스크가 적용되지 않아 [PAD]에도 어텐션이 갑니다. layout.mask를 쓰세요.",
         ),
         (
             not _same(probabilities, with_hidden_queries.softmax(-1)),
@@ -230,7 +230,7 @@ def _mask(answer: Answer) -> Iterator[Step]:
                 "That hides the words and shows the padding: layout.mask is True where a token "
                 "may be looked at."
             ),
-            "단어를 숨기고 패딩을 보여 주고 있습니다. layout.mask는 보아도 되는 곳이 True입니다.",
+            "단어를 숨기고 패딩을 남겼습니다. layout.mask는 남길 자리가 True입니다.",
         ),
         (
             not _same(probabilities, with_scores_of_0.softmax(-1)),
@@ -238,7 +238,7 @@ def _mask(answer: Answer) -> Iterator[Step]:
                 "A score of 0 still counts, for exp(0) is 1: a hidden score should be as low as "
                 "can be."
             ),
-            "exp(0)은 1이므로 점수가 0이어도 확률이 남습니다. 숨길 점수는 아주 작은 수여야 합니다.",
+            "exp(0)은 1이므로 점수가 0이면 확률이 남습니다. 숨길 점수는 아주 작은 값으로 바꾸세요.",
         ),
         (
             _same(probabilities.sum(-1), torch.ones(2, 3, 5)),
@@ -257,12 +257,12 @@ def _mask(answer: Answer) -> Iterator[Step]:
                 "A little of the padding still comes through: add the lowest number there is, "
                 "torch.finfo(scores.dtype).min."
             ),
-            "패딩이 아직 조금 섞입니다. 가장 작은 수 torch.finfo(scores.dtype).min을 더하세요.",
+            "패딩이 아직 조금 섞입니다. 가장 작은 값 torch.finfo(scores.dtype).min을 더하세요.",
         ),
         (
             _same(probabilities, expected) and _same(context, expected_context),
             "What is left should be the same softmax, over the visible keys.",
-            "남은 것은 보이는 키에 대한 소프트맥스와 같아야 합니다.",
+            "결과는 보이는 키에만 소프트맥스를 적용한 것과 같아야 합니다.",
         ),
     )
     context, _ = answer(query, key, value, PaddedLayout(torch.zeros(2, 5)), 0.0)
@@ -272,7 +272,7 @@ def _mask(answer: Answer) -> Iterator[Step]:
             "A row that is hidden altogether becomes NaN: take the lowest finite number instead "
             "of -inf."
         ),
-        "모두 숨겨진 행이 NaN이 됩니다. -inf 대신 유한한 수 가운데 가장 작은 것을 쓰세요.",
+        "모든 키를 숨긴 행이 NaN이 됩니다. -inf 대신 유한한 값 가운데 가장 작은 것을 쓰세요.",
     )
 
 
@@ -289,7 +289,7 @@ def _gelu(answer: Answer) -> Iterator[Step]:
         (
             x.relu(),
             "That is ReLU: below 0 GELU is not 0, it bends softly.",
-            "이것은 ReLU입니다. GELU는 0보다 작을 때도 0이 아니라 부드럽게 휘어집니다.",
+            "이것은 ReLU입니다. GELU는 x가 0보다 작아도 곧바로 0이 되지 않습니다.",
         ),
         (
             torch.special.ndtr(x),

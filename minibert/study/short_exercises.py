@@ -62,8 +62,8 @@ class ShortExercise:
             yield (
                 _agree(result, expected),
                 f"For ({arguments}) it should return {_shown(expected)}, not {_shown(result)}.",
-                f"({arguments})에는 {_shown(expected)}이(가) 나와야 하는데 {_shown(result)}이(가) "
-                "나왔습니다.",
+                f"({arguments})의 결과가 다릅니다. 정답은 {_shown(expected)}, 반환값은 "
+                f"{_shown(result)}입니다.",
             )
 
 

@@ -199,13 +199,18 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "the probabilities times v",
         "확률과 v의 곱",
     ),
-    "no dropout": ("attention", attention(drop=False), "dropout does nothing", "dropout이 쓰이지"),
+    "no dropout": (
+        "attention",
+        attention(drop=False),
+        "dropout does nothing",
+        "dropout이 빠졌습니다",
+    ),
     "one block": ("attention", attention(first_only=True), "several blocks", "블록이 여러 개"),
     "no mask": (
         "mask",
         attention(hide=lambda s, m: s),
         "The mask changes nothing yet",
-        "마스크가 아직",
+        "마스크가 적용되지 않아",
     ),
     "queries": (
         "mask",
@@ -217,7 +222,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "mask",
         attention(hide=lambda s, m: s.masked_fill(m, -3e38)),
         "shows the padding",
-        "패딩을 보여",
+        "패딩을 남겼습니다",
     ),
     "times": ("mask", attention(hide=lambda s, m: s * m), "exp(0) is 1", "exp(0)은 1이므로"),
     "after": (
