@@ -19,6 +19,7 @@ of data is named by MINIBERT_DATA. A section whose needs are not met is left out
 from __future__ import annotations
 
 import argparse
+import datetime
 import importlib
 import importlib.metadata
 import json
@@ -35,6 +36,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
+import minibert
 from minibert.inference.kernels import processor_features
 
 # section -> module and function; each function gives rows as `timing.row` makes them, one at a time
@@ -104,13 +106,19 @@ def machine(threads: int) -> dict[str, Any]:
         "onnxruntime",
         "openvino",
     )
-    versions = {}
+    versions = {"minibert": minibert.__version__}
     for name in names:
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = None
-    return {"cpu": processor(), "threads": threads, "versions": versions}
+    return {
+        "cpu": processor(),
+        "threads": threads,
+        "date": datetime.date.today().isoformat(),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
 
 
 def processor() -> str:
@@ -126,7 +134,14 @@ def processor() -> str:
 def markdown(results: dict[str, Any]) -> str:
     """The ratios as a table, one row for each piece of work and peer."""
     machine = results["machine"]
-    lines = [f"Measured on {machine['cpu']}, {machine['threads']} threads.", ""]
+    versions = ", ".join(
+        f"{name} {version}" for name, version in machine["versions"].items() if version
+    )
+    lines = [
+        f"Measured on {machine['date']} on {machine['cpu']}, {machine['threads']} threads, with "
+        f"Python {machine['python']}, {versions}.",
+        "",
+    ]
     lines += ["| work | against | ratio | section |", "|---|---|---:|---|"]
     for section, entries in results.items():
         for entry in entries if section != "machine" else []:

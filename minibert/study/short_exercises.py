@@ -202,7 +202,7 @@ def _mlm_over_all(logits: Tensor, labels: Tensor) -> Tensor:
     return _mlm_sum(logits, labels) / len(labels)
 
 
-def _mis_hidden_accuracy(logits: Tensor, labels: Tensor) -> float:
+def _masked_accuracy(logits: Tensor, labels: Tensor) -> float:
     is_hidden = labels != IGNORED
     return (logits.argmax(-1) == labels)[is_hidden].float().mean().item()
 
@@ -507,8 +507,8 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "mis_hidden_accuracy": ShortExercise(
-        _mis_hidden_accuracy,
+    "masked_accuracy": ShortExercise(
+        _masked_accuracy,
         [(_LOGITS, _LABELS)],
         "evaluation of minibert pretrain",
         [
