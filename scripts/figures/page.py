@@ -1,7 +1,10 @@
-"""Takes docs/figures/page.png and learn.png, pictures of what `minibert view` and `minibert learn` write.
+"""Takes the pictures of what `minibert view` and `minibert learn` write, in docs/figures.
 
-pip install -c constraints.txt . playwright && apt-get install chromium
+pip install -c constraints.txt . playwright && apt-get install chromium fonts-nanum
 python scripts/figures/page.py
+
+page.png and learn.png show minibert-en, learn.ko.png the Korean article, for which a Korean font
+has to be installed.
 """
 
 from __future__ import annotations
@@ -10,48 +13,58 @@ import argparse
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import sync_playwright
 
 from minibert.page.build import write_page
 from minibert.page.lesson import article, articles
 
+FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
 TEXT = "The animal did not cross the street because it was too tired."
-SCENE = 5  # “it” and the animal
-PATCHED = """async () => {
-  await enter(SCENE, 1);
+# of each article the scene that exchanges states, and the token whose state after layer 0 is chosen
+PATCHED_SCENES = {"en": ("it", 13), "ko": ("patch", 1)}
+PATCH = """async ([id, token]) => {
+  await enter(SCENES.findIndex((scene) => scene.id === id), 1);
   await act();
   while (patching.cells.length < sizes.layers) await new Promise((resolve) => setTimeout(resolve, 100));
-  await patchAt(0, 13);
+  await patchAt(0, token);
   await judge.latest;
   document.getElementById("scene-found").scrollIntoView();
 }"""
 
 
+def open_page(browser: Any, file: Path, locale: str = "en-US") -> Any:
+    """Return an open page of a file, in a window of the size of the pictures."""
+    size = {"width": 1280, "height": 760}
+    page = browser.new_page(viewport=size, color_scheme="light", locale=locale)
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    return page
+
+
 def main() -> None:
-    """Writes both pages of minibert-en: the one shows its attention maps, the other what one state decides."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    pictures = Path(__file__).resolve().parents[2] / "docs" / "figures"
+    """Take one picture of a page's attention maps, and one of each article."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        write_page(Path(folder, "page.html"), "minibert-en", TEXT)
-        write_page(
-            Path(folder, "learn.html"), "minibert-en", articles()["en"]["text"], more=article()
-        )
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(
-            viewport={"width": 1280, "height": 760}, color_scheme="light", locale="en-US"
-        )
-        for name in ("page", "learn"):
-            page.goto(Path(folder, f"{name}.html").as_uri())
-            page.wait_for_selector("html[data-ready]")
-            if name == "page":
-                page.click("#tab-attention")
-            else:
-                page.evaluate(PATCHED.replace("SCENE", str(SCENE)))
-                page.wait_for_timeout(500)
-            page.screenshot(path=pictures / f"{name}.png")
+        file = Path(folder, "page.html")
+        write_page(file, "minibert-en", TEXT)
+        page = open_page(browser, file)
+        page.click("#tab-attention")
+        page.screenshot(path=FIGURES / "page.png")
+        for language, patched in PATCHED_SCENES.items():
+            content = articles()[language]
+            write_page(file, content["model"], content["text"], more=article(language))
+            page = open_page(browser, file, {"en": "en-US", "ko": "ko-KR"}[language])
+            page.evaluate(PATCH, list(patched))
+            page.wait_for_timeout(500)
+            name = "learn.png" if language == "en" else f"learn.{language}.png"
+            page.screenshot(path=FIGURES / name)
         browser.close()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from matplotlib import font_manager
+from matplotlib import font_manager, rcParams
 from matplotlib.figure import Figure
 
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
@@ -44,7 +44,10 @@ def draw(language: str, path: Path) -> None:
     for i, ratio in enumerate(ratios):
         axes.text(ratio + 0.08, i, f"{ratio:.1f}x", va="center", color=INK, fontsize=9)
     names = [row[0] if language == "en" else row[1] for row in rows]
-    labels = [f"{name}\n{row[2]}" for name, row in zip(names, rows, strict=True)]
+    peers = [row[2] for row in rows]
+    if language == "ko":
+        peers = [peer.replace("1 thread", "스레드 1개") for peer in peers]
+    labels = [f"{name}\n{peer}" for name, peer in zip(names, peers, strict=True)]
     axes.set_yticks(range(len(rows)), labels, fontsize=8, color=INK)
     axes.axvline(1, color=SOFT, linewidth=1)
     axes.set_xlabel(LABELS[language], fontsize=9, color=INK)
@@ -63,7 +66,7 @@ def main() -> None:
     if not fonts:
         print("speed.ko.png is not drawn: no Korean font is installed")
         return
-    font_manager.rcParams["font.family"] = fonts[0]
+    rcParams["font.family"] = fonts[0]
     draw("ko", FIGURES / "speed.ko.png")
 
 
