@@ -299,7 +299,7 @@ const lineHeight = () => clamp(spaceBelow("lines-scroll", 90) / count, 20, 30);
 function drawLines() {
   const canvas = $("lines");
   const height = lineHeight();
-  const width = Math.max($("lines-scroll").clientWidth, 260);
+  const width = Math.max($("lines-scroll").clientWidth, 220);
   const context = prepare(canvas, width, height * count);
   const left = Math.min(96, width * 0.28);
   const right = width - left - 54;

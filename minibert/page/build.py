@@ -62,9 +62,14 @@ SCRIPTS = (
     "carriers",
     "river",
     "evidence",
+    "many",
+    "sentences",
+    "guesses",
+    "terms",
     "scenes",
     "scenes_ko",
     "lesson",
+    "ending",
     "tour",
     "main",
 )
@@ -263,7 +268,7 @@ def page_data(
             "hidden": config.hidden_size,
             "intermediate": config.intermediate_size,
             "vocabulary": config.vocab_size,
-            "parameters": model.num_parameters(),
+            "parameters": model.base_model.num_parameters(),  # as `minibert info` counts them
         },
         "texts": [text] if pair is None else [text, pair],
         "pad_to": pad_to,

@@ -51,7 +51,8 @@ function tryExample() {
   fillEdits();
 }
 
-const wished = () => [state.text, state.other, ...(state.same ? [state.same] : [])];
+/** What is compared; where no second sentence was written, the first one with itself. */
+const wished = () => [state.text, state.other || state.text, ...(state.same ? [state.same] : [])];
 
 /** Where a computed text has the same piece as the first text's chosen token. */
 function twin({ tokens: others }) {
@@ -124,7 +125,7 @@ const compareMap = new HeatMap("compare-map", () => {
 });
 
 function drawCompare() {
-  $("compare-say").textContent = t(live ? "compare.say" : "compare.none");
+  $("compare-say").textContent = t(live ? `compare.say.${state.unit}` : "compare.none");
   if (!live) {
     return;
   }
@@ -133,10 +134,7 @@ function drawCompare() {
   $("compare-example").textContent = t(
     exampleLanguage() === "ko" ? "compare.example.ko" : "compare.example.en",
   );
-  $("compare-results").hidden = $("follow-box").hidden = !state.other;
-  if (!state.other) {
-    return;
-  }
+  $("follow-box").hidden = !state.other;
   if (!compared || compared.wish !== wished().join("\n")) {
     compareTexts();
     if (!compared) {
@@ -145,30 +143,39 @@ function drawCompare() {
   }
   const i = clamp(state.token, 0, compared[0].tokens.length - 1);
   const j = clamp(otherToken, 0, compared[1].tokens.length - 1);
-  compareMap.draw();
+  const ofWords = state.unit === "words";
+  $("compare-words").hidden = !ofWords;
+  $("compare-sentences").hidden = ofWords;
+  if (ofWords) {
+    compareMap.draw();
+  } else {
+    drawSentences();
+  }
+  $("compare-map-caption").textContent = t(state.other ? "compare.map" : "compare.map.itself");
   legend("compare-legend", "diverging", "−1", "1");
-  $("compare-caption").textContent = t("compare.layers", {
+  const captionOfWords = t("compare.layers", {
     first: compared[0].tokens[i].piece,
     second: compared[1].tokens[j].piece,
   });
+  $("compare-caption").textContent = ofWords ? captionOfWords : t("compare.layers.sentences");
   const body = element("tbody");
   const pairs = [[1, j], ...(compared[2] ? [[2, twin(compared[2])]] : [])];
   for (let depth = 0; depth <= sizes.layers; depth++) {
     const row = element("tr");
     row.append(element("td", `h${depth}`));
     for (const [other, k] of pairs) {
-      const value = compareCosine(depth, i, k, other);
+      const value = ofWords ? compareCosine(depth, i, k, other) : sentenceCosine(depth, other);
       const said = {
         state: `h${depth}`,
-        first: compared[0].tokens[i].piece,
-        second: compared[other].tokens[k].piece,
+        first: ofWords ? compared[0].tokens[i].piece : compared[0].request.text,
+        second: ofWords ? compared[other].tokens[k].piece : compared[other].request.text,
       };
       const say = () => {
         change({ depth });
         tell(
           t("compare.cell", { ...said, value: written(value) }),
           null,
-          comparePython(depth, i, k, other),
+          ofWords ? comparePython(depth, i, k, other) : sentencePython(depth, other),
         );
       };
       const share = element("td", written(value), { onclick: say });
@@ -198,7 +205,9 @@ function drawCompare() {
     same: same.toFixed(4),
   };
   let verdict = "";
-  if (!told) {
+  if (!ofWords || !state.other) {
+    verdict = "";
+  } else if (!told) {
     verdict = t("compare.alone");
   } else if (pieces.size === 1) {
     verdict = t(same > other ? "compare.apart" : "compare.together", told);

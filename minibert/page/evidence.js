@@ -40,14 +40,12 @@ const evidenceOf = (layer, head, rule = evidence.rule) => meanOf(`${rule}.${laye
 
 /** Runs every sentence of the article's sample through the model: what all heads give to all patterns is added up. */
 async function gatherEvidence() {
-  if (evidence.running) {
+  if (evidence.running || evidence.count === page.lesson.sentences.length) {
     return;
   }
   evidence.running = true;
-  for (const text of page.lesson.sentences.slice(evidence.count)) {
-    if (SCENES[state.scene].figure !== evidenceFigure) {
-      break;
-    } // it goes on when the reader is back
+  while (evidence.count < page.lesson.sentences.length && showsFigure(evidenceFigure)) {
+    const text = page.lesson.sentences[evidence.count];
     const { tokens: own, steps } = await live.compute({ text });
     const { real, rules } = patternRules(own);
     const even = evenShare(own);
@@ -88,16 +86,26 @@ function largestHead(share) {
 }
 
 const evidenceFigure = {
+  /** Resumes the reading where it was when the reader left the scene. */
+  begin: () => {
+    if (evidence.count > 0) {
+      gatherEvidence();
+    }
+  },
   ready: () => evidence.count > 0,
   caption: () =>
-    t("lesson.heads.caption", { rule: t(`pattern.${evidence.rule}`), count: evidence.count }),
+    t("lesson.heads.caption", {
+      rule: t(`pattern.${evidence.rule}`),
+      count: soFar(evidence.count, page.lesson.sentences.length),
+    }),
   choices: () =>
     Object.keys(evidence.even).map((name) => [
       t(`pattern.${name}`),
       name === evidence.rule,
       () => {
+        const { real, rules } = patternRules(tokens);
         evidence.rule = name;
-        drawLesson();
+        change(largestHead((values, head) => patternShare(values, head, real, rules[name]) ?? 0));
       },
     ]),
   legend: () => ["sequential", "0", "1"],
@@ -134,7 +142,7 @@ async function sweep(before, now) {
   }
   const requests = texts.map((text) => ({ text }));
   Object.assign(patching, blankMap(key, requests));
-  const wanted = () => patching.key === key && SCENES[state.scene].figure === patchFigure;
+  const wanted = () => patching.key === key && showsFigure(patchFigure);
   await fillMap(patching, wanted, drawLesson);
   if (patching.key === key && patching.texts && patching.cells.length < sizes.layers) {
     patching.key = null;
@@ -148,7 +156,15 @@ async function patchAt(layer, token) {
   drawLesson();
 }
 
+/** Where a token of the map stands in the text of the page, which has a word in the place of "the [MASK]". */
+function placeOnPage(token) {
+  const { place, texts } = patching;
+  const more = texts[0].tokens.length - count;
+  return token < place ? Math.min(token, place - more) : token - more;
+}
+
 const patchFigure = {
+  begin: sweep,
   ready: () => patching.cells.length > 0 && patching.texts !== null,
   caption: () =>
     t("lesson.it.caption", {
@@ -201,6 +217,7 @@ const patchFigure = {
         `print(f"{patching_sweep(model, a, b, lambda out: out.prediction_logits.softmax(-1)[:, ${place}, ${id}])[${c}, ${r}]:.4f}")`,
       move: (token, layer) => {
         patching.chosen = { layer, token, words: [] };
+        change({ token: placeOnPage(token) });
         patchAt(layer, token);
       },
     };

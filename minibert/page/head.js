@@ -4,7 +4,11 @@ const FILES = { attention: "minibert/attention.py", layer: "minibert/encoder.py"
 const headSize = () => sizes.hidden / sizes.heads;
 const inLayer = (name) => `layer.${state.layer}.${name}`;
 
-/** A row of a step: its label, its numbers, and the Python expression of the number in column c. */
+/**
+ * A row of a step: its label, its numbers, and the Python expression of the number in column c.
+ *
+ * Rows that are added up name one `scale`, so that their colours can be compared; others have a scale of their own.
+ */
 const plain = (label, name, ...place) => ({
   label,
   name,
@@ -89,12 +93,14 @@ const HEAD_STEPS = [
         plain(`v “${piece(key)}”`, value, head, key),
         ...tokens.map((_, k) => ({
           label: `p × v “${piece(k)}”`,
+          scale: "context",
           value: (c) => numbers(shares).at(head, token, k) * numbers(value).at(head, k, c),
           python: (c) =>
             `t['${shares}'][0, ${head}, ${token}, ${k}] * t['${value}'][0, ${head}, ${k}, ${c}]`,
         })),
         {
           label: t("head.sum"),
+          scale: "context",
           value: (c) => numbers(context).at(token, first + c),
           python: (c) => `t['${context}'][0, ${token}, ${first + c}]`,
         },
@@ -107,9 +113,9 @@ const HEAD_STEPS = [
     cols: () => sizes.hidden,
     names: ["attention.projected", "attention.sum", "attention.output"],
     rows: () => [
-      plain("W_O + b", inLayer("attention.projected"), state.token),
-      plain(`h${state.layer}`, stateName(state.layer), state.token),
-      plain("+", inLayer("attention.sum"), state.token),
+      { ...plain("W_O + b", inLayer("attention.projected"), state.token), scale: "sum" },
+      { ...plain(`h${state.layer}`, stateName(state.layer), state.token), scale: "sum" },
+      { ...plain("+", inLayer("attention.sum"), state.token), scale: "sum" },
       plain("LayerNorm", inLayer("attention.output"), state.token),
     ],
   },
@@ -129,9 +135,9 @@ const HEAD_STEPS = [
     cols: () => sizes.hidden,
     names: ["narrowed", "sum", "output"],
     rows: () => [
-      plain("W₂ + b₂", inLayer("narrowed"), state.token),
-      plain(t("head.attended"), inLayer("attention.output"), state.token),
-      plain("+", inLayer("sum"), state.token),
+      { ...plain("W₂ + b₂", inLayer("narrowed"), state.token), scale: "sum" },
+      { ...plain(t("head.attended"), inLayer("attention.output"), state.token), scale: "sum" },
+      { ...plain("+", inLayer("sum"), state.token), scale: "sum" },
       plain(`LayerNorm = h${state.layer + 1}`, inLayer("output"), state.token),
     ],
   },
@@ -177,18 +183,23 @@ function buildHead() {
   }
 }
 
-/** The plan of a step's map: every cell a number, with its colour within its row; written where a row is not too long. */
+/** The largest number of a row, apart from the lowest number, which hides a token. */
+const largestOf = (row) =>
+  row.reduce(
+    (most, value) => (Math.abs(value) < 1e30 ? Math.max(most, Math.abs(value)) : most),
+    1e-9,
+  );
+
+/** The plan of a step's map: every cell a number, coloured by the scale of its row; written where a row is not too long. */
 function headPlan(step) {
   const rows = step.rows();
   const cols = step.cols();
   const [r, c] = headCursor[step.id] ?? [0, 0];
   const values = rows.map((row) => Array.from({ length: cols }, (_, c) => row.value(c)));
-  const most = values.map((row) =>
-    row.reduce(
-      (most, value) => (Math.abs(value) < 1e30 ? Math.max(most, Math.abs(value)) : most),
-      1e-9,
-    ),
-  );
+  const most = rows.map((row, r) => {
+    const together = values.filter((_, other) => row.scale && rows[other].scale === row.scale);
+    return Math.max(largestOf(values[r]), ...together.map(largestOf));
+  });
   return {
     rows: rows.length,
     cols,
@@ -204,9 +215,10 @@ function headPlan(step) {
     shade: (r, c) => (Math.abs(values[r][c]) > 1e30 ? null : 0.5 + values[r][c] / most[r] / 2),
     write: (r, c) => written(values[r][c]),
     describe: (r, c) =>
-      t("vector.cell", {
+      t(step.perToken ? "head.cell" : "vector.cell", {
         row: rows[r].label,
-        index: step.perToken ? `${c} ${piece(c)}` : c,
+        index: c,
+        token: step.perToken ? piece(c) : "",
         value: written(values[r][c]),
       }),
     python: (r, c) =>

@@ -16,41 +16,58 @@ function buildLesson() {
     }
   }
   $("scenes").replaceChildren(
-    ...SCENES.map((_, i) => {
+    ...[...SCENES.keys(), SCENE_COUNT].map((i) => {
       const item = element("li");
+      const name = i < SCENE_COUNT ? i + 1 : "✓";
       item.append(
-        element("button", i + 1, { type: "button", id: `scene-${i}`, onclick: () => enter(i) }),
+        element("button", name, { type: "button", id: `scene-${i}`, onclick: () => enter(i) }),
       );
       return item;
     }),
   );
   $("scene-back").onclick = () => enter(state.scene - 1);
   $("scene-next").onclick = () => enter(state.scene + 1);
-  $("scene-again").onclick = () => enter(state.scene, state.guess);
+  $("scene-again").onclick = () => enter(state.scene);
   $("scene-act").onclick = act;
   $("to-model").onclick = () => $("page").scrollIntoView();
   $("to-lesson").onclick = () => $("scene-verdict").scrollIntoView({ block: "center" });
 }
 
-const sceneMap = new HeatMap("scene-map", () => SCENES[state.scene].figure.plan());
+let drawnFigure = null; // the figure whose map is shown; the scene may already be another one
+const sceneMap = new HeatMap("scene-map", () => drawnFigure.plan());
 
-/** Opens a scene: the page is set as the scene says, whatever the reader did before. */
-async function enter(scene, guess = -1) {
-  const { set, then } = SCENES[scene];
-  Object.assign(state, BLANK(), set(), { scene, guess });
+/** Opens a scene, or the end after the last one: the page is set as the scene says, whatever the reader did before. */
+async function enter(scene) {
+  judge.turn = {}; // what is being measured belongs to the scene before
   $("lesson").scrollTop = 0;
+  if (scene === SCENE_COUNT) {
+    change({ scene, guess: -1 });
+    $("ending-title").focus();
+    return;
+  }
+  const { id, set, then } = SCENES[scene];
+  Object.assign(state, BLANK(), set(), { scene, guess: keptGuess(id)?.guess ?? -1 });
   await take();
-  if (then && state.scene === scene) {
+  if (state.scene !== scene) {
+    return;
+  }
+  if (then) {
     change(then());
   }
-  if (guess < 0) {
-    $("scene-title").focus();
-  }
+  $("scene-title").focus();
 }
+
+const pressed = new Set(); // the scenes whose button the reader has pressed
 
 /** Does for the reader what the scene asks for. */
 async function act() {
-  Object.assign(state, await SCENES[state.scene].act());
+  const { scene } = state;
+  pressed.add(SCENES[scene].id);
+  const changes = await SCENES[scene].act();
+  if (state.scene !== scene) {
+    return;
+  }
+  Object.assign(state, changes);
   await take();
   await judge.latest;
   $("scene-verdict").scrollIntoView({ block: "nearest" });
@@ -79,38 +96,52 @@ function drawLesson() {
     return;
   }
   const scene = SCENES[state.scene];
+  $("scene").hidden = !scene;
+  $("ending").hidden = Boolean(scene);
+  drawSceneNumbers();
+  if (!scene) {
+    drawEnding();
+    return;
+  }
   const written = `${scene.id}.${state.language}`;
   if (drawLesson.written !== written) {
     writeScene(scene);
   }
   drawLesson.written = written;
-  for (const input of $("scene-choices").querySelectorAll("input")) {
-    input.checked = Number(input.value) === state.guess;
-  }
+  drawChoices(scene);
   Object.assign($("scene-progress"), {
-    hidden: !evidence.running,
+    hidden: !evidence.running || !showsFigure(evidenceFigure),
     value: evidence.count / page.lesson.sentences.length,
   });
   judge.latest = judge(scene);
 }
 
-/** Writes what a scene says before anything is done. */
-function writeScene(scene) {
-  const amounts = {
+/** The amounts that the texts of scenes name. */
+function amounts() {
+  const all = {
     count: page.lesson.sentences.length,
     name: page.name,
     maps: sizes.layers * sizes.heads,
   };
   for (const [name, size] of Object.entries(sizes)) {
-    amounts[name] = size.toLocaleString("en");
+    all[name] = size.toLocaleString("en");
   }
-  const say = (key) => t(`lesson.${scene.id}.${key}`, amounts);
+  return all;
+}
+
+/** Writes what a scene says before anything is done. */
+function writeScene(scene) {
+  const say = (key) => t(`lesson.${scene.id}.${key}`, amounts());
   const has = (key) => words.en[`lesson.${scene.id}.${key}`];
   $("scene-title").textContent = `${state.scene + 1}. ${say("title")}`;
+  const seen = new Set();
+  const paragraphs = say("say").split("\n");
   $("scene-say").replaceChildren(
-    ...say("say")
-      .split("\n")
-      .map((text) => element("p", text)),
+    ...paragraphs.map((text) => {
+      const paragraph = element("p");
+      paragraph.append(...rich(text, seen));
+      return paragraph;
+    }),
   );
   $("scene-ask").textContent = say("ask");
   $("scene-choices").replaceChildren(
@@ -125,23 +156,30 @@ function writeScene(scene) {
           value: i,
           onchange: () => change({ guess: i }),
         });
-        label.append(input, element("span", say(`choice.${i}`)));
+        const text = element("span", say(`choice.${i}`));
+        text.append(" ", element("small"));
+        label.append(input, text);
         return label;
       }),
   );
   $("scene-act-say").textContent = say("act.say");
   $("scene-act").textContent = say("act");
-  $("scene-source").textContent = has("source") ? say("source") : "";
-  SCENES.forEach(({ id }, i) => {
+  $("scene-source").replaceChildren(...rich(has("source") ? say("source") : ""));
+}
+
+/** The numbers of the scenes, and the way back and on. */
+function drawSceneNumbers() {
+  for (const [i, button] of [...$("scenes").querySelectorAll("button")].entries()) {
     if (i === state.scene) {
-      $(`scene-${i}`).setAttribute("aria-current", "step");
+      button.setAttribute("aria-current", "step");
     } else {
-      $(`scene-${i}`).removeAttribute("aria-current");
+      button.removeAttribute("aria-current");
     }
-    $(`scene-${i}`).setAttribute("aria-label", `${i + 1}. ${t(`lesson.${id}.title`)}`);
-  });
+    const name = i < SCENE_COUNT ? `${i + 1}. ${t(`lesson.${SCENES[i].id}.title`)}` : "";
+    button.setAttribute("aria-label", name || t("lesson.end.title"));
+  }
   $("scene-back").disabled = state.scene === 0;
-  $("scene-next").hidden = state.scene === SCENE_COUNT - 1;
+  $("scene-next").hidden = state.scene === SCENE_COUNT;
 }
 
 /** Measures what the reader has done against what the scene began with; the newest state wins. */
@@ -152,41 +190,70 @@ async function judge(scene) {
   if (turn !== judge.turn) {
     return;
   }
-  const say = (key, values) => t(`lesson.${scene.id}.${key}`, values);
   const { figure } = scene;
   const drawn = Boolean(found && figure?.ready());
   $("scene-wait").hidden = Boolean(found);
   $("scene-table").hidden = !found;
-  let guessed = "";
-  if (found && state.guess < 0) {
-    guessed = t("lesson.unasked");
-  } else if (found) {
-    const said = found.outcome === state.guess ? "lesson.right" : "lesson.wrong";
-    guessed = t(said, { guess: say(`choice.${state.guess}`) });
-  }
-  $("scene-guess").textContent = guessed;
-  $("scene-found").textContent = found
-    ? say(`verdict.${found.verdict ?? found.outcome}`, found.values)
-    : "";
   $("scene-figure").hidden = !drawn;
   $("scene-wire").hidden = true;
   if (found) {
+    keepGuess(scene.id, found, pressed.has(scene.id));
     fillVerdict(found, scene);
   }
-  if (!drawn) {
+  drawChoices(scene, found);
+  tellVerdict(scene, found);
+  if (drawn) {
+    drawFigure(figure);
+  }
+}
+
+/** Says what happened, in bold, and why; then what the reader had predicted. */
+function tellVerdict(scene, found) {
+  $("scene-found").replaceChildren();
+  $("scene-guess").textContent = "";
+  if (!found) {
     return;
   }
+  const said = t(`lesson.${scene.id}.verdict.${found.verdict ?? found.outcome}`, found.values);
+  const whole = found.open ? `${t("lesson.open")} ${said}` : said;
+  const [, first, rest] = /^(.+?[.?!])\s+(.*)$/s.exec(whole) ?? [null, whole, ""];
+  $("scene-found").append(element("strong", first), " ", ...rich(rest));
+  if (state.guess < 0) {
+    $("scene-guess").textContent = t("lesson.unasked");
+  } else {
+    $("scene-guess").textContent = t(
+      found.outcome === state.guess ? "lesson.right" : "lesson.wrong",
+      { guess: t(`lesson.${scene.id}.choice.${state.guess}`, amounts()) },
+    );
+  }
+}
+
+/** Draws what a scene adds to its verdict: a map of cells, or whatever the figure draws itself. */
+function drawFigure(figure) {
   $("scene-caption").replaceChildren(
-    element("span", `${figure.caption()} `),
+    ...rich(`${figure.caption()} `),
     ...figure.choices().map(([name, chosen, onclick]) => {
       const button = element("button", name, { type: "button", onclick });
       button.setAttribute("aria-pressed", chosen);
       return button;
     }),
   );
-  sceneMap.draw();
-  $("scene-said").textContent = figure.said?.() ?? "";
-  legend("scene-legend", ...figure.legend());
+  const isMap = Boolean(figure.plan);
+  $("scene-map").parentElement.hidden = !isMap;
+  $("scene-legend").hidden = !isMap;
+  $("scene-drawn").hidden = isMap;
+  if (isMap) {
+    drawnFigure = figure;
+    sceneMap.draw();
+    legend("scene-legend", ...figure.legend());
+  } else {
+    if (drawFigure.drawn !== figure) {
+      $("scene-drawn").replaceChildren();
+    }
+    drawFigure.drawn = figure;
+    figure.draw($("scene-drawn"));
+  }
+  $("scene-said").replaceChildren(...rich(figure.said?.() ?? ""));
   if (figure === patchFigure) {
     sceneWire.draw();
   }
@@ -196,9 +263,7 @@ async function measured(scene) {
   const own = shown;
   scene.before ??= live.compute(sceneRequest(scene));
   const before = await scene.before;
-  if (scene.figure === patchFigure) {
-    sweep(before, own);
-  }
+  scene.figure?.begin?.(before, own);
   return scene.measure(before, own);
 }
 

@@ -40,7 +40,8 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
 
     Returns:
         What `embed` gives: of each snapshot its weights in `snapshots`, and the rest once; `steps`,
-        the step of each snapshot; and `log`, the loss over the steps.
+        the step of each snapshot; and `log`, the MLM loss over the steps: that whose chance line
+        the page draws. Runs that did not log it apart give their whole loss.
 
     Raises:
         FileNotFoundError: no snapshots, or no log.
@@ -50,7 +51,11 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
     records = [
         json.loads(line) for line in Path(run, "log.jsonl").read_text(encoding="utf-8").splitlines()
     ]
-    logged = [(record["step"], record["loss"]) for record in records if "loss" in record]
+    logged = []
+    for record in records:
+        loss = record.get("mlm_loss", record.get("loss"))
+        if loss is not None:
+            logged.append((record["step"], loss))
     # most is learned early, so each point is the mean of more steps than the one before
     ends = sorted({round(end) for end in np.geomspace(1, max(len(logged), 1), POINTS)})
     parts = [logged[start:end] for start, end in pairwise([0, *ends])]
@@ -127,8 +132,15 @@ def article(language: str = "en") -> dict[str, Any]:
     texts: dict[str, Any] = {}
     for name in content["texts"]:
         texts.update(json.loads(part(name)))
-    sentences = part(content["sentences"]).splitlines()
-    added = {"lesson": {"language": language, "texts": texts, "sentences": sentences}}
+    lesson = {
+        "language": language,
+        "texts": texts,
+        "sentences": part(content["sentences"]).splitlines(),
+        "terms": json.loads(part("terms.json")),
+    }
+    if "crowds" in content:
+        lesson["crowds"] = json.loads(part(content["crowds"]))
+    added: dict[str, Any] = {"lesson": lesson}
     if content["run"] is not None:
         added["run"] = json.loads(lzma.decompress((PARTS / content["run"]).read_bytes()))
     return added

@@ -68,12 +68,24 @@ const NUMBERS = [
   ...(page.lesson ? ["scene", "guess"] : []),
   ...(page.run ? ["snapshot"] : []),
 ];
-const WORDS = ["section", "stage", "view", "compare", "language", "theme", "other", "same"];
+const WORDS = [
+  "section",
+  "stage",
+  "view",
+  "compare",
+  "unit",
+  "language",
+  "theme",
+  "other",
+  "same",
+  "guesses",
+];
 const CHOICES = {
   section: SECTIONS,
   stage: ["scores", "masked", "probabilities", "rollout"],
   view: ["lines", "steps"],
   compare: ["moved", "kept"],
+  unit: ["words", "sentences"],
   language: ["en", "ko"],
   theme: ["", "light", "dark"],
 };
@@ -130,7 +142,7 @@ function recall() {
     depth: sizes.layers,
     threshold: 0.5,
     tour: STOPS.length - 1,
-    scene: SCENE_COUNT - 1,
+    scene: SCENE_COUNT, // after the last one comes the end
     guess: 2,
     snapshot: (page.run?.snapshots.length ?? 1) - 1,
   };

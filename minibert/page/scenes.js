@@ -15,6 +15,7 @@ const BLANK = () => ({
   pinned: [],
   other: "",
   same: "",
+  unit: "words",
   special: true,
   threshold: 0,
   stage: "probabilities",
@@ -50,6 +51,7 @@ function choiceOf(...conditions) {
 
 const inner = (what) =>
   what.tokens.map((token) => token.piece).filter((piece) => !/^\[(CLS|SEP)\]$/.test(piece));
+const sortedPieces = (what) => inner(what).sort().join(" ");
 const firstNumbers = (row) =>
   `${row
     .slice(0, 3)
@@ -111,10 +113,13 @@ const ENGLISH = [
     id: "numbers",
     set: () => ({ section: "embeddings", text: banks[0], token: placeIn(banks[0], "bank") }),
     act: () => ({ text: banks[1], token: placeIn(banks[1], "bank") }),
-    measure: (before, now) => {
-      const [i, j] = [before, now].map((what) => placeOf(what, "bank"));
-      const alike = (depth) =>
-        cosine(hiddenState(depth, before).row(i), hiddenState(depth, now).row(j));
+    measure: async (before, now) => {
+      const scale = await computeOnce(banks[2]);
+      const [i, j, k] = [before, now, scale].map((what) => placeOf(what, "bank"));
+      const first = (depth) => hiddenState(depth, before).row(i);
+      const other = (depth) => cosine(first(depth), hiddenState(depth, now).row(j));
+      const same = (depth) => cosine(first(depth), hiddenState(depth, scale).row(k));
+      const last = sizes.layers;
       return {
         rows: [
           [
@@ -122,11 +127,16 @@ const ENGLISH = [
             firstNumbers(hiddenState(0, before).row(i)),
             firstNumbers(hiddenState(0, now).row(j)),
           ],
-          ["alike.h0", written(1), written(alike(0))],
-          ["alike.last", written(1), written(alike(sizes.layers))],
+          ["alike", "h0", `h${last}`],
+          ["alike.other", written(other(0)), written(other(last))],
+          ["alike.same", written(same(0)), written(same(last))],
         ],
-        outcome: choiceOf(alike(0) > 0.9999, alike(0) > 0.7),
-        values: { first: written(alike(0)), last: written(alike(sizes.layers)) },
+        outcome: choiceOf(other(0) > 0.9999, other(0) > 0.7),
+        values: {
+          first: written(other(0)),
+          last: other(last).toFixed(2),
+          scale: same(last).toFixed(2),
+        },
       };
     },
   },
@@ -138,19 +148,34 @@ const ENGLISH = [
       token: placeIn("The dog bit the man.", "dog"),
     }),
     act: () => ({ text: "The man bit the dog.", token: placeIn("The man bit the dog.", "dog") }),
-    measure: (before, now) => {
+    measure: async (before, now) => {
+      const passive = await computeOnce("The man was bitten by the dog.");
       const [i, j] = [before, now].map((what) => placeOf(what, "dog"));
       const names = ["word", "token_type", "position"];
       const row = (what, name, at) => what.steps.get(`embeddings.${name}`).row(at);
       const alike = names.map((name) => cosine(row(before, name, i), row(now, name, j)));
+      const least = Math.min(...alike);
+      const swapped = sortedPieces(before) === sortedPieces(now);
+      const sentence = (what) =>
+        written(cosine(meanState(before, sizes.layers), meanState(what, sizes.layers)));
+      const outcome = least > 0.9999 ? 3 : alike.indexOf(least);
       return {
-        rows: [...names, "output"].map((name) => [
-          name,
-          firstNumbers(row(before, name, i)),
-          firstNumbers(row(now, name, j)),
-        ]),
-        outcome: alike.indexOf(Math.min(...alike)),
-        values: { alike: written(cosine(row(before, "output", i), row(now, "output", j))) },
+        rows: [
+          ...[...names, "output"].map((name) => [
+            name,
+            firstNumbers(row(before, name, i)),
+            firstNumbers(row(now, name, j)),
+          ]),
+          ["sentence", "", sentence(now)],
+          ["passive", "", sentence(passive)],
+        ],
+        outcome,
+        verdict: outcome === 2 && !swapped ? 4 : outcome,
+        values: {
+          alike: written(cosine(row(before, "output", i), row(now, "output", j))),
+          sentence: Number(sentence(now)).toFixed(3),
+          passive: Number(sentence(passive)).toFixed(3),
+        },
       };
     },
   },
@@ -197,12 +222,13 @@ const ENGLISH = [
     set: () => ({
       section: "attention",
       text: "The old man sat on the bank of the river.",
-      token: 3,
-      key: 2,
+      token: 6,
+      key: 1,
     }),
+    // a head with a clear pattern in this sentence, which many sentences do not confirm
     then: () => {
-      const { real, rules } = patternRules(tokens);
-      return largestHead((values, head) => patternShare(values, head, real, rules.previous));
+      evidence.rule = "same";
+      return { layer: Math.min(4, sizes.layers - 1), head: Math.min(1, sizes.heads - 1) };
     },
     act: () => gatherEvidence(),
     done: () => evidence.count > 0,
@@ -228,12 +254,15 @@ const ENGLISH = [
           ["above", "", `${aboveChance()} / ${sizes.layers * sizes.heads}`],
         ],
         heads: ["one", "many"],
+        open: evidence.count < page.lesson.sentences.length,
         outcome: choiceOf(mean > 2 * even && mean > 0.75 * share, mean > 2 * even),
         values: {
           layer,
           head,
           rule: t(`pattern.${rule}`),
-          count: evidence.count,
+          count: soFar(evidence.count, page.lesson.sentences.length),
+          here: share.toFixed(2),
+          mean: mean.toFixed(2),
           times: (mean / even).toFixed(1),
         },
       };
@@ -246,23 +275,21 @@ const ENGLISH = [
       const [token, key] = ["it", "animal"].map((word) => placeIn(text, word));
       return { section: "attention", text, token, key };
     },
-    then: () => largestHead((values, head) => values.at(head, state.token, state.key)),
+    // by contrast: a head that looks at "animal" from every token would say nothing of "it"
+    then: () => {
+      const { token, key } = state;
+      const everyone = (values, head) =>
+        average(tokens.map((_, query) => values.at(head, query, key)));
+      return largestHead((values, head) => values.at(head, token, key) - everyone(values, head));
+    },
     act: () => ({ text: "The animal did not cross the street because it was too wide." }),
     figure: patchFigure,
     measure: async (before, now) => {
       const { layer, head } = state;
-      const share = (what, from, to) =>
-        what.steps
-          .get(`layer.${layer}.attention.probabilities`)
-          .at(head, placeOf(what, from), placeOf(what, to));
-      const everyone = (what) =>
-        centreOf(
-          what.tokens.map((_, i) => [
-            what.steps
-              .get(`layer.${layer}.attention.probabilities`)
-              .at(head, i, placeOf(what, "animal")),
-          ]),
-        )[0];
+      const shareAt = (what, query, to) =>
+        what.steps.get(`layer.${layer}.attention.probabilities`).at(head, query, placeOf(what, to));
+      const share = (what, from, to) => shareAt(what, placeOf(what, from), to);
+      const everyone = (what) => average(what.tokens.map((_, i) => shareAt(what, i, "animal")));
       const hidden = await Promise.all(
         [before, now].map((what) =>
           live.compute({ text: hideIt(what.request.text), off: what.request.off }),
@@ -271,11 +298,12 @@ const ENGLISH = [
       const words = await Promise.all(hidden.map((what) => answersOf(what)));
       const both = [before, now];
       const [a, b] = both.map((what) => share(what, "it", "animal"));
-      const outcome = choiceOf(share(now, "it", "street") > b, Math.abs(a - b) < 0.1);
+      const [c, d] = both.map((what) => share(what, "it", "street"));
+      const outcome = choiceOf(d > b, Math.abs(a - b) < 0.1);
       return {
         rows: [
           ["it.animal", written(a), written(b)],
-          ["it.street", ...both.map((what) => written(share(what, "it", "street")))],
+          ["it.street", written(c), written(d)],
           ["all.animal", ...both.map((what) => written(everyone(what)))],
           ["answer", ...words.map(saidWords)],
         ],
@@ -284,7 +312,10 @@ const ENGLISH = [
         values: {
           before: a.toFixed(2),
           after: b.toFixed(2),
-          all: everyone(now).toFixed(2),
+          street: c.toFixed(2),
+          road: d.toFixed(2),
+          layer,
+          head,
           old: words[0][0]?.[0],
           new: words[1][0]?.[0],
         },
@@ -303,6 +334,7 @@ const ENGLISH = [
     }),
     act: () => ({ depth: sizes.layers }),
     done: () => state.depth > 0,
+    figure: sensesFigure,
     measure: async () => {
       const texts = await threeTexts();
       if (!texts) {
@@ -339,6 +371,7 @@ const ENGLISH = [
       token: placeIn("The doctor said that [MASK] was tired.", "[MASK]"),
     }),
     act: () => ({ text: "The nurse said that [MASK] was tired." }),
+    figure: professionsFigure,
     measure: async (before, now) => {
       const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);
       const old = a[0][0];
@@ -360,6 +393,7 @@ const ENGLISH = [
       text: ageing[0],
       other: ageing[1],
       same: ageing[2],
+      unit: "sentences",
       token: 2,
       depth: 0,
     }),
@@ -372,21 +406,35 @@ const ENGLISH = [
       }
       const alike = (depth, other) =>
         cosine(meanState(texts[0], depth), meanState(texts[other], depth));
+      const plain = await plainModel();
+      const means = await Promise.all(
+        wished().map(async (text) => meanOfStates(await plain.compute({ text }), plainLast())),
+      );
+      const plainAlike = (other) => cosine(means[0], means[other]);
       const row = (other) => [
         state[other === 1 ? "other" : "same"],
         written(alike(0, other)),
         written(alike(state.depth, other)),
+        written(plainAlike(other)),
       ];
       const closer = (depth) => (alike(depth, 1) > alike(depth, 2) ? 0 : 1);
       const outcome = closer(state.depth);
       return {
         rows: [row(1), row(2)],
-        heads: ["h0", `h${state.depth}`],
+        heads: [`${page.name} h0`, `${page.name} h${state.depth}`, "plain"],
         outcome,
         verdict: outcome && closer(0) ? 2 : outcome,
-        values: { depth: state.depth },
+        values: {
+          depth: state.depth,
+          name: page.name,
+          words: alike(state.depth, 1).toFixed(2),
+          meaning: alike(state.depth, 2).toFixed(2),
+          plainWords: plainAlike(1).toFixed(2),
+          plainMeaning: plainAlike(2).toFixed(2),
+        },
       };
     },
+    figure: paraphrasesFigure,
   },
   {
     id: "training",
@@ -410,7 +458,12 @@ const ENGLISH = [
         ],
         heads: [0, state.snapshot].map(snapshotName),
         outcome: choiceOf(lossAt(state.snapshot) > 0.95 * lossAt(0), different[1] <= 2 || common),
-        values: { step: snapshotName(state.snapshot), different: different[1] },
+        values: {
+          step: snapshotName(state.snapshot),
+          answers: t(`lesson.training.answers.${different[1] === 1 ? "one" : "some"}`, {
+            different: different[1],
+          }),
+        },
       };
     },
   },

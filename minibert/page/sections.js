@@ -2,7 +2,7 @@
 
 // ---------------------------------------------------------------- the frame: tokens, tabs, language, theme
 
-const CHOSEN = ["language", "stage", "view", "compare"]; // what buttons with data-... choose
+const CHOSEN = ["language", "stage", "view", "compare", "unit"]; // what buttons with data-... choose
 const buttonsOf = (name) => document.querySelectorAll(`button[data-${name}]`);
 
 function buildFrame() {
@@ -30,7 +30,7 @@ function buildFrame() {
     });
     tab.setAttribute("role", "tab");
     tab.setAttribute("aria-controls", name);
-    tab.append(element("small", i), element("span"));
+    tab.append(element("small", page.lesson ? "" : i), element("span")); // the article numbers its scenes
     tab.lastChild.dataset.t = name === "head" ? "head.tab" : name;
     $("tabs").append(tab);
     $(name).setAttribute("role", "tabpanel");
@@ -60,8 +60,8 @@ function buildFrame() {
     draw();
   };
   const open = () => {
-    $("more").open = $("page").clientWidth > 640;
-  }; // on a phone, controls that few need leave the screen to the maps
+    $("more").open = !page.lesson && $("page").clientWidth > 640;
+  }; // beside the article and on a phone, controls that few need leave the screen to the maps
   open();
   let width = innerWidth; // a phone's keyboard changes the height alone
   window.onresize = () => {
@@ -183,6 +183,29 @@ function tokenTold(i) {
   return [`${t("token")} ${i}: ${piece(i)} · ${tokens[i].id}`, null, plain ? line : ""];
 }
 
+/** Which model is shown: the page's own, or in the section on training the small one whose run it is. */
+function drawModelLine() {
+  root.dataset.section = state.section;
+  let name = page.name;
+  let shownSizes = sizes;
+  if (state.section === "training" && page.run) {
+    const { config, parameters, steps } = page.run;
+    const rows = new Map(parameters);
+    name = t("training.model", { step: steps.at(-1).toLocaleString("en") });
+    shownSizes = {
+      layers: config.num_hidden_layers,
+      heads: config.num_attention_heads,
+      hidden: rows.get("embeddings.word_embeddings.weight")[1],
+      parameters: parameters.reduce(
+        (sum, [, shape]) => sum + shape.reduce((product, size) => product * size, 1),
+        0,
+      ),
+    };
+  }
+  const amounts = Object.entries(shownSizes).map(([key, size]) => [key, size.toLocaleString("en")]);
+  $("model").replaceChildren(element("b", name), ` · ${t("summary", Object.fromEntries(amounts))}`);
+}
+
 function drawFrame() {
   root.lang = state.language;
   const changed = (before, now, write) => {
@@ -206,10 +229,7 @@ function drawFrame() {
     }
   }
   $("coverage").textContent = shown.texts.map(coverage).find(Boolean) ?? "";
-  const written = Object.fromEntries(
-    Object.entries(sizes).map(([name, size]) => [name, size.toLocaleString("en")]),
-  );
-  $("model").replaceChildren(element("b", page.name), ` · ${t("summary", written)}`);
+  drawModelLine();
   for (const name of SECTIONS) {
     const open = name === state.section;
     const tab = $(`tab-${name}`);
@@ -389,7 +409,18 @@ function drawPooler() {
   const heading = element("h2", t("pooler.next"));
   if (shown.texts.length < 2) {
     // a single text is followed by nothing
-    $("next").replaceChildren(heading, element("p", t("pooler.single"), { className: "say" }));
+    const add = element("button", t("pooler.add"), {
+      type: "button",
+      onclick: () => {
+        change({ section: "text" });
+        $("edit-pair").focus();
+      },
+    });
+    $("next").replaceChildren(
+      heading,
+      element("p", t("pooler.single"), { className: "say" }),
+      ...(live ? [add] : []),
+    );
     return;
   }
   const [follows, random] = Array.from(logits.data, (value) => value / logits.scale);

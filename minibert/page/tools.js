@@ -37,6 +37,7 @@ const state = {
   threshold: 0, // attention below it is not drawn
   special: true, // whether [CLS] and [SEP] are drawn
   compare: "moved",
+  unit: "words", // what the section "compare" compares: words or whole sentences
   number: 0, // the chosen number of a vector
   row: 0, // the chosen vector of the embeddings and the pooler
   other: "", // the second sentence of the comparison
@@ -44,6 +45,7 @@ const state = {
   snapshot: (page.run?.snapshots.length ?? 1) - 1, // of the run of training
   scene: 0, // of the article
   guess: -1, // what the reader predicts in it; -1: nothing yet
+  guesses: "", // all that was predicted so far, as the address keeps it
   tour: -1, // the stop of the guided tour; -1: no tour
   trouble: "", // what is wrong with the text, in words
   language: page.language ?? ((navigator.language || "en").startsWith("ko") ? "ko" : "en"),
@@ -113,20 +115,23 @@ function tell(text, event = null, python = "") {
 }
 
 async function copyPython() {
-  if (!told.python) {
-    return;
+  if (told.python) {
+    await copyText(told.python);
+    $("copy").textContent = t("copied");
   }
+}
+
+async function copyText(text) {
   try {
-    await navigator.clipboard.writeText(told.python);
+    await navigator.clipboard.writeText(text);
   } catch {
     // no permission, as in a frame: the old way
-    const area = element("textarea", "", { value: told.python });
+    const area = element("textarea", "", { value: text });
     document.body.append(area);
     area.select();
     document.execCommand("copy");
     area.remove();
   }
-  $("copy").textContent = t("copied");
 }
 
 /** Sizes a canvas for the screen's real pixels and returns its context in CSS pixels. */

@@ -49,7 +49,11 @@ function buildTraining() {
   }
   const { run } = page;
   $("snapshot").max = run.snapshots.length - 1;
-  $("snapshot").oninput = () => change({ snapshot: Number($("snapshot").value) });
+  $("snapshot").oninput = () => {
+    stopPlaying();
+    change({ snapshot: Number($("snapshot").value) });
+  };
+  $("play").onclick = play;
   for (const [id, most] of [
     ["layer", run.config.num_hidden_layers],
     ["head", run.config.num_attention_heads],
@@ -82,6 +86,34 @@ function buildTraining() {
     body.append(row);
   }
   $("prompts").replaceChildren(body);
+}
+
+let playing = null; // the timer that goes on to the next snapshot
+
+/** Goes through the snapshots one after the other, from the first where the last is shown; pressed again, it stops. */
+function play() {
+  if (playing !== null) {
+    stopPlaying();
+    draw();
+    return;
+  }
+  const last = page.run.snapshots.length - 1;
+  const next = () => {
+    if (state.section !== "training" || state.snapshot === last) {
+      stopPlaying();
+      draw();
+    } else {
+      playing = setTimeout(next, 1400);
+      change({ snapshot: state.snapshot + 1 });
+    }
+  };
+  playing = setTimeout(next, 1400);
+  change({ snapshot: state.snapshot === last ? 0 : state.snapshot });
+}
+
+function stopPlaying() {
+  clearTimeout(playing);
+  playing = null;
 }
 
 const forming = { layer: 0, head: 0, prompt: 0 }; // the head whose pattern is watched, and on which prompt
@@ -256,9 +288,13 @@ function drawLoss() {
     line([place(0, loss), place(last, loss)], "line");
   }
   line([place(0, chance), place(last, chance)], "soft", [4, 4]);
-  context.lineWidth = 2;
   line(
     log.map(([step, loss]) => place(step, loss)),
+    "soft",
+  );
+  context.lineWidth = 2;
+  line(
+    log.map(([step]) => place(step, smoothLoss(step))),
     "accent",
   );
   line([place(steps[state.snapshot], 0), place(steps[state.snapshot], most)], "cursor");
@@ -272,19 +308,22 @@ function drawLoss() {
   });
 }
 
-/** The loss at a snapshot: of the point of the curve that is nearest. */
-function lossAt(i) {
-  const { log, steps } = page.run;
-  const away = ([step]) => Math.abs(step - steps[i]);
-  return log.length
-    ? log.reduce((best, own) => (away(own) < away(best) ? own : best))[1].toFixed(2)
-    : "–";
+/** The loss around a step: the mean of the points that are at most 15% away, as single batches vary; at least of the nearest. */
+function smoothLoss(step) {
+  const { log } = page.run;
+  const away = ([other]) => Math.abs(Math.log((other + 1) / (step + 1)));
+  const near = log.filter((point) => away(point) < 0.15);
+  const nearest = log.reduce((best, point) => (away(point) < away(best) ? point : best));
+  return average((near.length ? near : [nearest]).map(([, loss]) => loss));
 }
+
+const lossAt = (i) => (page.run.log.length ? smoothLoss(page.run.steps[i]).toFixed(2) : "–");
 
 async function drawTraining() {
   const i = state.snapshot;
   $("snapshot").value = i;
   $("snapshot-number").textContent = snapshotName(i);
+  $("play").textContent = t(playing === null ? "training.play" : "training.pause");
   drawLoss();
   pupils ?? (await (drawTraining.waking ??= wakePupils()));
   const found = await questionPupil(i);

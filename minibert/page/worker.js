@@ -40,12 +40,14 @@ onmessage = async ({ data: { id, kind, input, model } }) => {
       answer = bert.words(input.states, input.k, input.count);
     }
     if (kind === "shares") {
-      // of one word, for every row of states
+      // of one word, or of each of several, for every row of states
       const { shape, data } = bert.logits(input.states);
       const row = (s) => data.subarray(s * shape[1], (s + 1) * shape[1]);
       answer = Array.from({ length: shape[0] }, (_, s) => {
         softmax(row(s));
-        return row(s)[input.word];
+        return Array.isArray(input.word)
+          ? input.word.map((word) => row(s)[word])
+          : row(s)[input.word];
       });
     }
     postMessage({ id, answer });

@@ -25,8 +25,11 @@ from minibert.study.short_exercises import SHORT_EXERCISES
 from minibert.tokenization.wordpiece import MAX_WORD
 
 Answer = Callable[..., Any]
-Step = tuple[bool, str, str]
-"""Whether the step holds, and the hint where it does not, in English and in Korean."""
+Step = tuple[bool | None, str, str]
+"""Whether the step holds, and the hint where it does not, in English and in Korean.
+
+With None in place of a truth value, the texts are a remark on an answer that is right.
+"""
 
 
 def check(exercise: str, answer: Answer) -> str:
@@ -49,10 +52,17 @@ def check(exercise: str, answer: Answer) -> str:
     if exercise not in _EXERCISES:
         raise ValueError(f"exercise should be one of {', '.join(_EXERCISES)}, not {exercise!r}.")
     steps, home = _EXERCISES[exercise]
+    english_remarks, korean_remarks = "", ""
     for holds, english, korean in steps(answer):
-        if not holds:
+        if holds is None:
+            english_remarks += f" {english}"
+            korean_remarks += f" {korean}"
+        elif not holds:
             return f"Not yet. {english}\n아직 아닙니다. {korean}"
-    return f"Right. Compare it with {home}.\n맞습니다. {home}와 비교해 보세요."
+    return (
+        f"Right. Compare it with {home}.{english_remarks}\n"
+        f"맞습니다. {home}와 비교해 보세요.{korean_remarks}"
+    )
 
 
 def _returned(value: Any, english: str, korean: str, count: int | None = None) -> Step:
@@ -494,6 +504,14 @@ def _masking(answer: Answer) -> Iterator[Step]:
             "합니다."
         ),
     )
+    if special[replacements].any():
+        yield (
+            None,
+            "Your other words may be special tokens, as in the code of Google and of "
+            "transformers; this package draws ordinary words only.",
+            "다른 단어로 특수 토큰도 뽑는 방식입니다. Google과 transformers의 코드도 그렇게 "
+            "합니다. 이 패키지는 특수 토큰을 빼고 뽑습니다.",
+        )
 
 
 def _same(ours: Any, expected: Tensor) -> bool:

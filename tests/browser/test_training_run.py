@@ -36,7 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         snapshot = folder / "checkpoints" / f"step-{step:06}"
         minibert.BertForMaskedLM(config).save_pretrained(snapshot)
         tokenizer.save_pretrained(snapshot)
-    records = [{"step": step, "loss": 4 - step / 100} for step in range(1, 201)]
+    records = []
+    for step in range(1, 201):
+        mlm_loss = 4 - step / 100
+        records.append({"step": step, "loss": mlm_loss + 0.7, "mlm_loss": mlm_loss})
     (folder / "log.jsonl").write_text(
         "".join(json.dumps(record) + "\n" for record in records), encoding="utf-8"
     )
@@ -74,7 +77,8 @@ def test_the_slider_goes_through_the_snapshots(browser: Any, folder: Path, file:
             assert values == pytest.approx(expected, abs=1e-4)
             assert f"step {step}" in opened.page.inner_text("#snapshot-number")
         assert said[0] != said[1] != said[2]
-        # the loss falls by 0.01 a step: it is read off around the step of the snapshot
+        # the MLM loss, whose chance line is drawn, falls by 0.01 a step: it is read off around the
+        # step of the snapshot
         assert opened.page.evaluate("[lossAt(0), lossAt(2)].map(Number)") == pytest.approx(
             [3.99, 2.03], abs=0.05
         )
@@ -94,7 +98,7 @@ def test_prompts_can_be_edited_and_a_number_has_its_line(
         assert answers(opened)[0] == before[0] and answers(opened)[1] != before[1]
         opened.page.focus("#forming-map")
         opened.press("ArrowRight")
-        assert "단계" in opened.readout and repr(str(folder))[1:-1] in opened.copied
+        assert "스텝" in opened.readout and repr(str(folder))[1:-1] in opened.copied
         namespace: dict[str, Any] = {}
         exec(opened.copied.split(" print(")[0], namespace)
         assert (

@@ -136,6 +136,8 @@ def masking(**wrong: Any) -> Any:
         seen = ids if wrong.get("in_place") else ids.copy()
         seen[chosen & (fate < wrong.get("masked", 0.8))] = mask_id
         words = np.flatnonzero(special if wrong.get("special_words") else ~special)
+        if wrong.get("any_words"):
+            words = np.arange(len(special))
         others = chosen & (fate >= 0.9)
         seen[others] = rng.choice(words, size=others.sum())
         if wrong.get("disturbed"):
@@ -252,7 +254,12 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "erf takes x / sqrt(2)",
         "x / sqrt(2)를",
     ),
-    "tanh": ("gelu", ACTIVATIONS["gelu_new"], "approximation by tanh", "tanh로 근사"),
+    "tanh": (
+        "gelu",
+        ACTIVATIONS["gelu_new"],
+        'Google\'s own code uses and which is called "gelu_new" here',
+        "Google의 BERT 코드가 쓰는 함수",
+    ),
     "sigmoid": (
         "gelu",
         gelu_of(lambda x: (1.702 * x).sigmoid()),
@@ -331,3 +338,11 @@ def test_a_short_exercise(exercise: str) -> None:
         english, korean = check(exercise, mistake.answer).splitlines()
         assert english == f"Not yet. {mistake.english}"
         assert korean == f"아직 아닙니다. {mistake.korean}"
+
+
+def test_words_of_the_whole_vocabulary_are_accepted_with_a_remark() -> None:
+    """Google's code and that of transformers draw special tokens, too."""
+    english, korean = check("masking", masking(any_words=True)).splitlines()
+    assert english.startswith("Right.") and "as in the code of Google" in english
+    assert korean.startswith("맞습니다.") and "특수 토큰도 뽑는 방식" in korean
+    assert "special tokens" not in check("masking", masking())

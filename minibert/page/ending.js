@@ -1,0 +1,73 @@
+// The end of the article: what the reader predicted and what happened, what to take home, and where to go from here.
+
+const TAKEN_HOME = 5;
+const DOORS = 5;
+
+/** A list of texts of the article, such as "lesson.end.home.0" and what follows. */
+function endingList(kind, key, count) {
+  const list = element(kind);
+  for (let i = 0; i < count; i++) {
+    const item = element("li");
+    item.append(...rich(t(`lesson.end.${key}.${i}`, amounts())));
+    list.append(item);
+  }
+  return list;
+}
+
+/** Every scene with the choice that was predicted and the one that turned out right. */
+function guessTable(kept) {
+  const table = element("table", "", { id: "ending-guesses" });
+  const body = table.createTBody();
+  for (const [i, { id }] of SCENES.entries()) {
+    const own = kept.get(id);
+    const choice = (which) => t(`lesson.${id}.choice.${which}`, amounts());
+    const row = body.insertRow();
+    let mark = "–";
+    let said = t("lesson.end.open");
+    if (own) {
+      const happened = `lesson.${id}.choice.${own.outcome}`;
+      mark = own.guess === own.outcome ? "✓" : "✗";
+      said = words.en[happened] ? choice(own.outcome) : t("lesson.end.else");
+    }
+    if (own && own.guess < 0) {
+      mark = "–";
+    }
+    const back = element("button", `${i + 1}. ${t(`lesson.${id}.title`)}`, {
+      type: "button",
+      onclick: () => enter(i),
+    });
+    const head = element("th", "", { scope: "row" });
+    head.append(back);
+    row.append(element("td", mark), head, element("td", said));
+  }
+  return table;
+}
+
+function drawEnding() {
+  const kept = keptGuesses();
+  const guessed = SCENES.filter(({ id }) => (kept.get(id)?.guess ?? -1) >= 0);
+  const right = guessed.filter(({ id }) => kept.get(id).guess === kept.get(id).outcome).length;
+  const title = element("h2", t("lesson.end.title"), { id: "ending-title", tabIndex: -1 });
+  const score = element(
+    "p",
+    t(guessed.length ? "lesson.end.score" : "lesson.end.none", {
+      right,
+      guessed: guessed.length,
+      scenes: SCENE_COUNT,
+    }),
+    { id: "ending-score" },
+  );
+  if ($("ending").dataset.drawn === `${state.language} ${state.guesses}`) {
+    return;
+  } // drawn anew it would lose the focus
+  $("ending").dataset.drawn = `${state.language} ${state.guesses}`;
+  $("ending").replaceChildren(
+    title,
+    score,
+    guessTable(kept),
+    element("h3", t("lesson.end.home")),
+    endingList("ol", "home", TAKEN_HOME),
+    element("h3", t("lesson.end.doors")),
+    endingList("ul", "door", DOORS),
+  );
+}

@@ -1,0 +1,349 @@
+// Experiments over many sentences: what one sentence suggests, a scene then asks of dozens, and shows mean and spread.
+//
+// An experiment computes its items one after the other while its scene is open, keeps what it has found, and resumes where it
+// was when the reader comes back. Its figure is drawn as far as it has come, and says so.
+
+class Experiment {
+  /**
+   * @param items () => what is to be measured, one entry after the other.
+   * @param measure (item) => a promise of its result.
+   */
+  constructor(items, measure) {
+    Object.assign(this, { items, measure, results: [], running: false });
+  }
+
+  get complete() {
+    return this.results.length === this.items().length;
+  }
+
+  /** Measures what is still missing, as long as `wanted()`; what was found meanwhile is drawn every few items. */
+  async run(wanted, batch) {
+    if (this.running || this.complete) {
+      return;
+    }
+    this.running = true;
+    try {
+      while (!this.complete && wanted()) {
+        this.results.push(await this.measure(this.items()[this.results.length]));
+        if (this.results.length % batch === 0 || this.complete) {
+          drawLesson();
+        }
+      }
+    } finally {
+      this.running = false;
+    }
+  }
+}
+
+const crowd = (name) => page.lesson.crowds[name];
+const showsFigure = (figure) => SCENES[state.scene]?.figure === figure;
+
+/** "500 sentences", or while they are being read "so far 20 of 500 sentences". */
+function soFar(count, total, unit = "sentences") {
+  return t(count < total ? `lesson.${unit}.some` : `lesson.${unit}.all`, { count, total });
+}
+
+const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const spread = (values) => {
+  const mean = average(values);
+  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return Math.sqrt(squares / Math.max(values.length - 1, 1));
+};
+
+// ---------------------------------------------------------------- sixty professions
+
+const professions = new Experiment(
+  () => crowd("professions").words,
+  async (word) => {
+    const { text, answers: words } = crowd("professions");
+    const what = await live.compute({ text: text.replace("{word}", word) });
+    const place = what.tokens.findIndex((token) => token.piece === "[MASK]");
+    const ids = words.map((answer) => live.tokenizer.ids.get(answer));
+    const [[she, he]] = await live.ask("shares", { word: ids, states: oneRow(what, place) });
+    return { word, she, he };
+  },
+);
+
+/** "he ×2.7": how many times as likely the more likely of the two is. */
+function times({ she, he }) {
+  const names = crowd("professions").answers;
+  return `${she > he ? names[0] : names[1]} ×${(Math.max(she, he) / Math.min(she, he)).toFixed(1)}`;
+}
+
+const professionsFigure = {
+  begin: () => {
+    professions.run(() => showsFigure(professionsFigure), 10);
+  },
+  ready: () => professions.results.length > 0,
+  caption: () => {
+    const count = professions.results.length;
+    return t("lesson.guess.caption", {
+      count: soFar(count, crowd("professions").words.length, "professions"),
+    });
+  },
+  choices: () => [],
+  said: () => {
+    const { results } = professions;
+    const logs = results.map(({ she, he }) => Math.log(he / she));
+    return t("lesson.guess.said", {
+      he: results.filter(({ she, he }) => he > she).length,
+      she: results.filter(({ she, he }) => she > he).length,
+      mean: Math.exp(average(logs)).toFixed(1),
+    });
+  },
+  /** Every profession with a bar to the left for “he”, to the right for “she”; in the order of what was measured. */
+  draw: (box) => {
+    const sorted = [...professions.results].sort((a, b) => a.she / a.he - b.she / b.he);
+    const most = Math.max(...sorted.map(({ she, he }) => Math.abs(Math.log(she / he))));
+    const list = element("ol", "", { className: "ranking" });
+    for (const result of sorted) {
+      const ratio = Math.log(result.she / result.he) / most;
+      const item = element("li");
+      const scale = element("i");
+      scale.setAttribute("aria-hidden", "true");
+      scale.style.setProperty("--from", `${Math.min(50, 50 + 50 * ratio)}%`);
+      scale.style.setProperty("--wide", `${Math.abs(50 * ratio)}%`);
+      item.append(element("span", result.word), scale, element("small", times(result)));
+      list.append(item);
+    }
+    box.replaceChildren(list);
+  },
+};
+
+// ---------------------------------------------------------------- forty comparisons of two senses
+
+/** Every comparison: a sentence, the next one with the same sense of the word, and one with the other sense. */
+function comparisons() {
+  return crowd("senses").flatMap(({ word, texts }) =>
+    texts.flatMap((own, sense) =>
+      own.map((text, i) => ({
+        word,
+        text,
+        same: own[(i + 1) % own.length],
+        other: texts[1 - sense][i],
+      })),
+    ),
+  );
+}
+
+const computed = new Map(); // a sentence belongs to three comparisons and is computed once
+function computeOnce(text, model = live) {
+  const key = `${model.model} ${text}`;
+  if (!computed.has(key)) {
+    computed.set(key, model.compute({ text }));
+  }
+  return computed.get(key);
+}
+
+const senses = new Experiment(comparisons, async ({ word, text, same, other }) => {
+  const runs = await Promise.all([text, same, other].map((sentence) => computeOnce(sentence)));
+  const places = runs.map((what) => what.tokens.findIndex((token) => token.piece === word));
+  const state = (i, depth) => hiddenState(depth, runs[i]).row(places[i]);
+  return Array.from(
+    { length: sizes.layers + 1 },
+    (_, depth) =>
+      cosine(state(0, depth), state(1, depth)) - cosine(state(0, depth), state(2, depth)),
+  );
+});
+
+const sensesFigure = {
+  begin: () => {
+    senses.run(() => showsFigure(sensesFigure), 5);
+  },
+  ready: () => senses.results.length > 1,
+  caption: () => {
+    const count = senses.results.length;
+    return t("lesson.layers.caption", {
+      count: soFar(count, comparisons().length, "comparisons"),
+      words: crowd("senses")
+        .map(({ word }) => word)
+        .join(", "),
+    });
+  },
+  choices: () => [],
+  said: () => {
+    const { results } = senses;
+    const means = Array.from({ length: sizes.layers + 1 }, (_, depth) =>
+      average(results.map((row) => row[depth])),
+    );
+    const most = Math.max(...means);
+    const from = means.findIndex((mean) => mean >= most / 2);
+    return t("lesson.layers.said", {
+      from,
+      mean: means[from].toFixed(3),
+      spread: spread(results.map((row) => row[from])).toFixed(3),
+      closer: results.filter((row) => row[from] > 0).length,
+      count: results.length,
+      last: sizes.layers,
+      most: means.at(-1).toFixed(3),
+    });
+  },
+  draw: (box) => {
+    const { results } = senses;
+    const depths = Array.from({ length: sizes.layers + 1 }, (_, depth) => depth);
+    const columns = depths.map((depth) => results.map((row) => row[depth]));
+    drawCurves(box, {
+      labels: depths.map((depth) => `h${depth}`),
+      curves: [{ name: "", means: columns.map(average), spreads: columns.map(spread) }],
+      label: sensesFigure.said(),
+    });
+  },
+};
+
+// ---------------------------------------------------------------- twenty paraphrases, on two models
+
+/** The mean of all tokens after a layer of a model. */
+function meanOfStates(what, name) {
+  const states = what.steps.get(name);
+  return centreOf(what.tokens.map((_, i) => states.row(i)));
+}
+
+/** The plain BERT of the scene on training: the last snapshot, trained on hidden words and on nothing else. */
+async function plainModel() {
+  pupils ?? (await (drawTraining.waking ??= wakePupils()));
+  return pupils.at(-1);
+}
+const plainLast = () => `layer.${page.run.config.num_hidden_layers - 1}.output`;
+
+/** For a sentence, one with the same words and one with the same meaning: two cosines in h0, in the last layer, in the plain model. */
+const paraphrases = new Experiment(
+  () => crowd("paraphrases"),
+  async (texts) => {
+    const plain = await plainModel();
+    const [own, others] = await Promise.all(
+      [live, plain].map((model) => Promise.all(texts.map((text) => computeOnce(text, model)))),
+    );
+    const cosinesOf = (runs, name) => {
+      const [first, ...rest] = runs.map((what) => meanOfStates(what, name));
+      return rest.map((vector) => cosine(first, vector));
+    };
+    return {
+      first: cosinesOf(own, stateName(0)),
+      last: cosinesOf(own, stateName(sizes.layers)),
+      plain: cosinesOf(others, plainLast()),
+    };
+  },
+);
+
+const paraphrasesFigure = {
+  begin: () => {
+    paraphrases.run(() => showsFigure(paraphrasesFigure), 4);
+  },
+  ready: () => paraphrases.results.length > 0,
+  caption: () => {
+    const count = paraphrases.results.length;
+    return t("lesson.sentence.caption", {
+      count: soFar(count, crowd("paraphrases").length, "triples"),
+    });
+  },
+  choices: () => [],
+  said: () => t("lesson.sentence.said"),
+  draw: (box) => {
+    const { results } = paraphrases;
+    const table = element("table");
+    const head = element("tr");
+    head.append(
+      element("td"),
+      ...["words", "meaning", "closer"].map((name) =>
+        element("th", t(`lesson.sentence.${name}`), { scope: "col" }),
+      ),
+    );
+    table.createTHead().append(head);
+    const body = table.createTBody();
+    for (const [name, label] of [
+      ["first", `${page.name}, h0`],
+      ["last", `${page.name}, h${sizes.layers}`],
+      ["plain", t("lesson.sentence.plain")],
+    ]) {
+      const pairs = results.map((result) => result[name]);
+      const row = body.insertRow();
+      row.append(
+        element("th", label, { scope: "row" }),
+        element("td", average(pairs.map(([words]) => words)).toFixed(2)),
+        element("td", average(pairs.map(([, meaning]) => meaning)).toFixed(2)),
+        element(
+          "td",
+          `${pairs.filter(([words, meaning]) => meaning > words).length} / ${pairs.length}`,
+        ),
+      );
+    }
+    box.replaceChildren(table);
+  },
+};
+
+// ---------------------------------------------------------------- a curve over the layers
+
+/**
+ * Draws curves over the layers, each with a band of one standard deviation where it has one.
+ * @param box the element that takes the canvas.
+ * @param plot {labels, curves: [{name, means, spreads?}, ...], at?, label}: `at` is the layer at hand, and the label says in words
+ *   what is drawn.
+ */
+function drawCurves(box, { labels, curves, at = -1, label }) {
+  let canvas = box.querySelector("canvas");
+  if (!canvas) {
+    canvas = element("canvas");
+    canvas.setAttribute("role", "img");
+    box.replaceChildren(canvas);
+  }
+  canvas.setAttribute("aria-label", label);
+  const width = Math.max(box.clientWidth, 240);
+  const height = 190;
+  const context = prepare(canvas, width, height);
+  setSize(context, 13);
+  const ends = curves.flatMap(({ means, spreads }) =>
+    means.flatMap((mean, i) => [mean - (spreads?.[i] ?? 0), mean + (spreads?.[i] ?? 0)]),
+  );
+  const high = Math.max(...ends);
+  // differences are seen against 0; cosines, which are all large, against the least of them
+  const low = Math.min(...ends) > 0.3 ? Math.min(...ends) - 0.05 : Math.min(0, ...ends);
+  const place = (i, value) => [
+    52 + (i / (labels.length - 1)) * (width - 74),
+    12 + ((high - value) / (high - low || 1)) * (height - 44),
+  ];
+  const trace = (points) => {
+    context.beginPath();
+    points.forEach((point) => context.lineTo(...point));
+  };
+  for (const value of low < 0 ? [low, 0, high] : [low, (low + high) / 2, high]) {
+    const [, y] = place(0, value);
+    context.fillStyle = color("soft");
+    context.textAlign = "right";
+    context.fillText(value.toFixed(2), 46, y);
+    context.strokeStyle = color("line");
+    trace([place(0, value), place(labels.length - 1, value)]);
+    context.stroke();
+  }
+  if (at >= 0) {
+    context.strokeStyle = color("cursor");
+    trace([place(at, low), place(at, high)]);
+    context.stroke();
+  }
+  context.fillStyle = color("soft");
+  context.textAlign = "center";
+  labels.forEach((name, i) => context.fillText(name, place(i, low)[0], height - 10));
+  curves.forEach(({ name, means, spreads }, which) => {
+    const stroke = color(which ? "soft" : "accent");
+    if (spreads) {
+      context.globalAlpha = 0.16;
+      context.fillStyle = stroke;
+      const above = means.map((mean, i) => place(i, mean + spreads[i]));
+      const below = means.map((mean, i) => place(i, mean - spreads[i]));
+      trace([...above, ...below.reverse()]);
+      context.fill();
+      context.globalAlpha = 1;
+    }
+    context.strokeStyle = stroke;
+    context.lineWidth = 2;
+    context.setLineDash(which ? [5, 4] : []);
+    trace(means.map((mean, i) => place(i, mean)));
+    context.stroke();
+    context.setLineDash([]);
+    if (name) {
+      const [x, y] = place(means.length - 1, means.at(-1));
+      context.textAlign = "right";
+      context.fillStyle = stroke;
+      context.fillText(name, x, y > height / 2 ? y - 12 : y + 14);
+    }
+  });
+}
