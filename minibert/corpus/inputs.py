@@ -85,6 +85,7 @@ _ABOUT_DATA = re.compile(
 
 # a corpus may hold a line of JSON somewhere; a file of JSON shows it at once
 LINES_WITHOUT_JSON = 100
+BEGINNINGS_OF_JSON = ("{", "[", "[{")  # the first line of a file of JSON that has been indented
 
 
 def read_texts(
@@ -406,14 +407,18 @@ def _without_json(
     location: Location, lines: Iterator[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
     """The lines of a file; ValueError where it is a file of JSON under another name."""
+    is_first = True
     for place, line in islice(lines, LINES_WITHOUT_JSON):
-        if _is_object(line.strip()):
+        content = line.strip()
+        begins_json = is_first and content in BEGINNINGS_OF_JSON
+        if begins_json or _is_object(content.removesuffix(",")):
             where = _name_in_errors(location)
             raise ValueError(
-                f"{where}, {place}: the line is a JSON object, but files that do not end in "
-                ".jsonl, .ndjson or .json are read as lines of text. Rename the file to end in "
-                '.jsonl, and name the column of the texts where it is not "text".'
+                f"{where}, {place}: the line is JSON, but files that do not end in .jsonl, "
+                ".ndjson or .json are read as lines of text. Rename the file to end in .json, "
+                'and name the column of the texts where it is not "text".'
             )
+        is_first = is_first and not content
         yield place, line
     yield from lines
 
@@ -459,7 +464,7 @@ def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
     if not isinstance(text, str):
         return f"{names[0]} is of type {type(text).__name__}"
     for name in names[1:]:
-        if not isinstance(row[name], str | int):
+        if not isinstance(row[name], str | int) or isinstance(row[name], bool):
             return f"{name} is {row[name]!r}, neither a whole number nor a string"
     return ""
 

@@ -11,10 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from minibert.files import parse_json, read_json, read_text
+from minibert.corpus.lines import read_lines
+from minibert.corpus.location import Location
+from minibert.corpus.rows import refuse
+from minibert.files import parse_json
 from minibert.tokenization.basic import SURROGATE
 
 FilePath = str | os.PathLike[str]
@@ -58,7 +60,7 @@ def read_conll(path: FilePath) -> list[TaggedSentence]:
             not look like one, the file has a header line or no words, or it has whole texts instead
             of words.
     """
-    text = read_text(path)
+    text = _read_text(path)
     if text.lstrip()[:1] in ("{", "[") and _is_json(path, text):
         sentences = _read_json_tags(path, text)
     else:
@@ -68,9 +70,14 @@ def read_conll(path: FilePath) -> list[TaggedSentence]:
     return sentences
 
 
+def _read_text(path: FilePath) -> str:
+    """The text of a file, which may be compressed or have any encoding that tables may have."""
+    return "".join(line for _, line in read_lines(Location(path), on_bad=refuse))
+
+
 def _is_json(path: FilePath, text: str) -> bool:
     """Whether a file that begins with a bracket is JSON, by its name or by its first line."""
-    if Path(path).suffix.lower() in (".json", ".jsonl", ".ndjson"):
+    if Location(path).suffix in (".json", ".jsonl", ".ndjson"):
         return True
     first_line = text.lstrip().splitlines()[0]
     try:
@@ -269,13 +276,15 @@ def read_squad(path: FilePath) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     try:
-        for article in read_json(path)["data"]:
+        for article in parse_json(_read_text(path), path, dict)["data"]:
             for paragraph in article["paragraphs"]:
                 for entry in paragraph["qas"]:
                     rows.append(_squad_row(path, len(rows) + 1, paragraph["context"], entry))
-    except (KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
+        raise ValueError(f"{path} is not a SQuAD file: the key {error} is missing.") from None
+    except (TypeError, AttributeError):
         raise ValueError(
-            f"{path} is not a SQuAD file: {error} is missing or of another kind."
+            f"{path} is not a SQuAD file: after question {len(rows)} a value has another type."
         ) from None
     if not rows:
         raise ValueError(f"{path} has no rows.")
@@ -283,7 +292,8 @@ def read_squad(path: FilePath) -> list[dict[str, Any]]:
 
 
 def _squad_row(path: FilePath, number: int, context: str, entry: dict[str, Any]) -> dict[str, Any]:
-    answers = [answer for answer in entry["answers"] if answer["text"].strip()]
+    all_answers = entry["answers"] or []  # null where a question has no answer
+    answers = [answer for answer in all_answers if answer["text"].strip()]
     starts = [
         _answer_start(path, context, answer["text"], answer["answer_start"]) for answer in answers
     ]

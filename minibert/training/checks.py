@@ -22,6 +22,8 @@ from minibert.tokenization.tokenizer import BertTokenizer
 SAMPLE_ROWS = 2000  # of which the share of truncated texts is measured
 SHOWN = 5  # labels or rows of a notice
 MAX_LABELS_SHOWN = 20
+# how libraries and spreadsheets write a value that is missing
+NAMES_OF_MISSING = ("nan", "null", "none", "n/a", "na", "#n/a", "<na>", "inf", "-inf")
 
 
 class CheckedTask(Protocol):
@@ -244,7 +246,7 @@ def _verb(labels: Sequence[str], singular: str, plural: str) -> str:
 
 
 def _nan_labels(labels: Iterable[str]) -> list[str]:
-    missing = [label for label in labels if label.strip().casefold() in ("nan", "null", "none")]
+    missing = [label for label in labels if label.strip().casefold() in NAMES_OF_MISSING]
     return [f"the label {label!r} looks like a value that is missing." for label in missing]
 
 

@@ -347,6 +347,8 @@ def label_fault(label: Any) -> str | None:
     """What is certainly wrong with a label, or None."""
     if isinstance(label, float) and math.isnan(label):
         return "NaN is not a label"
+    if isinstance(label, float) and math.isinf(label):
+        return "infinity is not a label"
     if not isinstance(label, str | int | float):
         return f"a label should be a string or a number, not {label!r:.80}"
     if not str(label).strip():

@@ -101,8 +101,10 @@ def test_zstandard_in_several_frames(tmp_path: Path) -> None:
 
 REFUSED = {
     # JSON under a name of plain text
-    "json.txt": (JSON_LINES.encode(), r"json\.txt, line 1: the line is a JSON object, .* \.jsonl"),
-    "comment.txt": (b"# data\n" + JSON_LINES.encode(), "line 2: the line is a JSON object"),
+    "json.txt": (JSON_LINES.encode(), r"json\.txt, line 1: the line is JSON, .* \.json,"),
+    "comment.txt": (b"# data\n" + JSON_LINES.encode(), "line 2: the line is JSON"),
+    "indented.txt": (b'{\n  "text": "a cat"\n}\n', "line 1: the line is JSON"),
+    "array.txt": (b'[\n{"text": "a"},\n{"text": "b"}]\n', "line 1: the line is JSON"),
     # JSON of another shape
     "strings.json": (b'["a", "b"]', r"line 1: the entry should be a JSON object but is a str"),
     "open.json": (ARRAY[:-1].encode(), r"open\.json: its JSON array has no end"),
@@ -140,6 +142,14 @@ def test_refused_by_a_sentence(name: str, tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(ValueError, match=message):
         list(read_texts(path))
+
+
+def test_ids_are_numbers_or_strings(tmp_path: Path) -> None:
+    path = tmp_path / "ids.jsonl"
+    for value in ("true", "1.5", "null", "[1]"):
+        path.write_text(f'{{"id": {value}, "text": "a"}}\n', encoding="utf-8")
+        with pytest.raises(ValueError, match="neither a whole number nor a string"):
+            list(read_texts(path, id_column="id"))
 
 
 @pytest.mark.parametrize(("ahead", "size"), [("", 1), ("all of it is ASCII\n" * 9999, 100_000)])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 from pathlib import Path
 
 import pytest
 
-from minibert.tasks.readers import TaggedSentence, read_conll
+from minibert.tasks.readers import TaggedSentence, read_conll, read_squad
 
 
 def read(folder: Path, content: str, name: str = "tags.txt") -> list[TaggedSentence]:
@@ -17,6 +20,55 @@ def read(folder: Path, content: str, name: str = "tags.txt") -> list[TaggedSente
 
 
 ANN = [(["Ann", "sang"], ["B-PER", "O"])]
+TAGS = "Ann B-PER\nsang O\n"
+JSON_TAGS = '{"tokens": ["Ann", "sang"], "ner_tags": ["B-PER", "O"]}\n'
+SQUAD = {
+    "data": [
+        {
+            "paragraphs": [
+                {
+                    "context": "a b",
+                    "qas": [
+                        {"question": "q", "answers": [{"text": "a", "answer_start": 0}]},
+                        {"question": "r", "answers": None, "is_impossible": True},
+                    ],
+                }
+            ]
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("tags.conll.gz", gzip.compress(TAGS.encode())),
+        ("TAGS.TXT.BZ2", bz2.compress(TAGS.encode())),
+        ("tags.JSONL.xz", lzma.compress(JSON_TAGS.encode())),
+        ("tags.txt", TAGS.encode("utf-16")),
+    ],
+)
+def test_compressed_files_and_encodings(name: str, data: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert read_conll(tmp_path / name) == ANN
+
+
+def test_korean_code_page(tmp_path: Path) -> None:
+    text = "홍길동은 B-PER\n서울에서 B-LOC\n살았다 O\n"
+    (tmp_path / "tags.txt").write_bytes(text.encode("cp949"))
+    assert read_conll(tmp_path / "tags.txt")[0][0] == ["홍길동은", "서울에서", "살았다"]
+
+
+def test_questions_in_a_compressed_file_and_without_answers(tmp_path: Path) -> None:
+    (tmp_path / "squad.json.gz").write_bytes(gzip.compress(json.dumps(SQUAD).encode()))
+    rows = read_squad(tmp_path / "squad.json.gz")
+    assert [row["answers"] for row in rows] == [["a"], []]
+
+
+def test_questions_with_a_value_of_another_type(tmp_path: Path) -> None:
+    (tmp_path / "squad.json").write_text('{"data": [{"paragraphs": 3}]}', encoding="utf-8")
+    with pytest.raises(ValueError, match="after question 0 a value has another type"):
+        read_squad(tmp_path / "squad.json")
 
 
 @pytest.mark.parametrize(

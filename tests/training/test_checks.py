@@ -108,3 +108,16 @@ def test_a_label_that_only_dev_has_is_named_with_its_line(tmp_path: Path) -> Non
     dev = TASK.read(write(tmp_path / "dev.csv", "text,label\na,x\n\nb,z\n"))
     with pytest.raises(ValueError, match=r"dev\.csv, line 4: the label 'z' is not among those of"):
         check_data(TASK, train, dev)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+def test_nan_and_infinity_are_not_labels(value: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "data.jsonl", f'{{"text": "a", "label": {value}}}\n')
+    with pytest.raises(ValueError, match=r"data\.jsonl, line 1: label: (NaN|infinity) is not a"):
+        TASK.read(file)
+
+
+@pytest.mark.parametrize("name", ["nan", "N/A", "NULL", "inf"])
+def test_labels_that_stand_for_a_missing_value(name: str, tmp_path: Path) -> None:
+    rows = TASK.read(write(tmp_path / "data.csv", f"text,label\na,{name}\nb,x\n"))
+    assert f"the label {name!r} looks like a value that is missing." in str(check_data(TASK, rows))

@@ -167,7 +167,9 @@ def test_squad(tmp_path: Path) -> None:
     ):
         read_squad(path)
     path.write_text('{"data": [{"paragraphs": [{}]}]}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"squad\.json is not a SQuAD file: 'qas' is missing"):
+    with pytest.raises(
+        ValueError, match=r"squad\.json is not a SQuAD file: the key 'qas' is missing"
+    ):
         read_squad(path)
 
 
