@@ -3,8 +3,8 @@
 pip install -c constraints.txt . playwright && apt-get install chromium fonts-nanum
 python scripts/figures/page.py
 
-page.png and learn.png show minibert-en, learn.ko.png the Korean article, for which a Korean font
-has to be installed.
+page.png and learn.png show minibert-en, page.ko.png and learn.ko.png minibert-ko in Korean, for
+which a Korean font has to be installed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from minibert.page.build import write_page
 from minibert.page.lesson import article, articles
 
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
-TEXT = "The animal did not cross the street because it was too tired."
+LOCALES = {"en": "en-US", "ko": "ko-KR"}
+TEXTS = {
+    "en": "The animal did not cross the street because it was too tired.",
+    "ko": "고양이가 창가에서 잠을 자다가 새를 보고 일어났다.",
+}
 # of each article the scene that exchanges states, and the token whose state after layer 0 is chosen
 PATCHED_SCENES = {"en": ("it", 13), "ko": ("patch", 1)}
 PATCH = """async ([id, token]) => {
@@ -34,7 +38,7 @@ PATCH = """async ([id, token]) => {
 }"""
 
 
-def open_page(browser: Any, file: Path, locale: str = "en-US") -> Any:
+def open_page(browser: Any, file: Path, locale: str) -> Any:
     """Return an open page of a file, in a window of the size of the pictures."""
     size = {"width": 1280, "height": 760}
     page = browser.new_page(viewport=size, color_scheme="light", locale=locale)
@@ -44,7 +48,7 @@ def open_page(browser: Any, file: Path, locale: str = "en-US") -> Any:
 
 
 def main() -> None:
-    """Take one picture of a page's attention maps, and one of each article."""
+    """Take a picture of the attention maps of a page and one of the article, in each language."""
     argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     ).parse_args()
@@ -52,19 +56,20 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        file = Path(folder, "page.html")
-        write_page(file, "minibert-en", TEXT)
-        page = open_page(browser, file)
-        page.click("#tab-attention")
-        page.screenshot(path=FIGURES / "page.png")
-        for language, patched in PATCHED_SCENES.items():
+        for language, locale in LOCALES.items():
             content = articles()[language]
+            ending = "png" if language == "en" else f"{language}.png"
+            file = Path(folder, f"page.{language}.html")
+            write_page(file, content["model"], TEXTS[language])
+            page = open_page(browser, file, locale)
+            page.click("#tab-attention")
+            page.screenshot(path=FIGURES / f"page.{ending}")
+            file = Path(folder, f"learn.{language}.html")
             write_page(file, content["model"], content["text"], more=article(language))
-            page = open_page(browser, file, {"en": "en-US", "ko": "ko-KR"}[language])
-            page.evaluate(PATCH, list(patched))
+            page = open_page(browser, file, locale)
+            page.evaluate(PATCH, list(PATCHED_SCENES[language]))
             page.wait_for_timeout(500)
-            name = "learn.png" if language == "en" else f"learn.{language}.png"
-            page.screenshot(path=FIGURES / name)
+            page.screenshot(path=FIGURES / f"learn.{ending}")
         browser.close()
 
 
