@@ -1,9 +1,10 @@
-"""Builds the API reference of the public names from their docstrings: out/docs/index.html.
+"""Build the documentation as a folder of web pages that can be published as it is: out/docs/index.html.
 
     pip install -c constraints.txt . pdoc
     python scripts/docs.py [FOLDER]
 
-Fails on a public name without a docstring and on a link that leads nowhere.
+It has the READMEs and guides (website.py), the article of `minibert learn`, and in `api/` the reference of the public
+names from their docstrings. Fails on a public name without a docstring and on a link that leads nowhere.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import website
+
 import minibert
+from minibert.cli import main as minibert_command
+
+LARGE = "learn.html"  # a page without links to the others
 
 
 def undocumented() -> Iterator[str]:
@@ -40,12 +46,15 @@ def undocumented() -> Iterator[str]:
 
 def broken_links(folder: Path) -> set[str]:
     """Links from page to page, or within one, that lead nowhere."""
-    pages = {path.resolve(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
+    files = [path.resolve() for path in folder.rglob("*.html") if path.name != LARGE]
+    pages = {path: path.read_text(encoding="utf-8") for path in files}
     places = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}
     broken = set()
     for path, text in pages.items():
         for file, place in re.findall(r'href="([^":#]*\.html)?(?:#([^"]+))?"', text):
             target = (path.parent / file).resolve() if file else path
+            if target.name == LARGE and target.exists():
+                continue
             if target not in places or (place and place not in places[target]):
                 broken.add(f"{path.name} -> {file}#{place}")
     return broken
@@ -81,12 +90,15 @@ def build(folder: Path) -> None:
 def main() -> None:
     """Builds and checks."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/docs")
-    build(folder)
+    build(folder / "api")
+    pages = website.write_pages(folder)
+    minibert_command(["learn", "--output", str(folder / LARGE), "--force", "--quiet"])
     if bare := sorted(undocumented()):
         raise SystemExit(f"Public names without a docstring: {', '.join(bare)}.")
     if broken := sorted(broken_links(folder)):
         raise SystemExit(f"{folder} has links that lead nowhere: {', '.join(broken)}.")
-    print(f"{folder / 'index.html'} written: {len(minibert.__all__) - 1} public names.")
+    names = len(minibert.__all__) - 1
+    print(f"{folder / 'index.html'} written: {len(pages)} pages, {names} public names.")
 
 
 if __name__ == "__main__":

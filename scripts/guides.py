@@ -108,6 +108,11 @@ def examples(page: Path) -> list[Example]:
     return result
 
 
+def anchor(heading: str) -> str:
+    """The name of a heading in links, as GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+
+
 class Session:
     """Runs the examples of a page in the current folder, one after the other."""
 

@@ -16,8 +16,8 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 # ![text](target), also inside a link: [![text](target)](link)
 IMAGE = re.compile(r"(\[)?!\[([^\[\]]*)\]\(([^)]+)\)(?(1)\]\(([^)]+)\))")
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\(([^)]+)\)")
-# a line that is nothing but one link, such as the link to the README in another language
-LONE_LINK = re.compile(r"^\[[^\[\]]+\]\((?!https?://)[^)]+\)\n\n?", re.MULTILINE)
+# a line that is nothing but links, such as those to the guides and to the README in another language
+LONE_LINKS = re.compile(r"^(?:\[[^\[\]]+\]\((?!https?://)[^)]+\)(?: · )?)+\n\n?", re.MULTILINE)
 INSTALL = re.compile(r"pip install (?:-c constraints\.txt )?(?:-e )?('?)\.(?=[\[\s'])")
 
 
@@ -57,7 +57,7 @@ def package_page(readme: str, address: str, version: str) -> str:
         return f"[{text}]({resolved(target, 'blob')})"
 
     if not address:
-        readme = LONE_LINK.sub("", readme)
+        readme = LONE_LINKS.sub("", readme)
     page = LINK.sub(link, IMAGE.sub(image, readme))
     page = re.sub(r"\n{3,}", "\n\n", page)
     return INSTALL.sub(r"pip install \1minibert-torch", page)

@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 
 import pytest
+import website
 from conftest import CHECKOUT
 
 import docs
@@ -29,6 +30,20 @@ def test_the_reference_has_no_broken_link(tmp_path: Path) -> None:
     page = (tmp_path / "minibert.html").read_text(encoding="utf-8")
     assert 'id="BertModel"' in page and 'id="SentenceEmbedder"' in page
     assert not docs.broken_links(tmp_path)
+
+
+def test_the_guides_as_pages(tmp_path: Path) -> None:
+    """They link to each other and to headings, as on GitHub."""
+    pytest.importorskip("markdown2", reason="needs pdoc: extra [test]")
+    for name in ("learn.html", "api/index.html"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    pages = website.write_pages(tmp_path)
+    assert tmp_path / "docs" / "parity.ko.html" in pages
+    assert not docs.broken_links(tmp_path)
+    index = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert 'href="docs/parity.html"' in index and 'src="docs/figures/learn.png"' in index
+    assert '<h2 id="learn">' in index and "<table>" in index and "not run" not in index
 
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:

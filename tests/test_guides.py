@@ -89,7 +89,7 @@ def anchors(page: Path) -> set[str]:
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     shown = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
-    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in shown}
+    return {guides.anchor(heading) for heading in shown}
 
 
 @pytest.mark.parametrize("page", ALL, ids=name)
