@@ -20,7 +20,7 @@ import website
 import minibert
 from minibert.cli import main as minibert_command
 
-LARGE = "learn.html"  # a page without links to the others
+ARTICLES = {"learn.html": "en", "learn.ko.html": "ko"}  # large pages without links to the others
 
 
 def undocumented() -> Iterator[str]:
@@ -46,14 +46,14 @@ def undocumented() -> Iterator[str]:
 
 def broken_links(folder: Path) -> set[str]:
     """Links from page to page, or within one, that lead nowhere."""
-    files = [path.resolve() for path in folder.rglob("*.html") if path.name != LARGE]
+    files = [path.resolve() for path in folder.rglob("*.html") if path.name not in ARTICLES]
     pages = {path: path.read_text(encoding="utf-8") for path in files}
     places = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}
     broken = set()
     for path, text in pages.items():
         for file, place in re.findall(r'href="([^":#]*\.html)?(?:#([^"]+))?"', text):
             target = (path.parent / file).resolve() if file else path
-            if target.name == LARGE and target.exists():
+            if target.name in ARTICLES and target.exists():
                 continue
             if target not in places or (place and place not in places[target]):
                 broken.add(f"{path.name} -> {file}#{place}")
@@ -92,7 +92,9 @@ def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/docs")
     build(folder / "api")
     pages = website.write_pages(folder)
-    minibert_command(["learn", "--output", str(folder / LARGE), "--force", "--quiet"])
+    for name, language in ARTICLES.items():
+        output = str(folder / name)
+        minibert_command(["learn", "--lang", language, "--output", output, "--force", "--quiet"])
     if bare := sorted(undocumented()):
         raise SystemExit(f"Public names without a docstring: {', '.join(bare)}.")
     if broken := sorted(broken_links(folder)):

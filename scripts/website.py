@@ -2,7 +2,7 @@
 
     FOLDER/index.html         README.md; README.ko.html is the Korean one
     FOLDER/docs/NAME.html     a page for each guide, with its pictures
-    FOLDER/learn.html         what `minibert learn` opens
+    FOLDER/learn.html         what `minibert learn` opens; learn.ko.html is the Korean one
     FOLDER/api/               the API reference, see docs.py
 
 Links between pages stay within the folder. Links to other files of the repository lead to its public address, which
@@ -144,7 +144,7 @@ def navigation(source: Path, language: str) -> str:
     names = LABELS[language]
     ending = ".ko.html" if korean else ".html"
     home = f"README{ending}" if korean else "index.html"
-    targets = [home, f"docs/README{ending}", "learn.html", "api/index.html"]
+    targets = [home, f"docs/README{ending}", f"learn{ending}", "api/index.html"]
     start = page_of(source).parent
     links = []
     for name, target in zip(("minibert", *names), targets, strict=True):

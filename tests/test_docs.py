@@ -35,7 +35,7 @@ def test_the_reference_has_no_broken_link(tmp_path: Path) -> None:
 def test_the_guides_as_pages(tmp_path: Path) -> None:
     """They link to each other and to headings, as on GitHub."""
     pytest.importorskip("markdown2", reason="needs pdoc: extra [test]")
-    for name in ("learn.html", "api/index.html"):
+    for name in ("learn.html", "learn.ko.html", "api/index.html"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("", encoding="utf-8")
     pages = website.write_pages(tmp_path)
