@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 
 # no test asks the network, unless it says so itself (tests/hub)
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -35,6 +36,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(
         1
     )  # one core for each worker; more threads than cores only wait for each other
+
+# Random cases for each test of properties: a few in every run, ten times as many before a release, with
+# `--hypothesis-profile=thorough`.
+settings.register_profile("quick", max_examples=25, deadline=None)
+settings.register_profile("thorough", max_examples=250, deadline=None)
+settings.load_profile("quick")
 
 # every class with a head; the last one takes (batch, choices, seq)
 HEADS = (

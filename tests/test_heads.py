@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import HEADS, ragged_batch, tiny_config
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from safetensors.torch import load, load_file, save, save_file
 from torch import Tensor, nn
 
@@ -441,7 +441,6 @@ class TestBadLabels:
         with pytest.raises(ValueError, match="labels contains 2, but the model has 2 classes"):
             model(torch.randint(1, 99, (3, 2, 5)), labels=torch.tensor([0, 1, 2]))
 
-    @settings(deadline=None)
     @given(
         st.integers(1, 4),
         st.lists(st.integers(-200, 6), min_size=1, max_size=5),

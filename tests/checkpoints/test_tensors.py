@@ -208,9 +208,7 @@ def test_a_bin_that_holds_no_tensors(folder: Path) -> None:
         BertModel.from_pretrained(folder)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_safetensors_is_one_clear_error(folder: Path, data: st.DataObject) -> None:
     """Cut anywhere, or any byte of the header changed: a ValueError, or a model with a report."""

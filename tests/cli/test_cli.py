@@ -204,14 +204,12 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert code == 0 and f"usage: minibert {command}" in out
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=30).filter(lambda text: not text.startswith("-")))
 def test_any_text_is_tokenized_or_refused(
-    capsys: pytest.CaptureFixture[str], minilm: str, text: str
+    capsys: pytest.CaptureFixture[str], tiny_model: Path, text: str
 ) -> None:
-    code, out, err = run(capsys, "tokenize", "--model", minilm, "--jsonl", text)
+    code, out, err = run(capsys, "tokenize", "--model", str(tiny_model), "--jsonl", text)
     refused = code == (1 if text.strip() else 2) and err
     assert refused or (code == 0 and json.loads(out)["text"] == text)
 

@@ -79,15 +79,16 @@ def test_the_version_says_what_it_is_of(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.needs("terminals")
-def test_at_a_terminal_vectors_are_described(tmp_path: Path) -> None:
+def test_at_a_terminal_vectors_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
     """A real terminal: through a pipe the same command prints every number (see test_cli)."""
     import pty
 
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "minibert", "embed", "I love Korea", "Paris is in France"]
-    subprocess.run(command, stdout=theirs, check=True)
-    os.close(theirs)
-    text = os.read(ours, 65536).decode()
+    with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert main(["embed", "I love Korea", "Paris is in France"]) == 0
+        terminal.flush()
+        text = os.read(ours, 65536).decode()
     os.close(ours)
     assert text.startswith("2 x ") and "cosines" in text and len(text) < 1000
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
 
+from minibert.checkpoints.source import Source
 from minibert.cli import main
 
 pytest.importorskip("tokenizers", reason="needs tokenizers: extra [train]")
@@ -153,19 +151,15 @@ def check_search(capsys: pytest.CaptureFixture[str], model: Path, films: Path, q
 
 
 def assert_served(model: Path, text: str) -> None:
-    """A smoke test in a process of its own."""
+    """The application of `minibert serve`; test_app starts the command."""
     pytest.importorskip("fastapi", reason="needs fastapi: extra [serve]")
-    arguments = [sys.executable, "-m", "minibert", "serve", "-m", str(model), "--port", "0"]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, encoding="utf-8")
-    try:
-        assert process.stdout is not None
-        lines = (line for line in process.stdout if line.startswith("http://"))
-        address = next(lines).strip()
-        body = json.dumps({"inputs": text}).encode()
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{address}/predict", body, headers)
-        with urllib.request.urlopen(request, timeout=60) as response:
-            assert {label["label"] for label in json.load(response)} == {"good", "bad"}
-    finally:
-        process.terminate()
-        assert process.wait(timeout=60) == 0
+    pytest.importorskip("httpx", reason="needs httpx: the test client of fastapi")
+    from fastapi.testclient import TestClient
+
+    from minibert.serving.app import create_app
+    from minibert.serving.models import load
+
+    queue = {"max_wait_ms": 1.0, "max_tokens": 512, "max_pending": 100}
+    with TestClient(create_app([load("labels", Source(model), **queue)])) as client:
+        labels = client.post("/predict", json={"inputs": text}).json()
+    assert {label["label"] for label in labels} == {"good", "bad"}

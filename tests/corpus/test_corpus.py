@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from safetensors.numpy import load_file
 from tiny_folder import LINES, WORDS, contents
 
@@ -69,7 +69,6 @@ class TestFiles:
         table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "out.parquet")
         assert table["text"].to_pylist() == texts
 
-    @settings(max_examples=50, deadline=None)
     @given(
         st.lists(st.integers(0, 5), max_size=4),
         st.integers(1, 300),

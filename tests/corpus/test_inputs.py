@@ -68,9 +68,7 @@ def test_parts_hold_every_row_once(name: str, part_bytes: int, tmp_path: Path) -
     ]
 
 
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text("aä\r", max_size=4), max_size=12), st.booleans(), st.integers(1, 30))
 def test_any_lines_in_any_parts(
     tmp_path: Path, lines: list[str], last_break: bool, size: int

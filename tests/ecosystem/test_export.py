@@ -104,7 +104,12 @@ def test_jit_trace(models: Callable[..., Together]) -> None:
 
 
 @pytest.mark.parametrize(
-    "models", [every_class, every_pooling, pytest.param(every_preset, marks=pytest.mark.slow)]
+    "models",
+    [
+        every_pooling,
+        pytest.param(every_class, marks=pytest.mark.slow),
+        pytest.param(every_preset, marks=pytest.mark.slow),
+    ],
 )
 def test_export_with_sizes_that_change(models: Callable[..., Together]) -> None:
     model, (full, padded) = models(), batches()

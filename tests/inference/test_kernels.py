@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from minibert.inference.kernels import (
     Int8Kernel,
@@ -116,7 +116,6 @@ def test_8_bit_weights_come_back_rounded_once() -> None:
 
 
 @needs_int8
-@settings(max_examples=40, deadline=None)
 @given(
     rows=st.lists(
         st.tuples(st.floats(-1e4, 1e4), st.floats(1e-6, 1e4), st.integers(0, 3)),

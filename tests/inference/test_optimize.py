@@ -18,7 +18,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import CHECKOUT, HEADS, ragged_batch, sts_dev, tiny_config
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import minibert
 from minibert import (
@@ -111,7 +111,6 @@ def test_packed_is_padded(precision: str) -> None:
     assert (packed.last_hidden_state - padded).abs().max() < MOST[precision] / 10
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_packed_attention_is_attention(lengths: list[int]) -> None:
     """Whatever lies beside a sequence: its keys are padded with its neighbour's, which must not be seen.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import transformers
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from transformers import AddedToken as TheirToken, BertTokenizer as Theirs
 
 from minibert.tokenization.added import AddedToken
@@ -42,7 +42,6 @@ TEXT = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     first=TEXT,
     second=st.none() | TEXT,

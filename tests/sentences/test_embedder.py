@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from safetensors.torch import save_file
 from tiny_folder import VOCABULARY, WORDS, sentence_folder, tiny_folder
 
@@ -61,7 +61,6 @@ class TestEncode:
         assert embedder.encode([]).shape == (0, 32)
         assert embedder.encode(iter(["hello", "x"])).shape == (2, 32)
 
-    @settings(max_examples=20, deadline=None)
     @given(
         texts=st.lists(st.lists(st.sampled_from(WORDS), max_size=20).map(" ".join), max_size=12),
         batch_tokens=st.integers(1, 100),
@@ -397,7 +396,6 @@ class TestFolders:
         with pytest.raises(ValueError, match="asks for the module 'my_package.Transformer'"):
             SentenceEmbedder.from_pretrained(tmp_path)
 
-    @settings(max_examples=150, deadline=None)
     @given(data=st.data())
     def test_any_json_is_read_or_refused(
         self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

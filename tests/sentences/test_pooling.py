@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from conftest import ragged_batch, tiny_config, with_reference
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from torch import Tensor
 
 from minibert import PackedLayout
@@ -119,7 +119,6 @@ class TestPool:
         for name in ("cls", "mean", "max", "mean_sqrt_len"):
             assert torch.equal(pool(states, [5, 4], name, skip=2), pool(without, [3, 2], name))
 
-    @settings(max_examples=50, deadline=None)
     @given(
         st.lists(st.integers(1, 12), min_size=1, max_size=8),
         st.sampled_from([p for p in POOLINGS if p != "pooler"]),
@@ -150,7 +149,6 @@ class TestPool:
         assert pool(torch.empty(0, 3), [], pooling, skip=skip).shape == (0, 3)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6))
 def test_packed_and_padded_give_the_same_vectors(lengths: list[int]) -> None:
     ours, _ = with_reference("BertModel", tiny_config())

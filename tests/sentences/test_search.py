@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from tiny_folder import WORDS, tiny_folder
 
 from minibert import (
@@ -57,7 +57,6 @@ class TestSimilarity:
 
 
 class TestNearest:
-    @settings(max_examples=30, deadline=None)
     @given(rows=st.integers(0, 40), top=st.integers(1, 50), block=st.integers(1, 15))
     def test_it_looks_at_everything(self, rows: int, top: int, block: int) -> None:
         numbers = np.random.default_rng(rows)

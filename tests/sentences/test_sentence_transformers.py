@@ -64,6 +64,7 @@ def test_what_its_format_says_otherwise(folder: Path, options: dict[str, Any]) -
         SentenceEmbedder.from_pretrained(folder, layers=[0, 2]).as_sentence_transformer()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_training_evaluating_saving(folder: Path, tmp_path: Path) -> None:
     from datasets import Dataset

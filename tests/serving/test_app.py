@@ -432,12 +432,12 @@ class TestLimits:
     @pytest.mark.parametrize("path", ["/v1/embeddings", "/embed", "/nothing"])
     def test_large_bodies(self, path: str, client: Any) -> None:
         def parts() -> Iterator[bytes]:
-            for _ in range(600):
+            for _ in range(100):
                 yield b"x" * 100_000
 
         headers = {"Content-Type": "application/json"}
         assert client.post(path, content=parts(), headers=headers).status_code == 413  # in chunks
-        answer = client.post(path, content=b"x" * 60_000_000, headers=headers)
+        answer = client.post(path, content=b"x" * 10_000_000, headers=headers)
         assert answer.status_code == 413 and "at most 100000 bytes" in answer.text
 
     def test_methods_and_paths(self, client: Any) -> None:
@@ -585,7 +585,7 @@ class TestCommand:
             run,
             url,
         ):
-            texts = [" ".join(TEXTS[n : n + 5]) for n in range(20)] * 10
+            texts = [" ".join(TEXTS[n : n + 5]) for n in range(20)] * 4
             headers = {"Authorization": f"Bearer {KEY}"}
 
             def ask(number: int) -> Any:
@@ -596,8 +596,8 @@ class TestCommand:
                     timeout=60,
                 )
 
-            with ThreadPoolExecutor(8) as threads:
-                answers = [threads.submit(ask, number) for number in range(8)]
+            with ThreadPoolExecutor(4) as threads:
+                answers = [threads.submit(ask, number) for number in range(4)]
                 while 'path="/embed"' not in httpx.get(f"{url}/metrics", headers=headers).text:
                     time.sleep(
                         0.01
@@ -614,7 +614,7 @@ class TestCommand:
         done = [line for line in lines if line["path"] == "/embed"]
         assert [answer.status_code for answer in found] == [200] * len(done) and len(found) >= 1
         assert {line["status"] for line in done} == {200} and {line["texts"] for line in done} == {
-            200
+            80
         }
         same(found[-1].json(), embedder.encode(texts))
 
@@ -625,12 +625,14 @@ class TestCommand:
             with accepted:
                 assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
-    def test_a_port_that_is_taken(self, folders: Folders) -> None:
+    def test_a_port_that_is_taken(
+        self, folders: Folders, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
-            command = [sys.executable, "-m", "minibert", "serve", str(folders.embedder)]
             port = str(server.getsockname()[1])
-            run = subprocess.run([*command, "--port", port], capture_output=True, encoding="utf-8")
-        assert run.returncode == 1 and "in use" in run.stderr and run.stderr.count("\n") == 1
+            code = main(["serve", str(folders.embedder), "--port", port])
+        error = capsys.readouterr().err
+        assert code == 1 and "in use" in error and error.count("\n") == 1
 
 
 NULLS = [

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny_config
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import minibert
 from minibert.cli import main
@@ -52,7 +52,6 @@ def random_model(name: str = "BertForPreTraining", **overrides: Any) -> Any:
     return getattr(minibert, name)(tiny_config(**overrides)).eval()
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-3e6, 3e6, width=32), min_size=1, max_size=20))
 def test_packed_numbers_are_the_numbers_rounded_to_the_digits_shown(values: list[float]) -> None:
     packed = pack({"values": torch.tensor(values)})
@@ -142,7 +141,6 @@ def read(page: str) -> Reader:
 EMPTY_DATA: dict[str, Any] = {"name": "m", "tokens": [], "arrays": {}, "lens": None}
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text())
 def test_no_text_leaves_its_place_in_the_data(text: str) -> None:
     plain, page = (

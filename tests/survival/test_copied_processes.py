@@ -51,7 +51,12 @@ assert status == 0 and difference < (0.02 if precision in ("bf16", "int8") else 
 
 
 @pytest.mark.parametrize(
-    "when", [pytest.param("before", marks=pytest.mark.slow), "before, with threads", "after"]
+    "when",
+    [
+        pytest.param("before", marks=pytest.mark.slow),
+        pytest.param("before, with threads", marks=pytest.mark.slow),
+        "after",
+    ],
 )
 @pytest.mark.parametrize(
     ("threads", "precision", "model"),
@@ -126,7 +131,7 @@ PRECISIONS = ["fp32", *(pytest.param(p, marks=pytest.mark.slow) for p in (None, 
 
 
 @pytest.mark.filterwarnings("ignore:This processor has no:UserWarning")
-@pytest.mark.parametrize("precision", [None, "fp32", "bf16", "int8"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
     "again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copied", "pickled"]
 )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import tiny_config
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import minibert
 from minibert import answer_question, classify, fill_mask, find_entities
@@ -284,7 +284,6 @@ class TestFindEntities:
             f"place{n}" for n in [1, 2, 3, 4, 5, 6, 7, 8, 3, 4, 5, 6, 7, 8, 9, 10]
         ]
 
-    @settings(deadline=None, max_examples=60)
     @given(text=st.text(max_size=80), seed=st.integers(0, 3))
     def test_any_text(self, text: str, seed: int) -> None:
         tokenizer = small_tokenizer(512)
@@ -399,7 +398,6 @@ class TestAnswerQuestion:
                 build("BertForQuestionAnswering"), tokenizer, "the river " * 40, TEXTS[0]
             )
 
-    @settings(deadline=None, max_examples=60)
     @given(question=st.text(max_size=12), context=st.text(max_size=60), longest=st.integers(1, 5))
     def test_any_text(self, question: str, context: str, longest: int) -> None:
         """A part of the context, or an error that says why not."""

@@ -155,7 +155,6 @@ def test_plain_text_is_split_as_any_text(text: str, lower: bool, accents: bool |
     assert normalized == expected and list(positions) == [position for _, position in chars]
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data(), count=st.integers(0, 12), pair=st.booleans())
 def test_the_beginning_of_a_long_text_is_enough(
     data: st.DataObject, count: int, pair: bool
@@ -851,7 +850,6 @@ def test_the_reference_is_not_imported() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5), max_size=5)
 )
@@ -918,9 +916,7 @@ JUNK += [[[1]], {"content": "q"}, [{"content": "q"}], "false"]
 
 
 @pytest.mark.filterwarnings("ignore")  # odd values are warned of, too
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_files_are_a_tokenizer_or_a_clear_error(data: st.DataObject, tmp_path: Path) -> None:
     """One value, however deep, of one of the files is something else; others may be missing."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny_config
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from safetensors.torch import load_file
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertTokenizer
@@ -187,7 +187,6 @@ def test_what_cannot_be_trained_on(
         ).epoch(0)
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     st.lists(
         st.lists(st.lists(st.integers(5, 98), min_size=1, max_size=12), min_size=1, max_size=6),

@@ -17,11 +17,13 @@ import numpy as np
 import pytest
 import torch
 from conftest import CHECKOUT, python_path, tiny_config
+from forked import kill_when, start, start_group
 from safetensors.torch import load_file
 
 from minibert import BertForMaskedLM
 from minibert.training.state import saved_states, training_state
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 ENVIRONMENT = {**python_path(CHECKOUT), "OMP_NUM_THREADS": "1"}
 
 
@@ -47,42 +49,52 @@ def write_config(project: Path, dropout: float) -> None:
     (project / "config.json").write_text(config.to_json_string(), encoding="utf-8")
 
 
-def command(project: Path, output: str, *options: str, processes: int = 1) -> list[str]:
-    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+def arguments(project: Path, output: str, *options: str) -> list[str]:
+    """The arguments of `minibert`."""
     return [
-        sys.executable,
-        *(torchrun if processes > 1 else []),
-        *("-m", "minibert", "pretrain"),
-        *(
-            "--config",
-            f"{project}/config.json",
-            "--corpus",
-            f"{project}/corpus.txt",
-            "--vocab",
-            str(project),
-        ),
-        *(
-            "--output",
-            f"{project}/{output}",
-            "--max-length",
-            "32",
-            "--batch-size",
-            "8",
-            "--learning-rate",
-            "1e-3",
-        ),
+        "pretrain",
+        *("--config", f"{project}/config.json"),
+        *("--corpus", f"{project}/corpus.txt"),
+        *("--vocab", str(project)),
+        *("--output", f"{project}/{output}"),
+        *("--max-length", "32"),
+        *("--batch-size", "8"),
+        *("--learning-rate", "1e-3"),
         *options,
     ]
 
 
-def train(project: Path, output: str, *options: str, **arguments: Any) -> dict[str, torch.Tensor]:
+def command(project: Path, output: str, *options: str, processes: int = 1) -> list[str]:
+    """The command in a fresh Python, or in several that torchrun starts."""
+    python = [sys.executable]
+    if processes > 1:
+        python += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    return [*python, "-m", "minibert", *arguments(project, output, *options)]
+
+
+def train(project: Path, output: str, *options: str, processes: int = 1) -> dict[str, torch.Tensor]:
+    """Run a command in fresh Pythons, several by torchrun."""
     result = subprocess.run(
-        command(project, output, *options, **arguments),
+        command(project, output, *options, processes=processes),
         env=ENVIRONMENT,
         capture_output=True,
         encoding="utf-8",
+        timeout=600,
     )
     assert result.returncode == 0, result.stderr[-3000:]
+    return load_file(project / output / "model.safetensors")
+
+
+def train_forked(
+    project: Path, output: str, *options: str, processes: int = 1
+) -> dict[str, torch.Tensor]:
+    """Run a command in forked processes, which start sooner."""
+    logs = project / f"logs of {output}"
+    group = start_group(arguments(project, output, *options), logs, processes)
+    for process in group:
+        process.join()
+    printed = "\n".join(path.read_text(encoding="utf-8") for path in sorted(logs.iterdir()))
+    assert [process.exitcode for process in group] == [0] * processes, printed
     return load_file(project / output / "model.safetensors")
 
 
@@ -135,12 +147,9 @@ def kill_and_resume(project: Path, kills: int, steps: int, processes: int = 1) -
     assert all(torch.equal(resumed[name], weight) for name, weight in whole.items())
 
 
-def test_killed_twice_and_resumed_to_the_same_weights(project: Path) -> None:
-    kill_and_resume(project, kills=2, steps=150)
-
-
+# test_kills of tests/survival is the one of the default run
 @pytest.mark.slow
-@pytest.mark.parametrize(("kills", "processes"), [(10, 1), (4, 2), (20, 4)])
+@pytest.mark.parametrize(("kills", "processes"), [(20, 1), (4, 2), (20, 4)])
 def test_killed_many_times_and_resumed_to_the_same_weights(
     project: Path, kills: int, processes: int
 ) -> None:
@@ -150,12 +159,13 @@ def test_killed_many_times_and_resumed_to_the_same_weights(
 @pytest.mark.parametrize(
     "batch_size", [8, 1]
 )  # with 1 the second process never has an example of its own
+@pytest.mark.needs("fork")
 def test_two_processes_equal_one(batch_size: int, project: Path) -> None:
     write_config(project, dropout=0.0)
     options = ("--steps", "20", "--batch-size", str(batch_size))
     options += ("--tokens-per-forward", "100")  # each process makes several forwards a step
-    one = train(project, "one", *options)
-    two = train(project, "two", *options, processes=2)
+    one = train_forked(project, "one", *options)
+    two = train_forked(project, "two", *options, processes=2)
     assert (
         max(abs(a - b) for a, b in zip(losses(project, "one"), losses(project, "two"), strict=True))
         < 1e-6
@@ -166,21 +176,17 @@ def test_two_processes_equal_one(batch_size: int, project: Path) -> None:
         )
 
 
+@pytest.mark.needs("fork")
 def test_two_processes_continue_what_one_began(project: Path) -> None:
     """A state is complete: any number of processes can resume from it."""
     write_config(project, dropout=0.0)
     options = ("--steps", "20", "--save-every", "10", "--keep-states", "1")
-    whole = train(project, "whole", *options)
-    run = subprocess.Popen(
-        command(project, "cut", *options), env=ENVIRONMENT, stderr=subprocess.DEVNULL
-    )
+    whole = train_forked(project, "whole", *options)
+    run = start(arguments(project, "cut", *options), project / "cut.txt")
     state = project / "cut" / "state-000000010.pt"
-    while run.poll() is None and not state.exists():
-        time.sleep(0.001)
-    run.kill()
-    run.wait(timeout=60)
+    kill_when(run, state.exists, 0)
     assert saved_states(project / "cut")[-1] == state
-    resumed = train(project, "cut", *options, "--resume", processes=2)
+    resumed = train_forked(project, "cut", *options, "--resume", processes=2)
     for name, weight in whole.items():
         torch.testing.assert_close(
             resumed[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}"
@@ -233,29 +239,27 @@ def test_the_end_waits_for_the_last_exchange(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr[-3000:]
 
 
+@pytest.mark.needs("fork")
 def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> None:
     options = ("--steps", "100000", "--save-every", "5")
-    run = subprocess.Popen(
-        command(project, "out", *options, processes=2),
-        env=ENVIRONMENT,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
+    first, second = start_group(arguments(project, "out", *options), project / "logs", 2)
     log = project / "out" / "log.jsonl"
-    while run.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 12):
-        time.sleep(0.05)
-    workers = workers_of(run)
-    assert len(workers) == 2
-    os.kill(workers[1], signal.SIGKILL)
-    _, messages = run.communicate(timeout=120)
 
-    assert run.returncode == 1
+    def has_twelve_lines() -> bool:
+        return log.exists() and log.read_bytes().count(b"\n") >= 12
+
+    kill_when(second, has_twelve_lines, 0)
+    first.join(120)
+
+    assert first.exitcode == 1
+    messages = (project / "logs" / "0.txt").read_text(encoding="utf-8")
+    assert "another process of this run has ended" in messages
     assert "Start again with --resume to go on from step" in messages
     steps: int = torch.load(saved_states(project / "out")[-1], weights_only=True)["position"][
         "step"
     ]
     assert steps >= 10 and steps % 5 == 0
-    train(project, "out", "--steps", str(steps + 3), "--resume")
+    train_forked(project, "out", "--steps", str(steps + 3), "--resume")
     assert len(losses(project, "out")) == steps + 3
 
 
