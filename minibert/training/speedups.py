@@ -1,28 +1,25 @@
 """Replace operators of PyTorch by faster ones on a CPU during a step of the `Trainer`.
 
-    products       float32 by oneDNN where MKL does not know the processor (AMD): up to 2.6 times as
-    fast dropout        16 random bits a number: a sixth of the time of `bernoulli_` attention
-    by two products and a softmax, unless it is long, in float32 and without dropout: the shorter
-    the
-                   sequences, the slower is torch's kernel beside it, forward and backward (AMD: up
-                   to 10 times); in blocks of lengths rounded up, and not in a block for each length
-    rows           of a packed batch, its blocks and its hidden words are padded to `rounded_rows`:
-                   oneDNN keeps what it compiles for each size, which would grow to two gigabytes
-    loss of words  its gradient is written over the logits, the largest tensor of a step: a fifth
-    off the MLM head
+* Dropout draws 16 random bits for a number, in 2/5 of the time of `bernoulli_`.
+* Attention with dropout, or in bfloat16: packed sequences of similar length form a block, which
+  takes two products and a softmax. Both passes take 0.55 to 0.8 of the time of PyTorch's kernel,
+  which is called once for each length. In float32 without dropout, the kernel is faster.
+* The rows of a packed batch, of its blocks and of its hidden words are padded to `rounded_rows`:
+  oneDNN keeps what it compiles for each size, which would grow to two gigabytes.
+* The gradient of the words' loss is written over the logits, the largest tensor of a step.
 
-The model and its modules stay as they are; nothing changes outside of a step. Dropout draws other
-numbers, products and losses round otherwise: `TrainingOptions(exact=True)` does without all but the
-last.
+The model and its modules stay as they are, and nothing changes outside of a step. Dropout draws
+other numbers, and attention and losses round differently: `TrainingOptions(exact=True)` uses only
+the last one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from functools import cache, cached_property
-from typing import Any
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -33,110 +30,80 @@ from minibert.attention import AttentionOutput, sdpa_attention
 from minibert.encoder import BertEncoder
 from minibert.inference.batching import rounded_rows
 from minibert.inference.fused import as_rows
-from minibert.inference.kernels import processor_features
 from minibert.layouts import Layout, PackedLayout
 from minibert.losses import IGNORED
 from minibert.outputs import BertModelOutput
 
-# logits of which the loss is taken at a time: few enough to stay in the processor's cache
+# Number of logits whose loss is computed at a time: few enough for the processor's cache.
 LOGITS_AT_ONCE = 2**21
-# packed sequences whose lengths are the same when rounded up to a multiple of this are attended to
-# together
+# Sequences whose lengths are equal when rounded up to a multiple of this are in one block.
 LENGTH_STEP = 8
-# tokens of a sequence up to which float32 attention without dropout is quicker by products
-MAX_LENGTH_FOR_PRODUCTS = 256
 
 
 @contextmanager
 def faster_operators(device: torch.device, model: nn.Module | None = None) -> Iterator[None]:
-    """Use the operators of this file while the context lasts and `device` is a CPU.
+    """Use the operators of this module while the context lasts, if `device` is a CPU.
 
     On a GPU those of PyTorch are fast.
 
     Args:
-        device: of the training.
-        model: its encoders attend to packed sequences in blocks.
+        device: Device of the training.
+        model: Model whose encoders use `BlockAttention` for packed sequences.
     """
     if device.type != "cpu":
         yield
         return
-    encoders = (
-        []
-        if model is None
-        else [module for module in model.modules() if isinstance(module, BertEncoder)]
-    )
-    hooks = [encoder.register_forward_pre_hook(_in_blocks) for encoder in encoders]
-    hooks += [encoder.register_forward_hook(_without_tail) for encoder in encoders]
+    encoders: list[BertEncoder] = []
+    if model is not None:
+        encoders = [module for module in model.modules() if isinstance(module, BertEncoder)]
+    hooks = [encoder.register_forward_pre_hook(_use_blocks) for encoder in encoders]
+    hooks += [encoder.register_forward_hook(_remove_padding_rows) for encoder in encoders]
     try:
-        with _onednn_products() if onednn_is_faster() else nullcontext(), _FasterDropout():
+        with _FasterDropout():
             yield
     finally:
         for hook in hooks:
             hook.remove()
 
 
-@contextmanager
-def _onednn_products() -> Iterator[None]:
-    """Send float32 products to oneDNN.
-
-    PyTorch does so only if bfloat16 is allowed in them.
-    """
-    matmul: Any = getattr(torch.backends.mkldnn, "matmul")  # noqa: B009 (torch 2.9 and later)
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "bf16"
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = before
-
-
-@cache
-def onednn_is_faster() -> bool:
-    """Whether float32 products should go to oneDNN: on AMD's processors, where it keeps float32.
-
-    It makes use of the permission to round to bfloat16 only where hardware gains by that (AMX), and
-    computes in float32 everywhere else. So this is tried, and relied upon only where the results
-    are as exact as before. It is the processor's maker that decides about speed, and not a clock,
-    because a run must end with the same bits every time.
-    """
-    known = hasattr(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision")
-    if not known or "AuthenticAMD" not in processor_features():
-        return False
-    generator = torch.Generator().manual_seed(0)
-    x, weight = (torch.randn(512, 512, generator=generator) for _ in range(2))
-    exact = x.double() @ weight.double()
-    with _onednn_products():
-        return float((x @ weight - exact).norm() / exact.norm()) < 1e-6  # with bfloat16 it is 2e-3
+# --- dropout
 
 
 class _FasterDropout(TorchFunctionMode):
+    """Calls `dropout` in place of `F.dropout`."""
+
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        return (dropout if function is F.dropout else function)(*args, **(kwargs or {}))
+        if function is F.dropout:
+            function = dropout
+        return function(*args, **(kwargs or {}))
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """As `F.dropout`, with p in steps of 1/65536; never in place."""
+    """As `F.dropout`, with p in steps of 1/65536, and never in place."""
     if not training or p == 0:
         return x
-    return x * _noise(x, p)
+    return x * dropout_noise(x, p)
 
 
-def _noise(x: Tensor, p: float) -> Tensor:
-    """Like x: 0 with probability p, else 1 / (1 - p)."""
-    kept = 65536 - round(65536 * p)
-    random = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64, device=x.device).random_(
-        -(2**63), None
-    )
-    numbers = random.view(torch.int16)[: x.numel()].view(x.shape)  # -32768 to 32767
-    noise = torch.lt(
-        numbers, kept - 32768, out=torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    )
-    return noise.mul_(65536 / max(1, kept))
+def dropout_noise(x: Tensor, p: float) -> Tensor:
+    """Draw a tensor with the shape of x: 0 with probability p, else 1 / (1 - p)."""
+    kept_of_65536 = 65536 - round(65536 * p)
+    if kept_of_65536 == 65536:  # which is more than 16 bits can be compared with
+        return torch.ones_like(x)
+    words = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64, device=x.device)
+    words.random_(-(2**63), None)
+    numbers = words.view(torch.int16)[: x.numel()].view(x.shape)  # -32768 to 32767
+    noise = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    torch.lt(numbers, kept_of_65536 - 32768, out=noise)
+    return noise.mul_(65536 / max(1, kept_of_65536))
 
 
-def _in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+# --- attention in blocks
+
+
+def _use_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Prepare an encoder pass over packed sequences (a hook).
 
     Rows are rounded up, and all layers share one `BlockAttention`.
@@ -152,8 +119,8 @@ def _in_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return rows, layout, BlockAttention(layout, len(hidden_states)), *others
 
 
-def _without_tail(_: nn.Module, inputs: tuple[Any, ...], output: BertModelOutput) -> None:
-    """Hook of an encoder: takes away the rows that `_in_blocks` has added."""
+def _remove_padding_rows(_: nn.Module, inputs: tuple[Any, ...], output: BertModelOutput) -> None:
+    """Remove the rows that `_use_blocks` has added (a hook)."""
     attend = inputs[2]
     if isinstance(attend, BlockAttention):
         output.last_hidden_state = output.last_hidden_state[: attend.tokens]
@@ -161,16 +128,27 @@ def _without_tail(_: nn.Module, inputs: tuple[Any, ...], output: BertModelOutput
             output.hidden_states = tuple(states[: attend.tokens] for states in output.hidden_states)
 
 
-class BlockAttention:
-    """Compute `sdpa_attention` of packed sequences of many lengths in a few large products.
+class Block(NamedTuple):
+    """Sequences of similar length.
 
-    Sequences of similar length form a block, (sequences, heads, longest, head_size), whose mask
-    hides the keys that a shorter one lacks. Rows are gathered straight into the order in which the
-    products want them, and back.
+    Attributes:
+        tokens: The row of each token in the batch, (sequences, longest).
+        is_empty: Where a shorter sequence has no token, (sequences, longest).
+    """
+
+    tokens: Tensor
+    is_empty: Tensor
+
+
+class BlockAttention:
+    """Compute `sdpa_attention` of packed sequences in a few large products.
+
+    Rows are gathered into blocks of sequences, (sequences * heads, longest, head_size), and the
+    contexts are gathered back into rows.
 
     Args:
-        layout: where the sequences begin and end, in any order of lengths.
-        tokens: rows that the batch had before it was filled up; None: as many as now.
+        layout: Where the sequences begin and end, in any order of lengths.
+        tokens: Number of rows of the batch before it was padded. None: as many as now.
     """
 
     def __init__(self, layout: PackedLayout, tokens: int | None = None) -> None:
@@ -181,159 +159,200 @@ class BlockAttention:
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
     ) -> AttentionOutput:
-        """(tokens, heads, head_size) each to the context, (tokens, hidden)."""
-        longest = max(self.layout.lengths, default=0)
-        torch_is_faster = (
-            dropout == 0 and query.dtype != torch.bfloat16 and longest > MAX_LENGTH_FOR_PRODUCTS
-        )
-        if torch_is_faster or longest == 0:
+        """Map (tokens, heads, head_size) each to the context, (tokens, hidden), and None."""
+        torch_is_faster = dropout == 0 and query.dtype != torch.bfloat16
+        if torch_is_faster or not self.layout.lengths:
             return sdpa_attention(query, key, value, layout, dropout)
         self.heads = query.shape[1]
-        context: Tensor = _BlockAttention.apply(  # type: ignore[no-untyped-call]
-            query, key, value, self, dropout
-        )
-        return context, None
+        with torch.autocast(query.device.type, enabled=False):
+            queries, keys, values = (self.split(self.gather(x)) for x in (query, key, value))
+            contexts = [
+                attend_in_block(*parts, block.is_empty, dropout).flatten(0, 1)
+                for *parts, block in zip(queries, keys, values, self.blocks, strict=True)
+            ]
+            return self.restore(torch.cat(contexts), len(query)), None
 
     @cached_property
-    def blocks(self) -> list[tuple[Tensor, Tensor]]:
-        """Of each block the tokens, (sequences, longest), and which of these places have none."""
-        lengths = torch.tensor([*self.layout.lengths, 0])  # the last one fills blocks up
+    def blocks(self) -> list[Block]:
+        """The sequences in blocks, from the shortest to the longest."""
+        lengths = torch.tensor([*self.layout.lengths, 0])  # the last one is for padding sequences
         starts = lengths.cumsum(0) - lengths
         steps = (lengths[:-1] - 1) // LENGTH_STEP
-        found = []
+        blocks = []
         for step in sorted(set(steps.tolist())):
-            numbers = (steps == step).nonzero()  # (sequences, 1)
-            numbers = F.pad(
-                numbers, (0, 0, 0, rounded_rows(len(numbers)) - len(numbers)), value=len(steps)
-            )
+            sequences = (steps == step).nonzero()  # (sequences, 1)
+            padding = rounded_rows(len(sequences)) - len(sequences)
+            sequences = F.pad(sequences, (0, 0, 0, padding), value=len(steps))
             places = torch.arange((step + 1) * LENGTH_STEP)
-            found.append((starts[numbers] + places, places >= lengths[numbers]))
-        return found
+            blocks.append(Block(starts[sequences] + places, places >= lengths[sequences]))
+        return blocks
 
     @cached_property
-    def rows(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Map rows of (tokens x heads, head_size) to their places in the blocks.
-
-        Also returns the places without a row, and the way back.
-        """
+    def arrangement(self) -> Arrangement:
+        """Where each row of (tokens * heads, head_size) is in the concatenated blocks."""
         heads = torch.arange(self.heads)[:, None]
-        parts = [
-            (tokens[:, None] * self.heads + heads).masked_fill(none[:, None], -1)
-            for tokens, none in self.blocks
-        ]
-        rows = torch.cat([part.flatten() for part in parts])
-        return (
-            rows.clamp_min(0),
-            (rows < 0).nonzero().flatten(),
-            rows.argsort(stable=True)[(rows < 0).sum() :],
+        parts = []
+        for block in self.blocks:
+            rows = block.tokens[:, None] * self.heads + heads  # (sequences, heads, longest)
+            parts.append(rows.masked_fill(block.is_empty[:, None], -1).flatten())
+        rows = torch.cat(parts)
+        empty = (rows < 0).nonzero().flatten()
+        return Arrangement(rows.clamp_min(0), empty, rows.argsort(stable=True)[len(empty) :])
+
+    def gather(self, x: Tensor) -> Tensor:
+        """(tokens, heads, head_size) to the rows of the blocks, (rows, head_size)."""
+        rows = x.reshape(-1, x.shape[-1])
+        gathered: Tensor = _Gather.apply(rows, self.arrangement)  # type: ignore[no-untyped-call]
+        return gathered
+
+    def restore(self, gathered: Tensor, tokens: int) -> Tensor:
+        """The rows of the blocks to (tokens, hidden); rows of no sequence are 0."""
+        rows: Tensor = _Restore.apply(  # type: ignore[no-untyped-call]
+            gathered, self.arrangement, tokens * self.heads
         )
+        return rows.view(tokens, -1)
 
-    def cut(self, gathered: Tensor) -> list[Tensor]:
-        """Reshape concatenated rows to blocks.
-
-        Rows are (rows, head_size), and a block is (sequences x heads, longest, head_size).
-        """
+    def split(self, gathered: Tensor) -> list[Tensor]:
+        """The rows of the blocks to blocks, (sequences * heads, longest, head_size) each."""
         shapes = [(len(tokens) * self.heads, tokens.shape[1]) for tokens, _ in self.blocks]
         parts = torch.split(gathered, [count * longest for count, longest in shapes])
         return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
 
-    def in_rows(self, gathered: Tensor, rows: int) -> Tensor:
-        """Return the rows of the blocks in their old order.
 
-        The shape is (rows, heads, head_size). Rows of no sequence are 0.
-        """
-        back = self.rows[2]
-        found = gathered.new_empty(rows * self.heads, gathered.shape[-1])
-        torch.index_select(gathered, 0, back, out=found[: len(back)])
-        found[len(back) :] = 0
-        return found.view(rows, self.heads, -1)
+def attend_in_block(
+    query: Tensor, key: Tensor, value: Tensor, is_empty: Tensor, dropout_p: float
+) -> Tensor:
+    """Compute C = dropout(softmax(S)) V.
+
+    Args:
+        query: (sequences * heads, longest, head_size), as all tensors but `is_empty`.
+        key: As `query`.
+        value: As `query`.
+        is_empty: Keys that a shorter sequence lacks, (sequences, longest).
+        dropout_p: Dropout probability.
+    """
+    scores = hide_keys(attention_scores(query, key), is_empty)
+    return torch.bmm(dropout(scores.softmax(-1), dropout_p), value)
 
 
-class _BlockAttention(torch.autograd.Function):
-    """With P = softmax(scale Q K^T), of which dropout leaves D = N P, the context is D V."""
+def attention_scores(query: Tensor, key: Tensor) -> Tensor:
+    """Compute S = Q K^T / sqrt(head_size), without a pass over S for the division."""
+    scale = query.shape[-1] ** -0.5
+    unused = query.new_empty(1)
+    return torch.baddbmm(unused, query, key.transpose(1, 2), beta=0, alpha=scale)
+
+
+def hide_keys(scores: Tensor, is_empty: Tensor) -> Tensor:
+    """Set the scores of the empty keys to the lowest number, in place."""
+    if is_empty.any():
+        lowest = torch.finfo(scores.dtype).min
+        by_sequence = scores.view(len(is_empty), -1, *scores.shape[1:])
+        by_sequence.masked_fill_(is_empty[:, None, None], lowest)
+    return scores
+
+
+class Arrangement(NamedTuple):
+    """Where rows are in the blocks.
+
+    Attributes:
+        there: The row in each place of the blocks, (places,). An empty place has row 0.
+        empty: The empty places.
+        back: The place of each row, (rows,).
+    """
+
+    there: Tensor
+    empty: Tensor
+    back: Tensor
+
+
+def gather_rows(rows: Tensor, arrangement: Arrangement) -> Tensor:
+    """Copy rows to their places in the blocks."""
+    return rows.index_select(0, arrangement.there)
+
+
+def restore_rows(places: Tensor, arrangement: Arrangement, count: int) -> Tensor:
+    """Copy places back to their rows; the rows beyond the last sequence are 0."""
+    rows = places.new_empty(count, places.shape[-1])
+    used = len(arrangement.back)
+    torch.index_select(places, 0, arrangement.back, out=rows[:used])
+    rows[used:] = 0
+    return rows
+
+
+class _Gather(torch.autograd.Function):
+    """`gather_rows`, whose gradient is `restore_rows`: much faster than an `index_add_`."""
 
     @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, plan: BlockAttention, p: float
-    ) -> Tensor:
-        gather, _, _ = plan.rows
-        size = query.shape[-1]
-        ctx.plan, ctx.scale, ctx.blocks = plan, size**-0.5, []
-        with torch.autocast(query.device.type, enabled=False):
-            gathered = [x.reshape(-1, size).index_select(0, gather) for x in (query, key, value)]
-            contexts = torch.empty_like(gathered[0])
-            parts = zip(*map(plan.cut, (*gathered, contexts)), plan.blocks, strict=True)
-            for q, k, v, context, (_, none) in parts:
-                scores = torch.baddbmm(
-                    q.new_empty(1), q, k.transpose(1, 2), beta=0, alpha=ctx.scale
-                )
-                if none.any():
-                    lowest = torch.finfo(scores.dtype).min
-                    scores.view(len(none), -1, *scores.shape[1:]).masked_fill_(
-                        none[:, None, None], lowest
-                    )
-                probabilities = scores.softmax(-1)
-                noise = _noise(probabilities, p) if p > 0 else None
-                torch.bmm(probabilities if noise is None else probabilities * noise, v, out=context)
-                ctx.blocks.append((q, k, v, probabilities, noise))
-            return plan.in_rows(contexts, len(query)).flatten(1)
+    def forward(ctx: Any, rows: Tensor, arrangement: Arrangement) -> Tensor:
+        ctx.arrangement = arrangement
+        ctx.count = len(rows)
+        return gather_rows(rows, arrangement)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,), (gather, nothing, _) = gradients, ctx.plan.rows
-        size = ctx.blocks[0][0].shape[-1]
-        of_context = gradient.reshape(-1, size).index_select(0, gather).index_fill_(0, nothing, 0)
-        found = [torch.empty_like(of_context) for _ in range(3)]
-        parts = zip(ctx.plan.cut(of_context), *map(ctx.plan.cut, found), ctx.blocks, strict=True)
-        for of_c, of_q, of_k, of_v, (q, k, v, probabilities, noise) in parts:
-            of_p = torch.bmm(of_c, v.transpose(1, 2))
-            kept = probabilities
-            if noise is not None:
-                kept = kept * noise
-                of_p = of_p.mul_(noise)
-            torch.bmm(kept.transpose(1, 2), of_c, out=of_v)
-            of_scores = torch._softmax_backward_data(of_p, probabilities, -1, of_p.dtype)
-            torch.baddbmm(of_q.new_empty(1), of_scores, k, beta=0, alpha=ctx.scale, out=of_q)
-            torch.baddbmm(
-                of_k.new_empty(1), of_scores.transpose(1, 2), q, beta=0, alpha=ctx.scale, out=of_k
-            )
-        ctx.blocks = []
-        return (*(ctx.plan.in_rows(x, len(gradient)) for x in found), None, None)
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return restore_rows(gradients[0], ctx.arrangement, ctx.count), None
+
+
+class _Restore(torch.autograd.Function):
+    """`restore_rows`, whose gradient is `gather_rows` with 0 in the empty places."""
+
+    @staticmethod
+    def forward(ctx: Any, places: Tensor, arrangement: Arrangement, count: int) -> Tensor:
+        ctx.arrangement = arrangement
+        return restore_rows(places, arrangement, count)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        gradient = gather_rows(gradients[0], ctx.arrangement)
+        return gradient.index_fill_(0, ctx.arrangement.empty, 0), None, None
+
+
+# --- the loss of the hidden words
 
 
 def word_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Summed cross entropy; `logits` are gone afterwards: their memory holds the gradient.
+    """Sum the cross entropies of words, and overwrite the logits with their gradient.
 
     Args:
-        logits: (words, vocab), not used for anything else.
+        logits: (words, vocab). Nothing else may use them.
         labels: (words,).
     """
     loss: Tensor = _WordLoss.apply(logits, labels)  # type: ignore[no-untyped-call]
     return loss
 
 
-class _WordLoss(torch.autograd.Function):
-    """Compute the loss and its gradient in one pass.
+def negative_log_likelihood(log_p: Tensor, labels: Tensor, is_ignored: Tensor) -> Tensor:
+    """Compute -sum(log p[label]) over the labels that are not ignored.
 
-    With p = softmax(logits) the loss is -sum(log p[label]). Its gradient is p, less 1 for the
-    label.
+    Args:
+        log_p: (words, vocab).
+        labels: (words, 1).
+        is_ignored: (words, 1).
     """
+    return -log_p.gather(1, labels).masked_fill_(is_ignored, 0).sum()
+
+
+def gradient_of_logits(log_p: Tensor, labels: Tensor, is_ignored: Tensor) -> Tensor:
+    """Compute p, less 1 for the label, and 0 for ignored labels; overwrites `log_p`."""
+    minus_one = torch.full_like(labels, -1, dtype=torch.float32)
+    gradient = log_p.exp_().scatter_add_(1, labels, minus_one)
+    return gradient.index_fill_(0, is_ignored[:, 0].nonzero()[:, 0], 0)
+
+
+class _WordLoss(torch.autograd.Function):
+    """Compute the loss and its gradient in one pass over the logits."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:
         loss = torch.zeros((), device=logits.device)
+        is_ignored = labels[:, None] == IGNORED
+        labels = labels[:, None].masked_fill(is_ignored, 0)
         rows = max(1, LOGITS_AT_ONCE // logits.shape[-1])
-        ignored = labels[:, None] == IGNORED
-        labels = labels[:, None].masked_fill(ignored, 0)
         for start in range(0, len(logits), rows):
             part = slice(start, start + rows)
             log_p = logits[part].float().log_softmax(-1)
-            wanted = labels[part]
-            loss -= log_p.gather(1, wanted).masked_fill_(ignored[part], 0).sum()
-            logits[part] = log_p.exp_().scatter_add_(
-                1, wanted, torch.full_like(wanted, -1, dtype=torch.float32)
-            )
-        logits.index_fill_(0, ignored.nonzero()[:, 0], 0)
+            loss += negative_log_likelihood(log_p, labels[part], is_ignored[part])
+            logits[part] = gradient_of_logits(log_p, labels[part], is_ignored[part])
         ctx.gradient = logits
         return loss
 
