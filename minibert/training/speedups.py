@@ -166,10 +166,10 @@ class BlockAttention:
         self.heads = query.shape[1]
         with torch.autocast(query.device.type, enabled=False):
             queries, keys, values = (self.split(self.gather(x)) for x in (query, key, value))
-            contexts = [
-                attend_in_block(*parts, block.is_empty, dropout).flatten(0, 1)
-                for *parts, block in zip(queries, keys, values, self.blocks, strict=True)
-            ]
+            contexts = []
+            for q, k, v, block in zip(queries, keys, values, self.blocks, strict=True):
+                context = attend_in_block(q, k, v, block.is_empty, dropout)
+                contexts.append(context.flatten(0, 1))
             return self.restore(torch.cat(contexts), len(query)), None
 
     @cached_property

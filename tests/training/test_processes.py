@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,33 +113,34 @@ def workers_of(run: subprocess.Popen[Any]) -> list[int]:
 
 
 def kill_and_resume(project: Path, kills: int, steps: int, processes: int = 1) -> None:
-    """Kills the run `kills` times with SIGKILL at random moments, resumes it, and compares with one left alone.
+    """Kill a run at random moments, resume it after each, and compare it with one that was not killed.
 
-    Of several processes one dies every other time, whichever it is, and torchrun ends the rest; else all of them.
+    Of several processes one is killed every other time, whichever it is, and the rest end; otherwise all are killed.
     """
     options = ("--steps", str(steps), "--save-every", "7")
-    whole = train(project, "whole", *options, processes=processes)
+    whole = train_forked(project, "whole", *options, processes=processes)
     chance = random.Random(0)
     log = project / "cut" / "log.jsonl"
     resume: tuple[str, ...] = ()
     for kill in range(kills):
-        process = subprocess.Popen(
-            command(project, "cut", *options, *resume, processes=processes),
-            env=ENVIRONMENT,
-            stderr=subprocess.DEVNULL,
-        )
-        # until some random place of its own part of the run, and a moment more: within a step, or while it is saving
+        # somewhere in this part of the run, and a moment later: within a step, or while it is saved
         goal = (kill + chance.random()) * steps / (kills + 1)
-        while process.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < goal):
-            time.sleep(0.01)
-        time.sleep(chance.random() * 0.05)
-        workers = workers_of(process) if processes > 1 else []
-        for victim in [chance.choice(workers)] if workers and kill % 2 else [*workers, process.pid]:
-            with suppress(ProcessLookupError):  # torchrun was quicker to end them
-                os.kill(victim, signal.SIGKILL)
-        assert process.wait(timeout=300) in (1, -signal.SIGKILL)
+
+        def is_there(goal: float = goal) -> bool:
+            return log.exists() and log.read_bytes().count(b"\n") >= goal
+
+        logs = project / f"logs of start {kill}"
+        group = start_group(arguments(project, "cut", *options, *resume), logs, processes)
+        victims = [chance.choice(group)] if kill % 2 else group
+        kill_when(victims[0], is_there, 0.05)
+        for victim in victims[1:]:
+            victim.kill()
+        for process in group:
+            process.join(120)
+        expected = {-signal.SIGKILL} if victims == group else {-signal.SIGKILL, 1}
+        assert {process.exitcode for process in group} == expected
         resume = ("--resume",)
-    resumed = train(project, "cut", *options, "--resume", processes=processes)
+    resumed = train_forked(project, "cut", *options, "--resume", processes=processes)
 
     assert losses(project, "cut") == losses(project, "whole")
     assert whole.keys() == resumed.keys()
