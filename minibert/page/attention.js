@@ -258,8 +258,14 @@ function buildAttention() {
   $("pin").onclick = () => change({ pinned: toggled(state.pinned, at()).slice(-5) });
   $("off-head").onclick = () => ask({ off: toggled(state.off, at()) });
   $("off-layer").onclick = () => ask({ off: toggled(state.off, [state.layer]) });
-  $("all-on").onclick = () => ask({ off: [] });
-  $("off-undo").onclick = () => ask({ off: state.off.slice(0, -1) });
+  $("all-on").onclick = () => {
+    ask({ off: [], type: null });
+    fillEdits();
+  };
+  $("off-undo").onclick = () => {
+    ask(state.type === null ? { off: state.off.slice(0, -1) } : { type: null });
+    fillEdits();
+  };
 
   const lines = $("lines");
   const row = (event) => clamp(Math.floor(event.offsetY / lineHeight()), 0, count - 1);

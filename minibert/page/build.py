@@ -70,6 +70,7 @@ SCRIPTS = (
     "scenes_ko",
     "lesson",
     "ending",
+    "ask",
     "tour",
     "main",
 )
@@ -115,6 +116,7 @@ def run(
     pad_to: int | None = None,
     rounded: bool = False,
     sides: str = "both",
+    token_type: int | None = None,
     **source_options: Any,
 ) -> Trace:
     """The trace that the page shows, computed in Python; the lines that it copies call this.
@@ -128,6 +130,7 @@ def run(
         pad_to: fill up with [PAD] to this many tokens.
         rounded: use the weights in 8 bits, as the page does once its text was changed.
         sides: which sides of itself a token may attend to: both, left, right, or none.
+        token_type: the token type id of every token. None: 0 for the first text, 1 for the second.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
             `Source.of`.
 
@@ -138,7 +141,7 @@ def run(
     model, tokenizer = load(name, **source_options)
     if rounded:
         model = live.rounded(model)
-    return compute(model, tokenizer, text, pair, masked, off, pad_to, sides)[0]
+    return compute(model, tokenizer, text, pair, masked, off, pad_to, sides, token_type)[0]
 
 
 def write_page(
@@ -353,7 +356,7 @@ def render(data: dict[str, Any]) -> str:
     script, worker = (
         "\n".join(part(f"{name}.js") for name in names) for names in (SCRIPTS, WORKER)
     )
-    style = part("page.css") + part("river.css")
+    style = part("page.css") + part("river.css") + part("ask.css")
     content = {
         "style": style,
         "script": script,
@@ -362,9 +365,7 @@ def render(data: dict[str, Any]) -> str:
         "script_hash": _hash(script),
         # ASCII only, and no "<" that could end the script element or open a comment: the text
         # cannot leave its string
-        "data": json.dumps(
-            {**data, "words": json.loads(part("words.json")), "code": code_places()}
-        ).replace("<", "\\u003c"),
+        "data": json.dumps({**data, **_texts(data), "code": code_places()}).replace("<", "\\u003c"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
 
@@ -380,6 +381,14 @@ def code_places() -> dict[str, tuple[str, int, int]]:
         file = code.__module__.replace(".", "/") + ".py"
         places[name] = (file, first, first + len(lines) - 1)
     return places
+
+
+def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page says, with the questions that only a live model can show the answers to."""
+    texts = {"words": json.loads(part("words.json"))}
+    if data.get("live"):
+        texts["questions"] = json.loads(part("questions.json"))
+    return texts
 
 
 def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:

@@ -3,11 +3,15 @@
 let compared = null; // the computed texts: the first, the second, and maybe one in which the word means the same
 let otherToken = 0; // the chosen token of the second
 
+function fillCompared() {
+  $("compare-text").value = state.other;
+  $("compare-same").value = state.same;
+}
+
 function buildCompare() {
   buildFollowing();
-  $("compare-text").value = state.other;
+  fillCompared();
   $("compare-example").onclick = tryExample;
-  $("compare-same").value = state.same;
   $("compare-text").oninput = () => {
     state.other = $("compare-text").value;
     compareTexts();

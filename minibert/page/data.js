@@ -76,6 +76,7 @@ class Live {
     );
     live.worker = new Worker(source);
     live.waiting = new Map();
+    live.types = content.parameters.find(([name]) => name.includes("token_type"))[1][0];
     live.predicts = content.parameters.some(([name]) => name === "cls.predictions.bias");
     live.worker.onmessage = ({ data: { id, answer, error } }) => {
       const { resolve, reject } = live.waiting.get(id);
@@ -101,9 +102,11 @@ class Live {
       this.worker.postMessage({ id, kind, input, model: this.model });
     });
   }
-  /** The tokens of a request {text, pair, masked, padTo}; an error says in words what is wrong with it. */
-  tokens({ text, pair = null, masked = [], padTo = 0 }) {
-    const tokens = this.tokenizer.encode(text, pair, padTo);
+  /** The tokens of a request {text, pair, masked, padTo, type}; an error says in words what is wrong with it. */
+  tokens({ text, pair = null, masked = [], padTo = 0, type = null }) {
+    const tokens = this.tokenizer
+      .encode(text, pair, padTo)
+      .map((token) => ({ ...token, segment: type ?? token.type }));
     const { special, ids } = this.tokenizer;
     if (tokens.length > this.longest) {
       throw new Error(t("text.long", { count: tokens.length, most: this.longest }));
@@ -124,7 +127,7 @@ class Live {
     const column = (name) => tokens.map((token) => token[name]);
     const found = await this.ask("run", {
       ids: column("id"),
-      types: column("type"),
+      types: column("segment"),
       mask: column("mask"),
       sides,
       off,
@@ -175,14 +178,18 @@ function show(what) {
   numbers = (name) => shown.steps.get(name);
 }
 
-const requested = () => ({
-  text: state.text,
-  pair: state.pair,
-  masked: state.masked,
-  off: state.off,
-  padTo: page.pad_to ?? 0,
-  sides: state.sides,
+/** What the model has to compute for a state of the page. */
+const requestOf = ({ text, pair, masked, off, pad, sides, type }) => ({
+  text,
+  pair,
+  masked,
+  off,
+  padTo: pad || (page.pad_to ?? 0),
+  sides,
+  type,
 });
+const requested = () => requestOf(state);
+const isAltered = ({ off, type }) => off.length > 0 || type !== null; // what is measured against the whole model
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 let running = false;
@@ -199,8 +206,8 @@ async function refresh() {
     try {
       const untouched = same(request, photograph.request);
       const next = untouched ? photograph : await live.compute(request);
-      if (request.off.length) {
-        next.whole ??= await live.compute({ ...request, off: [] });
+      if (isAltered(request)) {
+        next.whole ??= await live.compute({ ...request, off: [], type: null });
       }
       if (!late) {
         show(next);
@@ -283,8 +290,12 @@ function pythonRun(request = shown.request, fromLive = shown.live) {
   if (request.off.length) {
     options.push(`off=${literal(request.off)}`);
   }
-  if (request.padTo) {
+  const bare = live ? live.tokenizer.encode(request.text, request.pair).length : 0;
+  if (request.padTo && request.padTo >= bare) {
     options.push(`pad_to=${request.padTo}`);
+  }
+  if (request.type !== null && request.type !== undefined) {
+    options.push(`token_type=${request.type}`);
   }
   if (request.sides && request.sides !== "both") {
     options.push(`sides=${literal(request.sides)}`);

@@ -85,10 +85,7 @@ async function take() {
   await refresh();
 }
 
-const sceneRequest = (scene) => {
-  const { text, pair, masked, off, sides } = { ...BLANK(), ...scene.set() };
-  return { text, pair, masked, off, padTo: page.pad_to ?? 0, sides };
-};
+const sceneRequest = (scene) => requestOf({ ...BLANK(), ...scene.set() });
 
 /** Draws the scene: its text at once, its verdict when it has been measured. */
 function drawLesson() {

@@ -97,6 +97,7 @@ def compute(
     off: Iterable[Sequence[int]] = (),
     pad_to: int | None = None,
     sides: str = "both",
+    token_type: int | None = None,
 ) -> tuple[Trace, Any]:
     """The trace of one text and its encoding; arguments as in `run`.
 
@@ -129,6 +130,8 @@ def compute(
         name: torch.tensor([encoding[name]])
         for name in ("input_ids", "attention_mask", "token_type_ids")
     }
+    if token_type is not None:
+        batch["token_type_ids"] = torch.full_like(batch["token_type_ids"], token_type)
     if sides != "both":
         batch["attention_mask"] = visible_keys(batch["attention_mask"], sides)
     with torch.no_grad(), t:

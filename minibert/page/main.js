@@ -39,11 +39,15 @@ function ask(changes) {
 }
 
 function draw() {
+  if (running && Math.max(state.token, state.key) >= count) {
+    return; // tokens of a text that is being computed; it is drawn when it is there
+  }
   drawFrame();
   drawRiver();
   DRAW[state.section]();
   drawTour();
   drawLesson();
+  drawAsk();
   remember();
 }
 
@@ -64,11 +68,13 @@ const NUMBERS = [
   "head",
   "depth",
   "threshold",
+  "row",
   "tour",
   ...(page.lesson ? ["scene", "guess"] : []),
   ...(page.run ? ["snapshot"] : []),
 ];
 const WORDS = [
+  "ask",
   "section",
   "stage",
   "view",
@@ -114,6 +120,12 @@ function remember() {
     if (state.masked.length) {
       said.set("masked", state.masked.join("."));
     }
+    if (state.pad) {
+      said.set("pad", state.pad);
+    }
+    if (state.type !== null) {
+      said.set("type", state.type);
+    }
     if (state.sides !== "both") {
       said.set("sides", state.sides);
     }
@@ -123,8 +135,12 @@ function remember() {
   }
   clearTimeout(remember.later);
   remember.later = setTimeout(() => {
+    if (remember.address !== undefined && remember.address !== location.hash) {
+      return; // somebody has just written another address, which is about to be read
+    }
     try {
       history.replaceState(null, "", `#${said}`);
+      remember.address = location.hash;
     } catch {
       /* a frame may have no address of its own */
     }
@@ -133,7 +149,7 @@ function remember() {
 
 /** Takes over what the address says, as far as it makes sense here. */
 function recall() {
-  const said = new URLSearchParams(location.hash.slice(1));
+  const said = throughDoor(new URLSearchParams(location.hash.slice(1)));
   const limits = {
     token: 127,
     key: 127,
@@ -141,6 +157,7 @@ function recall() {
     head: sizes.heads - 1,
     depth: sizes.layers,
     threshold: 0.5,
+    row: EMBEDDINGS.length - 1,
     tour: STOPS.length - 1,
     scene: SCENE_COUNT, // after the last one comes the end
     guess: 2,
@@ -162,12 +179,15 @@ function recall() {
       );
     }
   }
+  state.ask = said.get("ask") ?? "";
   state.special = said.get("special") !== "no";
   if (live && said.has("text")) {
     const whole = (text) => text.match(/\d+/g)?.map(Number) ?? [];
     state.text = said.get("text");
     state.pair = said.get("pair");
     state.masked = whole(said.get("masked") ?? "");
+    state.pad = clamp(Math.round(Number(said.get("pad")) || 0), 0, live.longest);
+    state.type = said.get("type") === "1" && live.types > 1 ? 1 : null;
     state.sides = Object.hasOwn(SIDES, said.get("sides")) ? said.get("sides") : "both";
     const inside = ([layer, head = 0]) =>
       layer >= 0 && layer < sizes.layers && head >= 0 && head < sizes.heads;
@@ -189,14 +209,7 @@ function showTheme() {
 }
 
 async function start() {
-  const request = {
-    text: page.texts[0],
-    pair: page.texts[1] ?? null,
-    masked: [],
-    off: [],
-    padTo: page.pad_to ?? 0,
-    sides: "both",
-  };
+  const request = requested();
   photograph = { ...page, request, steps: await develop(page.arrays), live: false };
   if (page.live) {
     try {
@@ -214,6 +227,7 @@ async function start() {
   const masked = tokens.findIndex((token) => token.piece === "[MASK]");
   Object.assign(state, { layer, head, depth: layer + 1, token: masked >= 0 ? masked : token, key });
   const known = recall();
+  remember.address = location.hash;
   showTheme();
   for (const build of [
     buildFrame,
@@ -226,6 +240,7 @@ async function start() {
     buildTraining,
     buildTour,
     buildLesson,
+    buildAsk,
   ]) {
     build();
   }
@@ -245,9 +260,11 @@ async function start() {
   root.dataset.ready = "yes";
   window.onhashchange = async () => {
     // somebody wrote into the address: what the page writes itself makes no event
+    remember.address = location.hash;
     recall();
     showTheme();
     fillEdits();
+    fillCompared();
     if (live) {
       await refresh();
     } else {

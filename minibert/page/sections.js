@@ -135,13 +135,17 @@ function drawOff() {
   const off = shown.request.off.map((at) =>
     t(at.length > 1 ? "attention.chosen" : "off.layer", { layer: at[0], head: at[1] }),
   );
-  $("off").hidden = !off.length;
-  if (!off.length || !whole) {
+  const altered = off.length ? [t("off.say", { parts: off.join(" · ") })] : [];
+  if (shown.request.type !== null) {
+    altered.push(t("off.types", { type: shown.request.type }));
+  }
+  $("off").hidden = !altered.length;
+  if (!altered.length || !whole) {
     return;
   }
   const mask = tokens.findIndex((token) => token.piece === "[MASK]");
   const i = mask < 0 || piece(state.token) === "[MASK]" ? state.token : mask;
-  const parts = [t("off.say", { parts: off.join(" · ") })];
+  const parts = altered;
   const states = [whole, shown].map((own) => hiddenState(sizes.layers, own).row(i));
   parts.push(
     t("off.cosine", {
@@ -263,6 +267,8 @@ function drawFrame() {
 // ---------------------------------------------------------------- 0 text
 
 const fillEdits = () => {
+  $("pad").value = state.pad || "";
+  $("types").checked = state.type !== null;
   $("edit").value = state.text;
   $("edit-pair").value = state.pair ?? "";
 };
@@ -275,6 +281,11 @@ function buildText() {
     for (const id of ["edit", "edit-pair"]) {
       $(id).oninput = typed;
     }
+    $("pad").max = page.max_tokens;
+    $("pad").oninput = () =>
+      ask({ pad: clamp(Math.round(Number($("pad").value)), 0, page.max_tokens) });
+    $("types").onchange = () => ask({ type: $("types").checked ? 1 : null });
+    $("types").parentElement.hidden = !(live?.types > 1);
   }
   $("texts").replaceChildren(
     ...shown.texts.map((text, which) => {
@@ -314,7 +325,11 @@ function buildText() {
       element("td", letters, { dir: "auto" }),
       element("td", token.piece, { dir: "auto" }),
     );
-    row.append(element("td", token.id), element("td", token.type), element("td", token.mask));
+    row.append(
+      element("td", token.id),
+      element("td", token.segment ?? token.type),
+      element("td", token.mask),
+    );
     row.classList.toggle("off", token.mask === 0);
     body.append(row);
   });
@@ -382,7 +397,7 @@ const poolerMap = vectors("pooler-map", () =>
 function drawEmbeddings() {
   const token = tokens[state.token];
   $("embeddings-sum").textContent =
-    `h0[${state.token}] = LayerNorm( ${t("embeddings.word")}\u2060[${token.id}] + ${t("embeddings.token_type")}\u2060[${token.type}] + ` +
+    `h0[${state.token}] = LayerNorm( ${t("embeddings.word")}\u2060[${token.id}] + ${t("embeddings.token_type")}\u2060[${token.segment ?? token.type}] + ` +
     `${t("embeddings.position")}\u2060[${state.token}] ),  ${token.id}\u00a0=\u00a0${token.piece}`;
   embeddingsMap.draw();
   const scales = EMBEDDINGS.map(

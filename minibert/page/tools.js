@@ -25,6 +25,8 @@ const state = {
   pair: page.texts[1] ?? null,
   masked: [], // places of tokens that are hidden behind [MASK]
   off: [], // [layer, head] of silent heads, [layer] of skipped layers
+  pad: 0, // fill up with [PAD] to this many tokens
+  type: null, // the type id of every token, instead of those of the texts
   sides: "both", // which sides of itself a token may look at
   token: 0, // the chosen token; in attention, the query
   key: 0, // the token it looks at
@@ -46,6 +48,7 @@ const state = {
   scene: 0, // of the article
   guess: -1, // what the reader predicts in it; -1: nothing yet
   guesses: "", // all that was predicted so far, as the address keeps it
+  ask: "", // the question that is answered
   tour: -1, // the stop of the guided tour; -1: no tour
   trouble: "", // what is wrong with the text, in words
   language: page.language ?? ((navigator.language || "en").startsWith("ko") ? "ko" : "en"),

@@ -36,6 +36,17 @@ onmessage = async ({ data: { id, kind, input, model } }) => {
     if (kind === "run") {
       answer = bert.run(input);
     }
+    if (kind === "vector") {
+      // the mean of the last states, for a text without padding
+      const { shape, data } = [...bert.run(input)].findLast(([name]) => /^layer/.test(name))[1];
+      answer = Array.from({ length: shape[1] }, (_, c) => {
+        let sum = 0;
+        for (let at = c; at < data.length; at += shape[1]) {
+          sum += data[at];
+        }
+        return sum / shape[0];
+      });
+    }
     if (kind === "words") {
       answer = bert.words(input.states, input.k, input.count);
     }

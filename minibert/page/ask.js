@@ -1,0 +1,240 @@
+// “Ask”: questions that people really have about BERT. The page finds the nearest ones by its own sentence vectors, answers in
+// three sentences, and opens a door: a state of the page, with an address of its own (#ask=...), that shows the answer.
+
+const questions = page.questions ?? [];
+const NEAREST = 3;
+
+/** What a door does not name is as on a page that was just opened. */
+const DOOR = {
+  stage: "probabilities",
+  view: "lines",
+  compare: "moved",
+  threshold: 0,
+  other: "",
+  same: "",
+  tour: -1,
+  row: 0,
+  key: 0,
+  token: 0,
+};
+
+/** The language that the model reads: its door shows texts in it. */
+const modelLanguage = () => (live.tokenizer.ids.has(EXAMPLES.ko[0]) ? "ko" : "en");
+const languageOf = (text) => (/\p{Script=Hangul}/u.test(text) ? "ko" : "en");
+const askedQuestion = () => questions.find(({ id }) => id === state.ask);
+
+/** The address with the door's parts, where it names a question and nothing else. */
+function throughDoor(said) {
+  const question = questions.find(({ id }) => id === said.get("ask"));
+  if (!live || !question || said.has("section")) {
+    return said;
+  }
+  const door = { ...DOOR, ...question.door[modelLanguage()], ask: question.id };
+  const address = new URLSearchParams(door);
+  for (const [name, value] of said) {
+    address.set(name, value);
+  }
+  return address;
+}
+
+// ---------------------------------------------------------------- the nearest questions
+
+const phrasings = ({ question, also }) => [question, ...also];
+
+/** The sentence vector of a text: the mean of its last states. */
+const sentenceVector = (text) => {
+  const tokens = live.tokens({ text });
+  const column = (name) => tokens.map((token) => token[name]);
+  return live.ask("vector", { ids: column("id"), types: column("type"), mask: column("mask") });
+};
+
+/** Sentence vectors of all phrasings, for each question; computed once, from when somebody first opens the box. */
+function questionVectors() {
+  questionVectors.all ??= (async () => {
+    const vectors = [];
+    for (const question of questions) {
+      const own = [];
+      for (const text of phrasings(question[modelLanguage()])) {
+        own.push(await sentenceVector(text)); // one at a time: whatever else is to be computed comes in between
+      }
+      vectors.push(own);
+    }
+    return vectors;
+  })();
+  return questionVectors.all;
+}
+
+/** The runs of three letters of a text, with the borders of its words. */
+function trigrams(text) {
+  const found = new Set();
+  for (const word of text.toLowerCase().split(/[^\p{L}\p{N}_[\]#/]+/u)) {
+    const letters = Array.from(` ${word} `);
+    for (let i = 0; word && i + 2 < letters.length; i++) {
+      found.add(letters.slice(i, i + 3).join(""));
+    }
+  }
+  return found;
+}
+
+const letterIndex = {};
+/** The runs of letters of every question and of its answer, and how rare each run is. */
+function lettersOf(language) {
+  letterIndex[language] ??= (() => {
+    const short = questions.map((one) => trigrams(phrasings(one[language]).join(" ")));
+    const long = questions.map((one) =>
+      trigrams([...phrasings(one[language]), one[language].answer].join(" ")),
+    );
+    const counts = new Map();
+    for (const gram of long.flatMap((grams) => [...grams])) {
+      counts.set(gram, (counts.get(gram) ?? 0) + 1);
+    }
+    const rarity = (gram) => Math.log(questions.length / (counts.get(gram) ?? 1)) + 0.1;
+    return { short, long, rarity };
+  })();
+  return letterIndex[language];
+}
+
+/** From 0 to 1: how much of a text's letters each question and its answer share, rare runs counting more. */
+function sharedLetters(text, language) {
+  const { short, long, rarity } = lettersOf(language);
+  const grams = [...trigrams(text)];
+  const total = grams.reduce((sum, gram) => sum + rarity(gram), 0) || 1;
+  const within = (own) =>
+    grams.reduce((sum, gram) => sum + (own.has(gram) ? rarity(gram) : 0), 0) / total;
+  return questions.map((_, i) => (within(short[i]) + within(long[i])) / 2);
+}
+
+/** The nearest questions, by shared letters and, where vectors are passed, by the cosine of the nearest phrasing. */
+function nearestQuestions(text, vectors = null, own = null) {
+  const scores = sharedLetters(text, languageOf(text));
+  vectors?.forEach((some, i) => {
+    scores[i] += Math.max(...some.map((vector) => cosine(own, vector)));
+  });
+  return questions
+    .map((question, i) => [question, scores[i]])
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, NEAREST)
+    .map(([question]) => question);
+}
+
+// ---------------------------------------------------------------- the panel
+
+function buildAsk() {
+  if (!live || !questions.length) {
+    $("ask").remove();
+    $("ask-open").remove();
+    return;
+  }
+  $("ask-open").onclick = () => {
+    if ($("ask").hidden) {
+      openAsk();
+    } else {
+      closeAsk();
+    }
+  };
+  $("ask-close").onclick = closeAsk;
+  $("ask-other").onclick = () => {
+    change({ ask: "" });
+    $("ask-box").focus();
+  };
+  $("ask-box").oninput = () => {
+    change({ ask: "" });
+    listQuestions();
+  };
+  $("ask-box").onkeydown = (event) => {
+    if (event.key === "Enter") {
+      $("ask-list").querySelector("button")?.click();
+    }
+  };
+  $("ask").addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      closeAsk();
+    }
+  });
+}
+
+function openAsk() {
+  $("ask").hidden = false;
+  drawAsk();
+  listQuestions();
+  $("ask-box").focus();
+  questionVectors();
+}
+
+function closeAsk() {
+  $("ask").hidden = true;
+  change({ ask: "" });
+  $("ask-open").focus();
+}
+
+/** Lists all questions, or those nearest to what is typed: by letters at once, by sentence vectors when there are some. */
+async function listQuestions() {
+  const text = $("ask-box").value.trim();
+  listQuestions.text = text;
+  if (!text) {
+    fillQuestions("all", questions, state.language);
+    return;
+  }
+  const language = languageOf(text);
+  fillQuestions("letters", nearestQuestions(text), language);
+  if (language !== modelLanguage()) {
+    return;
+  }
+  const vectors = await questionVectors();
+  await new Promise((wait) => setTimeout(wait, 120)); // while somebody types, the newest text alone
+  if (listQuestions.text !== text) {
+    return;
+  }
+  const own = await sentenceVector(text).catch(() => null);
+  if (own && listQuestions.text === text) {
+    fillQuestions("vectors", nearestQuestions(text, vectors, own), language);
+  }
+}
+
+function fillQuestions(by, list, language) {
+  $("ask-list").dataset.by = by;
+  $("ask-say").textContent = t(`ask.${by}`, { count: list.length });
+  $("ask-list").replaceChildren(
+    ...list.map((one) => {
+      const item = element("li");
+      item.append(
+        element("button", one[language].question, {
+          type: "button",
+          lang: language,
+          onclick: () => openDoor(one),
+        }),
+      );
+      return item;
+    }),
+  );
+}
+
+/** Sets the page to what shows the answer, by its address, so that “back” leads back. */
+function openDoor({ id }) {
+  location.hash = `ask=${id}`;
+}
+
+function drawAsk() {
+  if (!$("ask")) {
+    return;
+  }
+  const question = askedQuestion();
+  if (question) {
+    $("ask").hidden = false;
+  }
+  $("ask-open").setAttribute("aria-expanded", !$("ask").hidden);
+  $("ask-choose").hidden = Boolean(question);
+  $("ask-answer").hidden = !question;
+  $("ask-box").placeholder = t("ask.placeholder");
+  if (drawAsk.language !== state.language) {
+    drawAsk.language = state.language;
+    if (!$("ask").hidden) {
+      listQuestions();
+    }
+  }
+  if (question) {
+    const { question: title, answer } = question[state.language];
+    $("ask-title").textContent = title;
+    $("ask-text").textContent = answer;
+  }
+}

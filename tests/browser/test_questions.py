@@ -1,0 +1,212 @@
+"""Thirty questions: every door opens, shows what its answer names, and the nearest are found by meaning."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from opened import Opened, browser as browser
+
+from minibert.page.build import part, write_page
+from minibert.study import run
+
+pytestmark = pytest.mark.browser
+
+QUESTIONS = json.loads(part("questions.json"))
+# What has to be seen behind a door, as a selector and a text in it.
+SHOWN = {
+    "mask": ("#steps", "−3.4e+38"),
+    "unknown": ("#pieces", "[UNK]"),
+    "pieces": ("#pieces", "##"),
+    "token-types": ("#off", "cosine"),
+    "explanation": ("#off", "animal"),
+    "pad-states": ("#tokens", "[PAD]"),
+    "root-d": ("#head-steps", "√"),
+    "next-sentence": ("#next", "follows"),
+    "heads": ("#patterns", "previous token"),
+    "512": ("#embeddings-sum", "position"),
+    "context": ("#compare-verdict", "h6"),
+    "logits": ("#best", "tea"),
+}
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    path = tmp_path_factory.mktemp("questions") / "page.html"
+    write_page(path, "minibert-tiny", "The cat sat on the mat.")
+    with Opened(browser, path) as opened:
+        yield opened
+
+
+def go(opened: Opened, question: str) -> None:
+    """Write a door's address and wait until the page shows it."""
+    opened.page.evaluate(
+        "id => { clearTimeout(remember.later); location.hash = `ask=${id}`; }", question
+    )
+    opened.page.wait_for_function(
+        "id => state.ask === id && !running && same(shown.request, requested())", arg=question
+    )
+
+
+def test_questions_are_complete() -> None:
+    assert len(QUESTIONS) == 30 == len({question["id"] for question in QUESTIONS})
+    for question in QUESTIONS:
+        assert set(question) == {"id", "en", "ko", "door"}
+        for language in ("en", "ko"):
+            said = question[language]
+            assert said["question"].strip().endswith("?") and said["also"]
+            assert 150 <= len(said["answer"]) * (1 + (language == "ko")) <= 520, question["id"]
+            assert {"section", "text"} <= set(question["door"][language])
+
+
+def check_door(opened: Opened, question: dict[str, Any], language: str) -> None:
+    """Open a door and check that the page shows what it names, as far as the model has it."""
+    go(opened, question["id"])
+    state, sizes = opened.page.evaluate("[state, sizes]")
+    state["off"] = "_".join(".".join(map(str, heads)) for heads in state["off"])
+    limits = {"layer": sizes["layers"] - 1, "head": sizes["heads"] - 1, "depth": sizes["layers"]}
+    for name, value in question["door"][language].items():
+        expected = value
+        if name in limits:
+            expected = min(value, limits[name])
+        if name in ("text", "section", "pair", "other", "same", "pad", "type", *limits):
+            assert state[name] == expected, (question["id"], name)
+    assert state["trouble"] == "" and opened.page.is_visible(f"#{state['section']}")
+    assert opened.page.inner_text("#ask-title") == question[language]["question"]
+    assert opened.page.inner_text("#ask-text") == question[language]["answer"]
+
+
+def test_every_door_opens(opened: Opened) -> None:
+    for question in QUESTIONS:
+        check_door(opened, question, "en")
+    assert opened.trouble == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_every_door_shows_the_answer(browser: Any, tmp_path: Path, language: str) -> None:
+    path = tmp_path / "page.html"
+    write_page(path, f"minibert-{language}", "BERT")
+    with Opened(browser, path, language=language) as opened:
+        for question in QUESTIONS:
+            check_door(opened, question, language)
+            door = question["door"][language]
+            rest = {name: door[name] for name in ("token", "key", "stage", "off") if name in door}
+            state = opened.page.evaluate("state")
+            state["off"] = "_".join(".".join(map(str, heads)) for heads in state["off"])
+            assert rest.items() <= state.items(), question["id"]
+            if language == "en" and question["id"] in SHOWN:
+                selector, text = SHOWN[question["id"]]
+                shown = opened.page.locator(selector).filter(has_text=text)
+                shown.wait_for(timeout=60_000)  # ms: comparisons come a little later
+        assert opened.trouble == []
+
+
+def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
+    page = opened.page
+    page.evaluate("() => { questionVectors.all = new Promise(() => {}); }")
+    page.evaluate("closeAsk()")
+    page.click("#ask-open")
+    assert page.locator("#ask-list button").count() == 30
+    for text, wanted in (
+        ("maximum sequence length", "512"),
+        ("왜 루트로 나누나요?", "root-d"),
+    ):
+        page.fill("#ask-box", text)
+        nearest = page.evaluate("text => nearestQuestions(text).map(({id}) => id)", text)
+        assert page.locator("#ask-list button").count() == len(nearest) == 3 and wanted in nearest
+    page.fill("#ask-box", "vectors of padding tokens")
+    page.press("#ask-box", "Enter")
+    page.wait_for_selector("#ask-answer:not([hidden])")
+    opened.settle()
+    assert page.evaluate("[state.ask, state.pad]") == ["pad-states", 12]
+    page.click("#ask-other")
+    page.press("#ask-box", "Escape")
+    assert not page.is_visible("#ask") and page.evaluate("state.ask") == ""
+    assert opened.trouble == []
+
+
+def test_sentence_vectors_find_the_nearest(opened: Opened) -> None:
+    page = opened.page
+    page.evaluate("() => { questionVectors.all = null; closeAsk(); }")
+    page.click("#ask-open")
+    title = QUESTIONS[11]["en"]["question"]
+    page.fill("#ask-box", title)
+    page.wait_for_selector("#ask-list[data-by=vectors]")
+    assert page.locator("#ask-list button").first.inner_text() == title
+    vector = page.evaluate("sentenceVector('Why the root of d?')")
+    t = run("minibert-tiny", "Why the root of d?", rounded=True)
+    last = t[f"layer.{t.model.config.num_hidden_layers - 1}.output"]
+    assert vector == pytest.approx(last[0].mean(dim=0).tolist(), abs=2e-3)
+    assert opened.trouble == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("language", "asked"),
+    [
+        (
+            "en",
+            {
+                "how do I read a whole book with BERT?": "512",
+                "could BERT write a story?": "decoder",
+                "should only the last classifier be trained?": "freeze",
+                "which head looks at the word before?": "heads",
+                "the same word means something else": "context",
+                "why not just multiply by zero": "mask",
+            },
+        ),
+        (
+            "ko",
+            {
+                "책 한 권을 통째로 넣을 수 있나요?": "512",
+                "BERT로 소설을 쓸 수 있나요?": "decoder",
+                "분류기만 학습하면 되나요?": "freeze",
+                "같은 단어가 다른 뜻일 때": "context",
+            },
+        ),
+    ],
+)
+def test_questions_in_other_words(
+    browser: Any, tmp_path: Path, language: str, asked: dict[str, str]
+) -> None:
+    write_page(tmp_path / "page.html", f"minibert-{language}", "BERT")
+    with Opened(browser, tmp_path / "page.html") as opened:
+        opened.page.set_default_timeout(120_000)  # ms
+        opened.page.click("#ask-open")
+        for text, wanted in asked.items():
+            opened.page.fill("#ask-box", text)
+            opened.page.wait_for_selector("#ask-list[data-by=vectors]")
+            nearest = opened.page.locator("#ask-list button").all_inner_texts()
+            (expected,) = (q[language]["question"] for q in QUESTIONS if q["id"] == wanted)
+            assert expected in nearest, (text, nearest)
+
+
+def test_padding_and_type_ids_are_those_of_python(opened: Opened) -> None:
+    page = opened.page
+    page.evaluate("ask({text: 'My dog is old.', pad: 9, type: 1, section: 'text', token: 2})")
+    opened.settle()
+    page.evaluate("fillEdits()")
+    assert page.input_value("#pad") == "9" and page.is_checked("#types")
+    assert page.evaluate("tokens.map(({segment, mask}) => [segment, mask])") == (
+        [[1, 1]] * 7 + [[1, 0]] * 2
+    )
+    states = page.evaluate("hiddenState(sizes.layers).row(2)")
+    altered, plain = (
+        run("minibert-tiny", "My dog is old.", pad_to=9, rounded=True, token_type=token_type)
+        for token_type in (1, None)
+    )
+    last = f"layer.{altered.model.config.num_hidden_layers - 1}.output"
+    assert states == pytest.approx(altered[last][0, 2].tolist(), abs=2e-3)
+    cosine = torch.cosine_similarity(plain[last][0, 2], altered[last][0, 2], dim=0).item()
+    match = re.search(r"cosine (\S+)", page.inner_text("#off"))
+    assert match and float(match[1]) == pytest.approx(cosine, abs=2e-4) and cosine < 0.9999
+    assert "pad_to=9, token_type=1" in page.evaluate("pythonRun()")
+    page.click("#all-on")
+    opened.settle()
+    assert not page.is_visible("#off") and opened.trouble == []
