@@ -42,7 +42,7 @@ function throughDoor(said) {
 const phrasings = ({ question, also }) => [question, ...also];
 
 /** The sentence vector of a text: the mean of its last states. */
-const sentenceVector = (text) => {
+const vectorOf = (text) => {
   const tokens = live.tokens({ text });
   const column = (name) => tokens.map((token) => token[name]);
   return live.ask("vector", { ids: column("id"), types: column("type"), mask: column("mask") });
@@ -55,7 +55,7 @@ function questionVectors() {
     for (const question of questions) {
       const own = [];
       for (const text of phrasings(question[modelLanguage()])) {
-        own.push(await sentenceVector(text)); // one at a time: whatever else is to be computed comes in between
+        own.push(await vectorOf(text)); // one at a time: whatever else is to be computed comes in between
       }
       vectors.push(own);
     }
@@ -185,7 +185,7 @@ async function listQuestions() {
   if (listQuestions.text !== text) {
     return;
   }
-  const own = await sentenceVector(text).catch(() => null);
+  const own = await vectorOf(text).catch(() => null);
   if (own && listQuestions.text === text) {
     fillQuestions("vectors", nearestQuestions(text, vectors, own), language);
   }

@@ -139,7 +139,7 @@ def test_sentence_vectors_find_the_nearest(opened: Opened) -> None:
     page.fill("#ask-box", title)
     page.wait_for_selector("#ask-list[data-by=vectors]")
     assert page.locator("#ask-list button").first.inner_text() == title
-    vector = page.evaluate("sentenceVector('Why the root of d?')")
+    vector = page.evaluate("vectorOf('Why the root of d?')")
     t = run("minibert-tiny", "Why the root of d?", rounded=True)
     last = t[f"layer.{t.model.config.num_hidden_layers - 1}.output"]
     assert vector == pytest.approx(last[0].mean(dim=0).tolist(), abs=2e-3)
