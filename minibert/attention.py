@@ -9,10 +9,17 @@ The shapes, for `hidden = heads * head_size` (a packed batch has `tokens` in pla
     query            (batch, seq, hidden)             one linear layer each for query, key and value
     query            (batch, seq, heads, head_size)   every head gets a slice of the dimensions
     query            (batch, heads, seq, head_size)   so that each head has products of its own
-    scores           (batch, heads, seq, seq)         query times key, for every pair of tokens
+    scores           (batch, heads, seq, seq)         query times key / sqrt(head_size), all pairs
     probabilities    (batch, heads, seq, seq)         softmax over the last axis, the keys
     context          (batch, heads, seq, head_size)   probabilities times value, a weighted mean
     context          (batch, seq, hidden)             heads side by side; a linear layer mixes them
+
+A score is a sum of head_size products, so its variance grows with head_size. Dividing by the root
+keeps the variance near 1; otherwise softmax would nearly always pick one key, where its gradient is
+almost 0.
+
+Where it happens: `BertSelfAttention` splits the dimensions into heads, the layout's `blocks` and
+`join` move the axis of the heads forward and back, and `BertSelfOutput` mixes them.
 
 Next file: encoder.py.
 """

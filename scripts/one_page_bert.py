@@ -1,8 +1,10 @@
 """BERT on one page: reads an official folder such as bert-base-uncased, and fills a mask.
 
+    python scripts/one_page_bert.py
+    python scripts/one_page_bert.py minibert-en "Paris is the [MASK] of France."
     python scripts/one_page_bert.py FOLDER "Paris is the [MASK] of France."
 
-It needs torch and safetensors alone, and its hidden states are those of the package and of the reference with
+Without arguments it fills that mask with minibert-en, which comes with the package. It needs torch and safetensors alone, and its hidden states are those of the package and of the reference with
 `attn_implementation="eager"`, bit for bit. Each part names the file of the package that does it in full: all of
 Unicode, batches, padding, old files, speed.
 Shapes: `seq` tokens of one text, `hidden` = 768, `heads` = 12, `vocab` = 30,522 in bert-base.
@@ -166,9 +168,20 @@ def load(folder):  # in full: minibert/checkpoints/, minibert/loading.py
     return model, (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
 
 
+def folder_of(name):  # in full: minibert/checkpoints/source.py
+    """The folder of a model: a folder as it is, or the name of one of those that come with the package."""
+    bundled = Path(__file__).resolve().parents[1] / "minibert" / "models"
+    for folder in (Path(name), bundled / name):
+        if (folder / "config.json").exists():
+            return folder
+    raise SystemExit(f"{name} is not a folder with a config.json, nor one in {bundled}.")
+
+
 if __name__ == "__main__":
-    model, pieces = load(Path(sys.argv[1]))
-    ids = tokenize(sys.argv[2], {piece: i for i, piece in enumerate(pieces)})
+    arguments = dict(enumerate(sys.argv))
+    text = arguments.get(2, "Paris is the [MASK] of France.")
+    model, pieces = load(folder_of(arguments.get(1, "minibert-en")))
+    ids = tokenize(text, {piece: i for i, piece in enumerate(pieces)})
     with torch.inference_mode():
         logits = model(torch.tensor([ids]))[0, ids.index(pieces.index("[MASK]"))]
     for probability, i in zip(*logits.softmax(-1).topk(5), strict=True):

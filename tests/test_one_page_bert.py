@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import sys
 from pathlib import Path
 
@@ -46,20 +47,24 @@ def test_hidden_states_and_logits_equal_the_package_and_the_reference(
             assert torch.equal(logits, out.logits)
 
 
+@pytest.mark.parametrize(
+    "arguments", [[], ["minibert-en"], [str(CHECKOUT / "minibert/models/minibert-en"), TEXTS[0]]]
+)
 def test_fills_a_mask_as_the_package_does(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
-    folder = CHECKOUT / "minibert" / "models" / "minibert-en"
-    monkeypatch.setattr(sys, "argv", ["one_page_bert.py", str(folder), TEXTS[0]])
-    exec(compile(SOURCE, "one_page_bert.py", "exec"), {"__name__": "__main__"})
+    monkeypatch.setattr(sys, "argv", ["one_page_bert.py", *arguments])
+    runpy.run_path(one_page_bert.__file__, run_name="__main__")
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    model, tokenizer = (
-        BertForMaskedLM.from_pretrained(folder),
-        BertTokenizer.from_pretrained(folder),
-    )
-    assert [word for _, word in lines] == [
-        answer["token_str"] for answer in fill_mask(model, tokenizer, TEXTS[0])[0]
-    ]
+    model = BertForMaskedLM.from_pretrained("minibert-en")
+    tokenizer = BertTokenizer.from_pretrained("minibert-en")
+    expected = [answer["token_str"] for answer in fill_mask(model, tokenizer, TEXTS[0])[0]]
+    assert [word for _, word in lines] == expected
+
+
+def test_a_name_that_is_not_a_model_is_reported() -> None:
+    with pytest.raises(SystemExit, match="minibert-fr is not a folder with a config.json"):
+        one_page_bert.folder_of("minibert-fr")
 
 
 def test_one_page_names_only_files_that_exist_and_imports_only_torch_and_safetensors() -> None:

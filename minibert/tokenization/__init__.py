@@ -1,8 +1,7 @@
 """The tokenizer as a lesson, to be read in this order.
 
 ```
-basic.py            a text becomes words
-wordpiece.py        words become pieces of the vocabulary
+wordpiece.py        words become pieces of the vocabulary: the idea, and the easiest file
 added.py            special and added tokens, which are found in the text before that
 vocabulary.py       tokens and their ids, both ways
 pipeline.py         the steps together, one chunk of text at a time
@@ -11,6 +10,7 @@ encoding.py         the result, and where in the text each token came from
 tokenizer_json.py   tokenizer.json, whose parts may differ from BERT's
 files.py            vocab.txt, tokenizer.json and the other files, read and written
 tokenizer.py        the whole
+basic.py            a text becomes words, the step before WordPiece: the details of Unicode, so last
 ```
 
 For reference: `unicode.py`, the kind of each character, with the exceptions of the library's tables

@@ -7,6 +7,8 @@ them out:
 tokenizer("Hello [MASK]!")        [CLS] hello [MASK] ! [SEP]
 tokenizer("How?", "Like this.")   [CLS] how ? [SEP] like this . [SEP]      type ids 0 0 0 0 1 1 1 1
 ```
+
+Last: `basic.py`, how a text is split into words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """WordPiece: a word becomes the longest pieces in the vocabulary, from left to right.
 
 ```
-words       "hello" "," "paintings" "!"
+words       "hello" "," "paintings" "!"           from basic.py, to be read last
 pieces      "hello" "," "painting" "##s" "!"      pieces inside a word begin with ##
 ```
 
