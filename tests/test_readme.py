@@ -53,6 +53,7 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
     (wheel,) = (tmp_path / "dist").iterdir()
     with zipfile.ZipFile(wheel) as files:
+        assert {"minibert/__init__.py", "minibert/configs/tiny.json"} <= set(files.namelist())
         (name,) = [name for name in files.namelist() if name.endswith("/METADATA")]
         metadata = message_from_string(files.read(name).decode("utf-8"))
     page = str(metadata.get_payload())
