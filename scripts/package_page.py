@@ -18,6 +18,9 @@ IMAGE = re.compile(r"(\[)?!\[([^\[\]]*)\]\(([^)]+)\)(?(1)\]\(([^)]+)\))")
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\(([^)]+)\)")
 # a line that is nothing but links, such as those to the guides and to the README in another language
 LONE_LINKS = re.compile(r"^(?:\[[^\[\]]+\]\((?!https?://)[^)]+\)(?: · )?)+\n\n?", re.MULTILINE)
+# what only a clone can do
+TESTS = re.compile(r" [^\n.]*:\n\n<!-- test command -->\n```bash\n.*?```\n", re.DOTALL)
+FROM_A_CLONE = "From a clone of this repository:"
 INSTALL = re.compile(r"pip install (?:-c constraints\.txt )?(?:-e )?('?)\.(?=[\[\s'])")
 
 
@@ -58,6 +61,7 @@ def package_page(readme: str, address: str, version: str) -> str:
 
     if not address:
         readme = LONE_LINKS.sub("", readme)
+    readme = TESTS.sub("\n", readme).replace(FROM_A_CLONE, "From the package index:")
     page = LINK.sub(link, IMAGE.sub(image, readme))
     page = re.sub(r"\n{3,}", "\n\n", page)
     return INSTALL.sub(r"pip install \1minibert-torch", page)

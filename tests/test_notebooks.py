@@ -12,7 +12,10 @@ from conftest import CHECKOUT
 
 FOLDER = CHECKOUT / "docs" / "notebooks"
 SOURCES = sorted(FOLDER.glob("*.md"))
-LEARNS = FOLDER / "06_a_bert_learns.md"  # trains, so its numbers are not the same on every machine
+# these train, so their numbers are not the same on every machine
+LEARNS = FOLDER / "06_a_bert_learns.md"
+TUNES = FOLDER / "07_fine_tuning.md"
+EMBEDS = FOLDER / "08_sentence_vectors.md"
 QUICK = FOLDER / "02_hidden_states.md"  # the one whose outputs are computed anew by default
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
@@ -45,7 +48,7 @@ def printed(book: Any) -> list[str]:
     [
         pytest.param(path, marks=[] if path == QUICK else pytest.mark.slow, id=path.stem)
         for path in SOURCES
-        if path != LEARNS
+        if path not in (LEARNS, TUNES, EMBEDS)
     ],
 )
 def test_outputs_are_those_committed(build: Any, source: Path) -> None:
@@ -75,25 +78,47 @@ def test_both_languages_are_built_from_the_source_and_show_the_same(
     assert len(books["en"].cells) == len(books["ko"].cells)
 
 
+def numbers(texts: list[str], line: str) -> list[float]:
+    """Return the numbers behind the beginning of a line."""
+    text = "\n".join(texts).split(line, 1)[1].split("\n")[0]
+    return [float(number) for number in NUMBER.findall(text)]
+
+
 def check_learning(texts: list[str]) -> None:
-    """What the notebook shows: each line names what was reached, then what is easy to reach."""
-    text = "\n".join(texts)
-
-    def numbers(line: str) -> list[float]:
-        return [float(number) for number in NUMBER.findall(text.split(line, 1)[1].split("\n")[0])]
-
-    loss, entropy = numbers("loss on unread text")
+    """Check what the notebook shows: each line has what the model reached, then what is easy to reach."""
+    loss, entropy = numbers(texts, "loss on unread text")
     assert loss < 0.9 * entropy  # one in ten of the pieces asked for is in view
-    found, most_frequent = numbers("masked words found")
-    assert found >= most_frequent + 10
-    pre_trained, random = numbers("\npre-trained")[0], numbers("\nrandom")[0]
-    assert pre_trained >= random + 5
+    accuracy, most_frequent = numbers(texts, "masked words found")
+    assert accuracy >= most_frequent + 10
 
 
-def test_what_was_learned_when_the_notebook_was_built(build: Any) -> None:
-    check_learning(printed(committed(build, LEARNS, "en")))
+def check_tuning(texts: list[str]) -> None:
+    """Check that pre-training pays, for sentences and for names."""
+    assert numbers(texts, "everything, pre-trained")[0] > numbers(texts, "the head alone")[0]
+    assert numbers(texts, "pre-trained  F1")[0] >= numbers(texts, "random       F1")[0] + 5
 
 
-@pytest.mark.slow  # a model learns to read: minutes
-def test_a_bert_learns(build: Any) -> None:
-    check_learning(printed(build.execute(build.notebook(LEARNS, "en"))))
+def check_embedding(texts: list[str]) -> None:
+    """Check that training with pairs finds more of them."""
+    assert numbers(texts, "after:")[0] > numbers(texts, "before:")[0] + 20
+
+
+CHECKS = {LEARNS: check_learning, TUNES: check_tuning, EMBEDS: check_embedding}
+
+
+@pytest.mark.parametrize("source", CHECKS, ids=lambda path: path.stem)
+def test_what_was_learned_when_the_notebook_was_built(build: Any, source: Path) -> None:
+    CHECKS[source](printed(committed(build, source, "en")))
+
+
+@pytest.mark.slow  # models are trained: minutes
+@pytest.mark.parametrize("source", CHECKS, ids=lambda path: path.stem)
+def test_models_learn_in_a_notebook(build: Any, source: Path) -> None:
+    CHECKS[source](printed(build.execute(build.notebook(source, "en"))))
+
+
+def test_each_notebook_ends_with_two_exercises() -> None:
+    for source in SOURCES:
+        text = source.read_text(encoding="utf-8")
+        assert text.count("print(check(") >= 2, source
+        assert "* **You need:**" in text and "* **준비:**" in text, source
