@@ -51,6 +51,7 @@ SCRIPTS = (
     "inflate",
     "sides",
     "wordpiece",
+    "particles",
     "tools",
     "data",
     "look",

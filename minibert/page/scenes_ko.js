@@ -279,8 +279,7 @@ const KOREAN = [
           ["alike", written(1), written(alike)],
           ["far", "", written(far)],
         ],
-        outcome: choiceOf(b.pieces.length === 1, b.pieces.length > 1),
-        verdict: choiceOf(b.pieces.length === 1, b.pieces.length > 1, unknownIn(now.tokens) > 0),
+        outcome: choiceOf(b.pieces.length === 1, b.pieces.length > 1, unknownIn(now.tokens) > 0),
         values: {
           pieces: b.pieces.join(" "),
           first: b.pieces[0],
@@ -394,6 +393,7 @@ const KOREAN = [
     }),
     then: () => {
       const { real, rules } = patternRules(tokens);
+      evidence.rule = "previous";
       return largestHead((values, head) => patternShare(values, head, real, rules.previous));
     },
     act: () => gatherEvidence(),
@@ -414,12 +414,15 @@ const KOREAN = [
           ["above", "", `${aboveChance()} / ${sizes.layers * sizes.heads}`],
         ],
         heads: ["one", "many"],
+        open: evidence.count < page.lesson.sentences.length,
         outcome: choiceOf(mean > 2 * even && mean > 0.75 * share, mean > 2 * even),
         values: {
           layer,
           head,
           rule: t(`pattern.${rule}`),
-          count: evidence.count,
+          count: soFar(evidence.count, page.lesson.sentences.length),
+          here: share.toFixed(2),
+          mean: mean.toFixed(2),
           times: (mean / even).toFixed(1),
         },
       };

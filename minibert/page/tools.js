@@ -58,7 +58,9 @@ const state = {
 // ---------------------------------------------------------------- words, theme, small helpers
 
 function t(key, values = {}) {
-  const said = (words[state.language][key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  const text = words[state.language][key] ?? key;
+  const filled = text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  const said = state.language === "ko" ? withParticles(filled) : filled;
   // at the end of a line, a bracket stays with the Hangul before it, and a particle with its bracket or ##
   return said.replace(/\p{Script=Hangul}(?=[([“])|[\])”#](?=\p{Script=Hangul})/gu, "$&\u2060");
 }
