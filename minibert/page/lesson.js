@@ -106,10 +106,11 @@ function drawLesson() {
   }
   drawLesson.written = written;
   drawChoices(scene);
-  Object.assign($("scene-progress"), {
-    hidden: !evidence.running || !showsFigure(evidenceFigure),
-    value: evidence.count / page.lesson.sentences.length,
-  });
+  const { running, part } = scene.progress?.() ?? {
+    running: evidence.running && showsFigure(evidenceFigure),
+    part: evidence.count / page.lesson.sentences.length,
+  };
+  Object.assign($("scene-progress"), { hidden: !running, value: part });
   judge.latest = judge(scene);
 }
 
@@ -119,6 +120,7 @@ function amounts() {
     count: page.lesson.sentences.length,
     name: page.name,
     maps: sizes.layers * sizes.heads,
+    ...SCENES[state.scene]?.amounts?.(),
   };
   for (const [name, size] of Object.entries(sizes)) {
     all[name] = size.toLocaleString("en");

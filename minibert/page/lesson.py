@@ -132,7 +132,7 @@ def article(language: str = "en") -> dict[str, Any]:
     texts: dict[str, Any] = {}
     for name in content["texts"]:
         texts.update(json.loads(part(name)))
-    lesson = {
+    lesson: dict[str, Any] = {
         "language": language,
         "texts": texts,
         "sentences": part(content["sentences"]).splitlines(),
@@ -140,6 +140,8 @@ def article(language: str = "en") -> dict[str, Any]:
     }
     if "crowds" in content:
         lesson["crowds"] = json.loads(part(content["crowds"]))
+    if "labeled" in content:
+        lesson["labeled"] = json.loads(part(content["labeled"]))
     added: dict[str, Any] = {"lesson": lesson}
     if content["run"] is not None:
         added["run"] = json.loads(lzma.decompress((PARTS / content["run"]).read_bytes()))

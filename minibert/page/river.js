@@ -5,6 +5,7 @@ const STREAM = 10; // pixels that a vector of usual length is thick
 const WIDEST = 16; // no thread is thicker, however long a vector is
 const TURNED = 0.25; // 1 - cosine at which the stream has its deepest colour
 const MOVING = 400; // milliseconds from before to now
+const NARROW = 560; // pixels below which the strip is drawn for a phone
 const EXPANDED = 116; // pixels that a layer takes with its names written
 const LAYER_PARTS = ["attention", "add", "ff", "add2"];
 
@@ -271,12 +272,12 @@ function focusable(index) {
 
 /** Where every part lies: pieces, embeddings, layers, ends; a layer is written out where there is room, or the reader is in it. */
 function riverPlaces(width, open) {
-  const narrow = width < 560;
-  const [first, second, last] = narrow ? [46, 62, 66] : [88, 84, 128];
+  const narrow = width < NARROW;
+  const [first, second, last] = narrow ? [46, 58, 82] : [88, 84, 128];
   const room = width - first - second - last;
-  const most = narrow ? 90 : EXPANDED;
+  const most = narrow ? 88 : EXPANDED;
   const even = room / sizes.layers;
-  const least = narrow ? 16 : 24;
+  const least = narrow ? 14 : 24;
   const others = Math.max((room - most) / Math.max(sizes.layers - 1, 1), least);
   const layers = [];
   let x = first + second;
@@ -502,7 +503,8 @@ function labelRiver() {
       text = full ? `${layer} · ${text}` : `${layer}`;
     }
     if (name === "predictions" && best) {
-      text = `${best[0]} ${best[1].toFixed(2)}`;
+      const narrow = $("river-scroll").clientWidth < NARROW;
+      text = narrow ? best[0] : `${best[0]} ${best[1].toFixed(2)}`;
     }
     if (name === "pieces") {
       button.dataset.piece = piece(state.token);
@@ -530,6 +532,7 @@ function drawRiver() {
     layRiver(places);
     placeButtons(places);
     paintRiver(river.shown ?? river.goal);
+    root.style.setProperty("--river", `${$("river").offsetHeight}px`);
   }
   labelRiver();
   RIVER_PARTS.forEach((_, index) => {
@@ -553,5 +556,4 @@ function drawRiver() {
   }
   moveRiver();
   writeRiver();
-  root.style.setProperty("--river", `${$("river").offsetHeight}px`);
 }

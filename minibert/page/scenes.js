@@ -325,6 +325,7 @@ const ENGLISH = [
       };
     },
   },
+  LAYER_SCENE,
   {
     id: "layers",
     set: () => ({
@@ -389,6 +390,8 @@ const ENGLISH = [
       };
     },
   },
+  SIDES_SCENE,
+  PAIR_SCENE,
   {
     id: "sentence",
     set: () => ({
@@ -439,6 +442,7 @@ const ENGLISH = [
     },
     figure: paraphrasesFigure,
   },
+  TASK_SCENE,
   {
     id: "training",
     set: () => ({ section: "training", snapshot: 0 }),

@@ -38,8 +38,12 @@ class Reader(Opened):
         super().__init__(browser, file, **options)
         self.page.evaluate(f"page.lesson.sentences.length = {sentences}")
 
-    def enter(self, scene: int) -> None:
-        self.page.click(f"#scene-{scene - 1}")
+    def enter(self, scene: int | str) -> None:
+        """Opens a scene by its number, counted from 1, or by its id."""
+        number = scene
+        if isinstance(scene, str):
+            number = 1 + self.page.evaluate("id => SCENES.findIndex(own => own.id === id)", scene)
+        self.page.click(f"#scene-{number - 1}")
         self.settle()
 
     def act(self) -> list[list[str]]:
@@ -50,8 +54,8 @@ class Reader(Opened):
     def verdict(self) -> list[list[str]]:
         self.settle()
         self.page.wait_for_function(
-            "() => !evidence.running && document.getElementById('scene-wait').hidden && "
-            "document.getElementById('scene-table').rows.length"
+            "() => !evidence.running && !SCENES[state.scene].progress?.().running && "
+            "document.getElementById('scene-wait').hidden && document.getElementById('scene-table').rows.length"
         )
         self.page.evaluate("judge.latest")
         rows = self.page.locator("#scene-table tbody tr").all()
@@ -77,6 +81,9 @@ def shorten_crowds(reader: Reader) -> None:
             senses.splice(1);
             senses[0].texts = senses[0].texts.map((own) => own.slice(0, 2));
             paraphrases.splice(2);
+            hiding.most = 2;
+            page.lesson.labeled.train.splice(12);
+            page.lesson.labeled.test.splice(4);
         }"""
     )
 
@@ -212,7 +219,7 @@ def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
             ][0, 10].softmax(-1)
             assert rows[3][place].split()[1].rstrip(",") == shown(best.max(), 3)
         shorten_crowds(reader)
-        reader.enter(9)
+        reader.enter("sentence")
         rows = reader.act()
         means = [
             state(run("minibert-en", text, rounded=True), 6).mean(0)
@@ -245,7 +252,7 @@ def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> N
             reader.write(text)
             assert reader.outcome == outcome
             assert sentence in reader.page.inner_text("#scene-found")
-        reader.enter(8)
+        reader.enter("guess")
         for text in (
             None,
             "The king said that he was tired, for [MASK] had not slept.",
@@ -365,7 +372,7 @@ def test_five_hundred_sentences_against_chance(browser: Any, file: Path) -> None
 
 def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
-        reader.enter(7)
+        reader.enter("layers")
         reader.page.check("#scene-choices label:nth-of-type(2) input")
         rows = reader.act()
         reader.page.wait_for_timeout(300)
@@ -375,7 +382,7 @@ def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
         assert "predicted it" in other.page.inner_text("#scene-guess") and other.trouble == []
         # what was predicted counts once: it is kept when the reader comes back, and at the end
         other.enter(6)
-        other.enter(7)
+        other.enter("layers")
         assert other.page.is_checked("#scene-choices label:nth-of-type(2) input")
         assert other.page.is_disabled("#scene-choices label:nth-of-type(2) input")
         other.page.click("#scenes li:last-child button")
@@ -431,7 +438,7 @@ def test_one_sentence_is_not_the_whole(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
         shorten_crowds(reader)
         page = reader.page
-        reader.enter(8)
+        reader.enter("guess")
         reader.act()
         page.wait_for_function("() => professions.complete")
         assert page.locator(".ranking li").count() == 3
@@ -440,7 +447,7 @@ def test_one_sentence_is_not_the_whole(browser: Any, file: Path) -> None:
             shares = run("minibert-en", text, rounded=True)["mlm.logits"][0, 5].softmax(-1)
             ids = BertTokenizer.from_pretrained("minibert-en").convert_tokens_to_ids(["she", "he"])
             assert [result["she"], result["he"]] == pytest.approx(shares[ids].tolist(), abs=1e-4)
-        reader.enter(7)
+        reader.enter("layers")
         reader.act()
         page.wait_for_function("() => senses.complete")
         page.evaluate("judge.latest")
@@ -455,7 +462,7 @@ def test_one_sentence_is_not_the_whole(browser: Any, file: Path) -> None:
         assert page.evaluate("senses.results[0].at(-1)") == pytest.approx(expected.item(), abs=2e-4)
         assert page.evaluate("senses.results.length") == 4
         assert "of 4" in page.inner_text("#scene-said")
-        reader.enter(9)
+        reader.enter("sentence")
         rows = reader.act()
         page.wait_for_function("() => paraphrases.complete")
         page.evaluate("judge.latest")

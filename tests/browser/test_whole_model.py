@@ -1,0 +1,148 @@
+"""Four scenes of the article on the model as a whole: a layer, both sides, two sentences, a new task."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from opened import Opened, browser as browser, shown
+
+from minibert.cli import main
+from minibert.page import live
+from minibert.page.build import load
+from minibert.page.lesson import article
+
+pytestmark = pytest.mark.browser
+
+DOOR = "He opened the [MASK] and went in."
+SENTENCES = 4
+
+
+@pytest.fixture(scope="module")
+def reader(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A reader of the article, which hides words in a few sentences only."""
+    path = tmp_path_factory.mktemp("learn") / "learn.html"
+    assert main(["learn", "--output", str(path), "--model", "minibert-en"]) == 0
+    with Opened(browser, path, reduced_motion="reduce") as opened:
+        opened.page.evaluate(f"hiding.most = {SENTENCES}")
+        opened.page.evaluate("page.lesson.labeled.train.length = 20")
+        opened.page.evaluate("AMOUNTS.splice(0, 2, 4)")
+        yield opened
+        assert opened.trouble == []
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    network, tokenizer = load("minibert-en")
+    return live.rounded(network), tokenizer
+
+
+def act(reader: Any, scene: str) -> list[list[str]]:
+    """Presses the button of a scene and returns the rows of its verdict."""
+    number = reader.page.evaluate(f"SCENES.findIndex(({{ id }}) => id === '{scene}')")
+    reader.page.click(f"#scene-{number}")
+    reader.settle()
+    assert reader.page.is_visible("#scene-wait")
+    reader.page.click("#scene-act")
+    return verdict(reader)
+
+
+def verdict(reader: Any) -> list[list[str]]:
+    reader.settle()
+    reader.page.wait_for_function(
+        "() => !SCENES[state.scene].progress?.().running"
+        " && document.getElementById('scene-wait').hidden",
+        timeout=120_000,
+    )
+    reader.page.evaluate("judge.latest")
+    said = reader.page.inner_text("#scene-found")
+    assert len(said) > 40 and "{" not in said and "undefined" not in said
+    rows = reader.page.locator("#scene-table tbody tr").all()
+    return [row.locator("th, td").all_inner_texts() for row in rows]
+
+
+def best_words(model: Any, text: str, **options: Any) -> tuple[str, str]:
+    """The best word for [MASK] in PyTorch and its probability as the page writes it."""
+    network, tokenizer = model
+    t, encoding = live.compute(network, tokenizer, text, **options)
+    place = encoding["input_ids"].index(tokenizer.mask_token_id)
+    share, word = t["mlm.logits"][0, place].softmax(-1).max(-1)
+    return tokenizer.convert_ids_to_tokens([int(word)])[0], shown(share, 3)
+
+
+def test_a_skipped_layer_leaves_the_answer(reader: Any, model: Any) -> None:
+    rows = act(reader, "layer")
+    layer = reader.page.evaluate("MIDDLE")
+    assert rows[0][1].startswith(" ".join(best_words(model, DOOR)))
+    assert rows[0][2].startswith(" ".join(best_words(model, DOOR, off=[(layer,)])))
+    assert rows[1][2] == rows[2][2] == "0%" and rows[3][2] == "1.0000"
+    layers = reader.page.evaluate("sizes.layers")
+    answers = [best_words(model, DOOR, off=[(layer,)])[0] for layer in range(layers)]
+    spared = answers.count("door")
+    assert f"{spared} of the {layers} layers" in reader.page.inner_text("#scene-found")
+    assert reader.page.evaluate(f"river.goal.layers[{layer}].ff") == 0
+
+
+def test_hidden_words_are_found_from_both_sides(reader: Any, model: Any) -> None:
+    rows = act(reader, "sides")
+    assert reader.page.evaluate("state.sides") == "left"
+    text = reader.page.evaluate("SHINING")
+    for row, sides in zip(rows, live.SIDES, strict=True):
+        word, share = best_words(model, text, sides=sides)
+        assert row[1].split()[0] == word
+        assert float(row[1].split()[1]) == pytest.approx(float(share), abs=6e-3)
+    network, tokenizer = model
+    found = 0
+    for number, text in enumerate(article()["lesson"]["sentences"][:SENTENCES]):
+        pieces = tokenizer.tokenize(text)
+        whole = [
+            place
+            for place, piece in enumerate(pieces, 1)
+            if re.fullmatch(r"[^\W\d_]{2,}", piece)
+            and not "".join(pieces[place : place + 1]).startswith("##")
+        ]
+        place = whole[7 * number % len(whole)]
+        t, encoding = live.compute(network, tokenizer, text, masked=[place])
+        found += (
+            int(t["mlm.logits"][0, place].argmax())
+            == tokenizer.convert_tokens_to_ids([pieces[place - 1]])[0]
+        )
+    assert rows[0][2] == f"{100 * found / SENTENCES:.1f}%"
+    assert "never trained with one side" in reader.page.inner_text("#scene-found")
+
+
+def test_two_sentences_follow_or_do_not(reader: Any, model: Any) -> None:
+    rows = act(reader, "pair")
+    pairs = ("Let us eat something.", "The war ended in 1945.")
+    for place, pair in enumerate(pairs, 1):
+        t, _ = live.compute(*model, "I am hungry.", pair)
+        follows = t["nsp.logits"][0].softmax(-1)[0].item()
+        assert float(rows[0][place]) == pytest.approx(follows, abs=2e-4)
+        assert float(rows[2][place]) < 1e-5  # padding changes nothing
+        assert float(rows[1][place]) < 0.999 and float(rows[3][place]) > 1
+    reader.open("text")
+    reader.page.fill("#edit-pair", "")
+    assert verdict(reader)[0][2] == "–"
+    assert "one text now" in reader.page.inner_text("#scene-found")
+
+
+def test_a_classifier_is_trained_on_the_page(reader: Any, model: Any) -> None:
+    rows = act(reader, "task")
+    assert [row[1] for row in rows][-1].endswith("%") and len(rows) == 3
+    assert int(rows[1][1].rstrip("%")) >= 85  # 95 in the article, from more sentences
+    reader.open("text")
+    for text, name in (("The room was wonderful.", "praise"), ("The room was awful.", "complaint")):
+        reader.page.fill("#edit", text)
+        assert verdict(reader)[1][2].startswith(name)
+    labeled = article()["lesson"]["labeled"]
+    texts = [text for rows in labeled.values() for text, _ in rows]
+    assert len(set(texts)) == len(texts) == 100
+    for part in labeled.values():
+        assert sum(label for _, label in part) == len(part) / 2
+    vector = torch.tensor(reader.page.evaluate("unitMean(shown, sizes.layers)"))
+    t, _ = live.compute(*model, "The room was awful.")
+    mean = t["layer.5.output"][0].mean(0)
+    expected = torch.nn.functional.normalize(mean, dim=0)
+    torch.testing.assert_close(vector, expected, atol=1e-4, rtol=0)
