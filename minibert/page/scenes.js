@@ -317,6 +317,7 @@ const ENGLISH = [
           after: b.toFixed(2),
           street: c.toFixed(2),
           road: d.toFixed(2),
+          all: everyone(now).toFixed(2),
           layer,
           head,
           old: words[0][0]?.[0],
