@@ -215,9 +215,12 @@ function writeRiver() {
     return;
   }
   const code = element("code", partCode(index));
-  const place = element("b", index === here ? t("river.here") : "");
   const said = element("span", partSays(index));
-  $("river-say").replaceChildren(place, " ", said, " ", code);
+  const parts = [said, " ", code];
+  if (index === here) {
+    parts.unshift(element("b", t("river.here")), " ");
+  }
+  $("river-say").replaceChildren(...parts);
   $("river-say").title = `${said.textContent} ${code.textContent}`;
 }
 
