@@ -175,10 +175,12 @@ def is_same(printed: str, shown: str) -> bool:
 
     A line of three dots in what is shown stands for any lines.
     """
-    pattern = re.escape(NUMBER.sub("0.0", shown)).replace(r"\.\.\.\n", "(?:.*\n)*?")
-    lines = re.fullmatch(pattern, NUMBER.sub("0.0", printed))
-    if lines is None or "\n...\n" in shown:
-        return lines is not None
+    parts = re.split(r"^\.\.\.\n", NUMBER.sub("0.0", shown), flags=re.MULTILINE)
+    pattern = r"(?:.*\n)*?".join(re.escape(part) for part in parts)
+    if not re.fullmatch(pattern, NUMBER.sub("0.0", printed)):
+        return False
+    if len(parts) > 1:
+        return True
     pairs = zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)
     return all(abs(float(one) - float(other)) <= TOLERANCE for one, other in pairs)
 

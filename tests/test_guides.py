@@ -59,6 +59,22 @@ def test_the_slow_examples_print_what_the_page_shows(page: Path, opened: list[st
     run(page, slow=True)
 
 
+@pytest.mark.parametrize(
+    "printed, shown, same",
+    [
+        ("0.5869  rain\n", "0.5870  rain\n", True),
+        ("0.5869  rain\n", "0.6869  rain\n", False),
+        ("0.5869  rain\n", "0.5869  snow\n", False),
+        ("first\na\nb\nlast\n", "first\n...\nlast\n", True),
+        ("first\na\nb\n", "first\n...\nlast\n", False),
+        ("0.1  ...\n", "0.1  ...\n", True),
+    ],
+)
+def test_outputs_are_compared(printed: str, shown: str, same: bool) -> None:
+    """Words exactly, numbers nearly; a line of dots stands for any lines."""
+    assert guides.is_same(printed, shown) == same
+
+
 def without_comments(page: Path) -> list[tuple[str, str | None, str]]:
     """The examples of a page; comments in the code may be in another language."""
     blocks = guides.examples(page)
