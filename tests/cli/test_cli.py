@@ -204,7 +204,10 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert code == 0 and f"usage: minibert {command}" in out
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 2,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(text=st.text(max_size=30).filter(lambda text: not text.startswith("-")))
 def test_any_text_is_tokenized_or_refused(
     capsys: pytest.CaptureFixture[str], tiny_model: Path, text: str

@@ -52,7 +52,7 @@ def write_files(folder: Path, language: str) -> None:
     (folder / "questions.json").write_text(json.dumps(squad), encoding="utf-8")
 
 
-@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("language", ["en", pytest.param("ko", marks=pytest.mark.slow)])
 @pytest.mark.timeout(600)
 def test_from_a_vocabulary_to_a_served_classifier(
     language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

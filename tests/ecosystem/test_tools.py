@@ -86,7 +86,11 @@ def test_trainer(checkpointing: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "checkpointing"),
-    [("BertForMaskedLM", False), ("BertForMaskedLM", True), ("BertForPreTraining", False)],
+    [
+        pytest.param("BertForMaskedLM", False, marks=pytest.mark.slow),
+        ("BertForMaskedLM", True),
+        ("BertForPreTraining", False),
+    ],
 )
 def test_trainer_keeps_checkpoints_of_tied_weights(
     name: str, checkpointing: bool, tmp_path: Path

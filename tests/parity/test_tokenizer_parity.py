@@ -478,7 +478,7 @@ def test_added_tokens_become_special(minilm: str, flags: dict[str, bool], tmp_pa
                 )
 
 
-@pytest.mark.parametrize("added", ["", "raw", "normalized"])
+@pytest.mark.parametrize("added", ["", pytest.param("raw", marks=pytest.mark.slow), "normalized"])
 def test_transformers_loads_what_we_save(folder: str, added: str, tmp_path: Path) -> None:
     ours, _ = both(folder, added)
     files = ours.save_pretrained(tmp_path)
