@@ -136,7 +136,7 @@ def one_layer(axes: Any, words: Mapping[str, str]) -> None:
     x = 8.6
     axes.text(x, 7.35, words["one"], fontsize=12, color=INK, weight="bold")
     box(axes, x, 0.65, 4.6, 0.42, words["rows"], GREY)
-    for i, name in enumerate(("$Q = h\\,W_Q$", "$K = h\\,W_K$", "$V = h\\,W_V$")):
+    for i, name in enumerate(("$Q = h W_Q + b_Q$", "$K = h W_K + b_K$", "$V = h W_V + b_V$")):
         box(axes, x + i * 1.6, 1.5, 1.4, 0.46, name, BLUE)
         arrow(axes, (x + i * 1.6 + 0.7, 1.07), (x + i * 1.6 + 0.7, 1.5))
         arrow(axes, (x + i * 1.6 + 0.7, 1.96), (x + i * 1.6 + 0.7, 2.3))
