@@ -143,7 +143,7 @@ def _lines(code: str) -> list[str]:
 
 
 def _run_line(line: str) -> str:
-    """Run a line of shell; minibert runs in this process, which saves the time of importing torch."""
+    """Run a line of shell; minibert runs in this process, which need not import torch again."""
     from minibert.cli import main
 
     words = shlex.split(line, comments=True)
@@ -182,7 +182,7 @@ def is_same(printed: str, shown: str) -> bool:
     if len(parts) > 1:
         return True
     pairs = zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)
-    return all(abs(float(one) - float(other)) <= TOLERANCE for one, other in pairs)
+    return all(abs(float(ours) - float(theirs)) <= TOLERANCE for ours, theirs in pairs)
 
 
 def run_page(page: Path, write: bool = False, slow: bool = True) -> list[str]:

@@ -5,8 +5,8 @@
     FOLDER/learn.html         what `minibert learn` opens; learn.ko.html is the Korean one
     FOLDER/api/               the API reference, see docs.py
 
-Links between pages stay within the folder. Links to other files of the repository lead to its public address, which
-pyproject.toml names; while there is none, they become text.
+Links between pages stay within the folder. Links to other files of the repository lead to its
+public address, which pyproject.toml names. Without an address they become text.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import guides
 
 ROOT = guides.ROOT
 STYLE = """
-body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.6 system-ui, sans-serif; word-break: keep-all;
-  overflow-wrap: break-word; color: #22252b; background: #fbfaf7; }
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.6 system-ui, sans-serif;
+  word-break: keep-all; overflow-wrap: break-word; color: #22252b; background: #fbfaf7; }
 nav { margin-bottom: 2rem; }
 pre { padding: .8rem; overflow-x: auto; background: #efeeea; border-radius: .4rem; }
 code { font: 90% ui-monospace, monospace; overflow-wrap: anywhere; }
@@ -49,6 +49,7 @@ PAGE = """<!doctype html>
 {body}
 </html>
 """
+HOMES = {"en": ("index.html", ".html"), "ko": ("README.ko.html", ".ko.html")}
 LABELS = {"en": ("guides", "learn", "API"), "ko": ("가이드", "배우기", "API")}
 
 
@@ -117,7 +118,7 @@ def page(source: Path, sources: list[Path], address: str) -> str:
 
 
 def resolved(target: str, source: Path, sources: list[Path], address: str) -> str | None:
-    """Where a link of a file leads to on its page; None if only the repository has it, without an address."""
+    """Return the target of a link on a page; None if only a repository without address has it."""
     if re.match(r"https?://|mailto:|#", target):
         return target
     file, _, place = target.partition("#")
@@ -140,10 +141,8 @@ def heading(match: re.Match[str]) -> str:
 
 def navigation(source: Path, language: str) -> str:
     """Links at the head of a page: home, guides, learn, API."""
-    korean = language == "ko"
     names = LABELS[language]
-    ending = ".ko.html" if korean else ".html"
-    home = f"README{ending}" if korean else "index.html"
+    home, ending = HOMES[language]
     targets = [home, f"docs/README{ending}", f"learn{ending}", "api/index.html"]
     start = page_of(source).parent
     links = []

@@ -1,4 +1,4 @@
-"""The READMEs and the guides tell the truth: examples print what they show, links lead somewhere."""
+"""READMEs and guides tell the truth: examples print what they show, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ PAGES = [page for page in guides.pages() if page.name not in MADE_BY_PROGRAMS]
 KOREAN = guides.pages(korean=True)
 ALL = [*guides.pages(), *KOREAN, CHECKOUT / ".github" / "CONTRIBUTING.md"]
 ALL = [page for page in ALL if page.exists()]
-WITH_EXAMPLES = [page for page in PAGES if any(one.is_run for one in guides.examples(page))]
-WITH_SLOW_EXAMPLES = [page for page in PAGES if any(one.is_slow for one in guides.examples(page))]
+WITH_EXAMPLES = [page for page in PAGES if any(block.is_run for block in guides.examples(page))]
+WITH_SLOW_EXAMPLES = [
+    page for page in PAGES if any(block.is_slow for block in guides.examples(page))
+]
 
 
 def name(page: Path) -> str:
@@ -78,7 +80,7 @@ def test_outputs_are_compared(printed: str, shown: str, same: bool) -> None:
 def without_comments(page: Path) -> list[tuple[str, str | None, str]]:
     """The examples of a page; comments in the code may be in another language."""
     blocks = guides.examples(page)
-    return [(re.sub(r" *#.*", "", one.code), one.output, one.note) for one in blocks]
+    return [(re.sub(r" *#.*", "", block.code), block.output, block.note) for block in blocks]
 
 
 @pytest.mark.parametrize("page", KOREAN, ids=name)
