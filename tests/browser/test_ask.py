@@ -125,6 +125,9 @@ def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
     page.wait_for_selector("#ask-answer:not([hidden])")
     opened.settle()
     assert page.evaluate("[state.ask, state.pad]") == ["pad-states", 12]
+    panel, tabs = (page.locator(name).bounding_box() for name in ("#ask", "#tabs"))
+    assert panel and tabs and panel["height"] < 200  # the answer leaves room for what shows it
+    assert panel["y"] + panel["height"] <= tabs["y"] < 500
     page.click("#ask-other")
     page.press("#ask-box", "Escape")
     assert not page.is_visible("#ask") and page.evaluate("state.ask") == ""
