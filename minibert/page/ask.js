@@ -5,7 +5,7 @@ const questions = page.questions ?? [];
 const NEAREST = 3;
 
 /** What a door does not name is as on a page that was just opened. */
-const DOOR = {
+const FRESH = {
   stage: "probabilities",
   view: "lines",
   compare: "moved",
@@ -29,7 +29,7 @@ function throughDoor(said) {
   if (!live || !question || said.has("section")) {
     return said;
   }
-  const door = { ...DOOR, ...question.door[modelLanguage()], ask: question.id };
+  const door = { ...FRESH, ...question.door[modelLanguage()], ask: question.id };
   const address = new URLSearchParams(door);
   for (const [name, value] of said) {
     address.set(name, value);
