@@ -1,6 +1,6 @@
 // The scene on a layer whole: what it adds to a vector, and what is lost where it is skipped.
 
-const DOOR = "He opened the [MASK] and went in.";
+const OPENING = "He opened the [MASK] and went in.";
 const MIDDLE = Math.floor(sizes.layers / 2);
 
 /** How many layers, each skipped alone, leave the best word for [MASK] as it is. */
@@ -28,10 +28,10 @@ const LAYER_SCENE = {
   id: "layer",
   set: () => ({
     section: "head",
-    text: DOOR,
+    text: OPENING,
     layer: MIDDLE,
     head: 0,
-    token: placeIn(DOOR, "[MASK]"),
+    token: placeIn(OPENING, "[MASK]"),
   }),
   then: () => {
     const main = document.querySelector("main"); // to where the heads are mixed and added

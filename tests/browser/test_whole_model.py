@@ -16,7 +16,7 @@ from minibert.page.lesson import article
 
 pytestmark = pytest.mark.browser
 
-DOOR = "He opened the [MASK] and went in."
+OPENING = "He opened the [MASK] and went in."
 SENTENCES = 4
 
 
@@ -75,11 +75,11 @@ def best_words(model: Any, text: str, **options: Any) -> tuple[str, str]:
 def test_a_skipped_layer_leaves_the_answer(reader: Any, model: Any) -> None:
     rows = act(reader, "layer")
     layer = reader.page.evaluate("MIDDLE")
-    assert rows[0][1].startswith(" ".join(best_words(model, DOOR)))
-    assert rows[0][2].startswith(" ".join(best_words(model, DOOR, off=[(layer,)])))
+    assert rows[0][1].startswith(" ".join(best_words(model, OPENING)))
+    assert rows[0][2].startswith(" ".join(best_words(model, OPENING, off=[(layer,)])))
     assert rows[1][2] == rows[2][2] == "0%" and rows[3][2] == "1.0000"
     layers = reader.page.evaluate("sizes.layers")
-    answers = [best_words(model, DOOR, off=[(layer,)])[0] for layer in range(layers)]
+    answers = [best_words(model, OPENING, off=[(layer,)])[0] for layer in range(layers)]
     spared = answers.count("door")
     assert f"{spared} of the {layers} layers" in reader.page.inner_text("#scene-found")
     assert reader.page.evaluate(f"river.goal.layers[{layer}].ff") == 0
