@@ -12,6 +12,9 @@ from minibert.corpus.location import Location
 from minibert.corpus.rows import BadRow, hint_of_header, refuse
 
 EXCERPT = 200  # characters of a bad row
+NO_HEADER = (
+    " If the file has no header line, name its columns in order, as by --columns text,label."
+)
 
 
 class PlacedRow(dict[str, Any]):
@@ -64,7 +67,7 @@ def read_placed_rows(
         for name in needed:
             name_in_file = names_in_file.get(name, name)
             if name_in_file not in columns_of_row:
-                hint = hint_of_header(name_in_file, list(columns_of_row))
+                hint = hint_of_header(name_in_file, list(columns_of_row)) or NO_HEADER
                 raise ValueError(
                     f"{row.place}: there is no column {name_in_file!r}; the columns are "
                     f"{', '.join(columns_of_row)}.{hint}"

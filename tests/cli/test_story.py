@@ -1,10 +1,11 @@
-"""A story of twelve commands, from a vocabulary to a served classifier, in English and in Korean."""
+"""A story of fourteen commands, from a vocabulary to a served classifier, in English and in Korean."""
 
 from __future__ import annotations
 
 import csv
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -12,6 +13,8 @@ from minibert.checkpoints.source import Source
 from minibert.cli import main
 
 pytest.importorskip("tokenizers", reason="needs tokenizers: extra [train]")
+pytest.importorskip("transformers", reason="needs transformers: extra [parity]")
+pytest.importorskip("onnxscript", reason="needs onnxscript: extra [onnx]")
 
 GOOD = {"en": "what a wonderful film", "ko": "정말 훌륭한 영화 입니다"}
 BAD = {"en": "what a terrible film", "ko": "정말 지루한 영화 입니다"}
@@ -120,11 +123,26 @@ def test_from_a_vocabulary_to_a_served_classifier(
     ranked = command(capsys, "rerank", GOOD[language], "-m", ranker, "--file", films, "-k", 3)
     assert len(ranked.splitlines()) == 3
 
-    command(capsys, "convert", labels, tmp_path / "converted")
-    again = command(capsys, "classify", "-m", tmp_path / "converted", GOOD[language])
-    assert again == command(capsys, "classify", "-m", labels, GOOD[language])
-    if language == "en":
-        assert_served(tmp_path / "converted", GOOD[language])
+    check_conversions(capsys, labels, GOOD[language])
+
+
+def check_conversions(capsys: pytest.CaptureFixture[str], labels: Path, text: str) -> None:
+    """The model gives the same labels when it is converted or exported, and both are served."""
+    converted, exported = labels.parent / "converted", labels.parent / "exported"
+    command(capsys, "convert", labels, converted)
+    expected = command(capsys, "classify", "-m", labels, text, "--json")
+    assert command(capsys, "classify", "-m", converted, text, "--json") == expected
+
+    verified = command(capsys, "verify", "-m", labels)
+    assert "passed: tolerance 0" in verified and "differs" not in verified
+
+    command(capsys, "export", labels, exported)
+    typed = ("classify", text, "-m", exported, "--backend", "onnx", "--json")
+    scores = [json.loads(out)["output"][0]["score"] for out in (command(capsys, *typed), expected)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+
+    assert_served(converted, text, "torch")
+    assert_served(exported, text, "onnx")
 
 
 def check_search(capsys: pytest.CaptureFixture[str], model: Path, films: Path, query: str) -> None:
@@ -150,7 +168,7 @@ def check_search(capsys: pytest.CaptureFixture[str], model: Path, films: Path, q
     assert first["columns"] == {"label": "good", "stars": "5"}
 
 
-def assert_served(model: Path, text: str) -> None:
+def assert_served(model: Path, text: str, backend: Literal["torch", "onnx"]) -> None:
     """The application of `minibert serve`; test_app starts the command."""
     pytest.importorskip("fastapi", reason="needs fastapi: extra [serve]")
     pytest.importorskip("httpx", reason="needs httpx: the test client of fastapi")
@@ -160,6 +178,7 @@ def assert_served(model: Path, text: str) -> None:
     from minibert.serving.models import load
 
     queue = {"max_wait_ms": 1.0, "max_tokens": 512, "max_pending": 100}
-    with TestClient(create_app([load("labels", Source(model), **queue)])) as client:
+    served = load("labels", Source(model), backend=backend, **queue)
+    with TestClient(create_app([served])) as client:
         labels = client.post("/predict", json={"inputs": text}).json()
     assert {label["label"] for label in labels} == {"good", "bad"}

@@ -73,6 +73,7 @@ def write(path: Path, content: str) -> Path:
             r"no column 'text'; the columns are Text, label\..*: pass --text-column 'Text'\.",
         ),
         ("text;label\na;x\n", "read as a single column: pass --delimiter ';'"),
+        ("a great film,1\nbad,0\n", "no header line, name its columns in order, as by --columns"),
     ],
 )
 def test_certain_mistakes_are_errors(content: str, message: str, tmp_path: Path) -> None:
