@@ -125,6 +125,9 @@ function amounts() {
   for (const [name, size] of Object.entries(sizes)) {
     all[name] = size.toLocaleString("en");
   }
+  for (const [i, { id }] of SCENES.entries()) {
+    all[`scene_${id}`] = i + 1; // where a text points to another scene
+  }
   return all;
 }
 
@@ -213,7 +216,10 @@ function tellVerdict(scene, found) {
   if (!found) {
     return;
   }
-  const said = t(`lesson.${scene.id}.verdict.${found.verdict ?? found.outcome}`, found.values);
+  const said = t(`lesson.${scene.id}.verdict.${found.verdict ?? found.outcome}`, {
+    ...amounts(),
+    ...found.values,
+  });
   const whole = found.open ? `${t("lesson.open")} ${said}` : said;
   const [, first, rest] = /^(.+?[.?!])\s+(.*)$/s.exec(whole) ?? [null, whole, ""];
   $("scene-found").append(element("strong", first), " ", ...rich(rest));

@@ -43,6 +43,12 @@ function soFar(count, total, unit = "sentences") {
   return t(count < total ? `lesson.${unit}.some` : `lesson.${unit}.all`, { count, total });
 }
 
+/** What is concluded from an experiment, marked as provisional until it is complete. */
+function saidSoFar(experiment, key, values = {}) {
+  const said = t(key, values);
+  return experiment.complete ? said : `${t("lesson.open")} ${said}`;
+}
+
 const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const spread = (values) => {
   const mean = average(values);
@@ -85,7 +91,7 @@ const professionsFigure = {
   said: () => {
     const { results } = professions;
     const logs = results.map(({ she, he }) => Math.log(he / she));
-    return t("lesson.guess.said", {
+    return saidSoFar(professions, "lesson.guess.said", {
       he: results.filter(({ she, he }) => he > she).length,
       she: results.filter(({ she, he }) => she > he).length,
       mean: Math.exp(average(logs)).toFixed(1),
@@ -126,24 +132,33 @@ function comparisons() {
   );
 }
 
-const computed = new Map(); // a sentence belongs to three comparisons and is computed once
-function computeOnce(text, model = live) {
-  const key = `${model.model} ${text}`;
-  if (!computed.has(key)) {
-    computed.set(key, model.compute({ text }));
+const computed = new Map(); // the sentences for scale, each of which is computed once
+function computeOnce(text) {
+  if (!computed.has(text)) {
+    computed.set(text, live.compute({ text }));
   }
-  return computed.get(key);
+  return computed.get(text);
+}
+
+const statesKept = new Map(); // a sentence belongs to three comparisons; only the states of its word are kept
+function statesOfWord(text, word) {
+  if (!statesKept.has(text)) {
+    const states = live.compute({ text }).then((what) => {
+      const place = what.tokens.findIndex((token) => token.piece === word);
+      return Array.from({ length: sizes.layers + 1 }, (_, depth) =>
+        hiddenState(depth, what).row(place),
+      );
+    });
+    statesKept.set(text, states);
+  }
+  return statesKept.get(text);
 }
 
 const senses = new Experiment(comparisons, async ({ word, text, same, other }) => {
-  const runs = await Promise.all([text, same, other].map((sentence) => computeOnce(sentence)));
-  const places = runs.map((what) => what.tokens.findIndex((token) => token.piece === word));
-  const state = (i, depth) => hiddenState(depth, runs[i]).row(places[i]);
-  return Array.from(
-    { length: sizes.layers + 1 },
-    (_, depth) =>
-      cosine(state(0, depth), state(1, depth)) - cosine(state(0, depth), state(2, depth)),
+  const [own, alike, unlike] = await Promise.all(
+    [text, same, other].map((sentence) => statesOfWord(sentence, word)),
   );
+  return own.map((state, depth) => cosine(state, alike[depth]) - cosine(state, unlike[depth]));
 });
 
 const sensesFigure = {
@@ -168,7 +183,7 @@ const sensesFigure = {
     );
     const most = Math.max(...means);
     const from = means.findIndex((mean) => mean >= most / 2);
-    return t("lesson.layers.said", {
+    return saidSoFar(senses, "lesson.layers.said", {
       from,
       mean: means[from].toFixed(3),
       spread: spread(results.map((row) => row[from])).toFixed(3),
@@ -211,7 +226,7 @@ const paraphrases = new Experiment(
   async (texts) => {
     const plain = await plainModel();
     const [own, others] = await Promise.all(
-      [live, plain].map((model) => Promise.all(texts.map((text) => computeOnce(text, model)))),
+      [live, plain].map((model) => Promise.all(texts.map((text) => model.compute({ text })))),
     );
     const cosinesOf = (runs, name) => {
       const [first, ...rest] = runs.map((what) => meanOfStates(what, name));
@@ -237,7 +252,7 @@ const paraphrasesFigure = {
     });
   },
   choices: () => [],
-  said: () => t("lesson.sentence.said"),
+  said: () => saidSoFar(paraphrases, "lesson.sentence.said"),
   draw: (box) => {
     const { results } = paraphrases;
     const table = element("table");

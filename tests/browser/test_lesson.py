@@ -510,3 +510,34 @@ def test_rows_that_are_added_up_share_a_scale(browser: Any, file: Path) -> None:
         assert "sum to 1" in reader.page.inner_text("#scene-say .explained")
         term.click()
         assert reader.page.locator(".explained").count() == 0 and reader.trouble == []
+
+
+def test_the_page_beside_the_article(browser: Any, file: Path) -> None:
+    """At 1280 x 800 the maps are seen at once; sentences are compared whole; a map's row is a token of the page."""
+    with Reader(browser, file, width=1280, height=800) as reader:
+        page = reader.page
+        reader.enter(6)
+        assert (
+            page.inner_text("#tab-attention") == "Attention"
+        )  # scenes have numbers, tabs have none
+        assert not page.is_visible("#pin")
+        for canvas in ("grid", "attention-map", "lines"):
+            assert page.locator(f"#{canvas}").bounding_box()["y"] < 550
+        reader.act()
+        page.wait_for_function("() => patching.cells.length > 0")
+        page.evaluate(
+            "patchFigure.plan().move(13, 0)"
+        )  # “wide”, where the page has no “the” before it
+        assert page.evaluate("tokens[state.token].piece") == "wide"
+        # from one scene to the next while something is measured
+        page.evaluate("enter(6), judge(SCENES[6])")
+        reader.settle()
+        shorten_crowds(reader)
+        reader.enter(9)
+        rows = reader.act()
+        cosines = page.locator("#compare-layers tbody tr").last.locator("td").all_inner_texts()
+        assert cosines[1:] == [row[2] for row in rows[:2]]
+        assert page.evaluate("sentenceMap.now.rows") == 3
+        reader.open("pooler")
+        page.click("#next button")
+        assert page.evaluate("document.activeElement.id") == "edit-pair" and reader.trouble == []
