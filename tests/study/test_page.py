@@ -195,6 +195,15 @@ def test_both_languages_have_every_word_that_the_page_uses() -> None:
     assert used and used <= known
 
 
+def test_the_joined_scripts_declare_every_name_once() -> None:
+    """A name that two files declare keeps the whole page from starting."""
+    for names in (page_build.SCRIPTS, page_build.WORKER):
+        script = "\n".join(page_build.part(f"{name}.js") for name in names)
+        declared = re.findall(r"(?m)^(?:async )?(?:function|const|let|class) (\w+)", script)
+        assert len(declared) > 10
+        assert sorted(declared) == sorted(set(declared))
+
+
 def test_the_article_refuses_a_model_that_cannot_compute_in_it(
     tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
