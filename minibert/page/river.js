@@ -524,6 +524,9 @@ function labelRiver() {
 }
 
 function drawRiver() {
+  if (state.token >= count) {
+    return; // a token of a text that is being computed
+  }
   river.goal = riverFlow();
   const here = riverHere();
   const open = RIVER_PARTS[here]?.layer ?? Math.min(state.layer, sizes.layers - 1);
