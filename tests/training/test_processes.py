@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,16 @@ from safetensors.torch import load_file
 from minibert import BertForMaskedLM
 from minibert.training.state import saved_states, training_state
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 ENVIRONMENT = {**python_path(CHECKOUT), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(autouse=True)
+def single_thread() -> Iterator[None]:
+    """One thread for each forked process, in slow tests, too."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture
