@@ -137,8 +137,9 @@ HELPS = {
     "같아야 합니다.",
     "--offline": "로컬 파일과 Hub 캐시만 씁니다.",
     "--backend": "모델을 실행할 라이브러리. onnx는 `minibert export`가 쓴 폴더를 실행합니다.",
-    "--precision": "모델의 연산. exact는 transformers와 비트까지 같고, fp32는 융합 연산이라 끝자리가 "
-    "다를 수 있으며, bf16과 int8은 정확도를 낮추어 빨라집니다.",
+    "--precision": "모델의 연산. exact는 transformers의 연산을 그대로 써서 텍스트 하나의 결과가 "
+    "비트까지 같고, fp32는 융합 연산이라 끝자리가 다르며, bf16과 int8은 정확도를 조금 내주고 "
+    "빨라집니다.",
     "export --precision": "그래프의 연산. int8은 양자화합니다.",
     "--device": "계산할 장치: cpu, cuda, cuda:1, mps.",
     "finetune --device": "학습할 장치: cpu, cuda, cuda:1, mps. 기본값: GPU가 있으면 CUDA, 없으면 CPU.",

@@ -20,8 +20,9 @@ MODEL_HELP = (
 )
 PRECISIONS = ("exact", "fp32", "bf16", "int8")
 PRECISION_HELP = (
-    "Arithmetic of the model: exact is bit-identical to transformers, fp32 runs fused operators "
-    "whose last bits differ, bf16 and int8 trade accuracy for speed."
+    "Arithmetic of the model: exact runs the operators of transformers, whose results for one text "
+    "are bit-identical; fp32 runs fused operators whose last bits differ; bf16 and int8 trade "
+    "accuracy for speed."
 )
 DEVICE_HELP = "Device to compute on: cpu, cuda, cuda:1 or mps."
 

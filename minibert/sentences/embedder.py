@@ -234,7 +234,9 @@ class SentenceEmbedder(nn.Module):
             truncate_dim: truncate each vector to its first N dimensions, before `normalize=True`
                 normalizes it; None follows the folder.
             precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs
-                the model unchanged: its float32 results equal transformers' bit for bit.
+                the model unchanged: the vector of a single text equals that of transformers bit
+                for bit. Several texts are packed without padding, so products have other shapes
+                and last bits may differ.
             max_length: as in the class; None: what the folder says.
             prompts: None: the folder's.
             default_prompt_name: None: the folder's.

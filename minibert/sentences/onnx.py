@@ -140,6 +140,7 @@ class OnnxEmbedder:
         self.layer_weights: list[float] | None = None
         self.steps = ()
         self.device = "cpu"
+        self.model_name: str | None = None  # where it was loaded from
 
     @classmethod
     def from_pretrained(
@@ -186,7 +187,7 @@ class OnnxEmbedder:
         model = OnnxGraph(folder.transformer)
         if max_length is None:
             max_length = folder.length_within(model.config.max_position_embeddings)
-        return cls(
+        embedder = cls(
             model,
             folder.load_tokenizer(),
             pooling=folder.pooling,
@@ -195,6 +196,8 @@ class OnnxEmbedder:
             default_prompt_name=folder.default_prompt_name,
             include_prompt=folder.include_prompt,
         )
+        embedder.model_name = str(source)
+        return embedder
 
     @overload
     def encode(  # type: ignore[overload-overlap]
