@@ -257,8 +257,8 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "tanh": (
         "gelu",
         ACTIVATIONS["gelu_new"],
-        'Google\'s own code uses and which is called "gelu_new" here',
-        "Google의 BERT 코드가 쓰는 함수",
+        "Google's own code uses it, and here it is called gelu_new",
+        "구글의 원래 코드가 쓰는 식",
     ),
     "sigmoid": (
         "gelu",
