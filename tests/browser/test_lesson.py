@@ -387,8 +387,8 @@ def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
         assert other.page.is_disabled("#scene-choices label:nth-of-type(2) input")
         other.page.click("#scenes li:last-child button")
         assert "1 of" in other.page.inner_text("#ending-score")
-        assert "✓" in other.page.inner_text("#ending-guesses tr:nth-child(7)")
-        other.page.click("#ending-guesses tr:nth-child(7) button")
+        assert "✓" in other.page.inner_text("#ending-guesses tr:nth-child(8)")
+        other.page.click("#ending-guesses tr:nth-child(8) button")
         other.settle()
         assert other.page.is_visible("#scene-title") and not other.page.is_visible("#ending")
 
@@ -477,7 +477,11 @@ def test_what_many_sentences_say(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
         page = reader.page
         page.set_default_timeout(600_000)  # ms
-        for scene, experiment in ((7, "senses"), (8, "professions"), (9, "paraphrases")):
+        for scene, experiment in (
+            ("layers", "senses"),
+            ("guess", "professions"),
+            ("sentence", "paraphrases"),
+        ):
             reader.enter(scene)
             reader.act()
             page.wait_for_function(f"() => {experiment}.complete")
@@ -533,7 +537,7 @@ def test_the_page_beside_the_article(browser: Any, file: Path) -> None:
         page.evaluate("enter(6), judge(SCENES[6])")
         reader.settle()
         shorten_crowds(reader)
-        reader.enter(9)
+        reader.enter("sentence")
         rows = reader.act()
         cosines = page.locator("#compare-layers tbody tr").last.locator("td").all_inner_texts()
         assert cosines[1:] == [row[2] for row in rows[:2]]
