@@ -23,10 +23,7 @@ TOP = "minibert"
 WHOLE = "the whole package"
 
 # Not yet calm. This list only shrinks: a room that meets every limit fails until its line here is deleted.
-EXEMPT = {
-    WHOLE,
-    "page",
-}
+EXEMPT: set[str] = set()
 
 LIMITS = {
     "conditional expression": 13,
@@ -50,7 +47,7 @@ BRANCHY: dict[str, str] = {}
 
 # The lines of minibert that one has to read to know what `BertModel(config)(input_ids)` does, with
 # their docstrings. The goal of the design is 1,700; this holds what has been reached.
-LINES_OF_THE_MODEL = 2_800
+LINES_OF_THE_MODEL = 2_820
 
 
 def rooms() -> dict[str, list[Path]]:

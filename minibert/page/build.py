@@ -92,7 +92,8 @@ _CODE: dict[str, Any] = {
     "predictions": BertLMPredictionHead,
 }
 _DETAILS = re.compile(
-    r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)|widened|intermediate|narrowed|sum)"
+    r"layer\.\d+\.(attention\.(query|key|value|context|projected|sum|output)"
+    r"|widened|intermediate|narrowed|sum)"
 )
 _FACTORS = re.compile(
     r"layer\.\d+\.(attention\.(query|key|value|scores|probabilities)|output)|embeddings\.output"
@@ -204,12 +205,15 @@ class Page:
     """A page inside a notebook: the last value of a cell is shown, and this shows itself."""
 
     def __init__(self, content: str, tokens: int, height: int) -> None:
-        self.content, self.tokens, self.height = content, tokens, height
+        self.content = content
+        self.tokens = tokens
+        self.height = height
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe sandbox="allow-scripts allow-downloads" allow="clipboard-write" style="width: 100%; '
-            f'height: {self.height}px; border: 0" srcdoc="{html.escape(self.content)}"></iframe>'
+            '<iframe sandbox="allow-scripts allow-downloads" allow="clipboard-write" '
+            f'style="width: 100%; height: {self.height}px; border: 0" '
+            f'srcdoc="{html.escape(self.content)}"></iframe>'
         )
 
     def __repr__(self) -> str:
@@ -389,7 +393,7 @@ def code_places() -> dict[str, tuple[str, int, int]]:
 
 
 def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page says, with the questions that only a live model can show the answers to."""
+    """Return what the page says, with the questions if a live model can answer them."""
     texts = {"words": json.loads(part("words.json"))}
     if data.get("live"):
         texts["questions"] = json.loads(part("questions.json"))

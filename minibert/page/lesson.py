@@ -27,12 +27,12 @@ def snapshots(run: str | os.PathLike[str]) -> list[Path]:
     Raises:
         FileNotFoundError: there are none.
     """
-    found = sorted(Path(run, "checkpoints").glob("step-*"))
-    if not found:
+    folders = sorted(Path(run, "checkpoints").glob("step-*"))
+    if not folders:
         raise FileNotFoundError(
             f"{os.fspath(run)} holds no snapshots: minibert pretrain --checkpoints N keeps them."
         )
-    return found
+    return folders
 
 
 def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
@@ -46,35 +46,40 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
     Raises:
         FileNotFoundError: no snapshots, or no log.
     """
-    found = snapshots(run)
-    contents = [embed(*load(path), largest) for path in found]
-    records = [
-        json.loads(line) for line in Path(run, "log.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-    logged = []
-    for record in records:
-        loss = record.get("mlm_loss", record.get("loss"))
-        if loss is not None:
-            logged.append((record["step"], loss))
+    folders = snapshots(run)
+    contents = [embed(*load(path), largest) for path in folders]
+    logged = _logged_losses(Path(run, "log.jsonl"))
     # most is learned early, so each point is the mean of more steps than the one before
     ends = sorted({round(end) for end in np.geomspace(1, max(len(logged), 1), POINTS)})
     parts = [logged[start:end] for start, end in pairwise([0, *ends])]
     return {
         **{name: value for name, value in contents[-1].items() if name not in _WEIGHTS},
         "snapshots": [{name: content[name] for name in _WEIGHTS} for content in contents],
-        "steps": [int(path.name.removeprefix("step-")) for path in found],
+        "steps": [int(path.name.removeprefix("step-")) for path in folders],
         "log": [np.mean(part, axis=0).round(3).tolist() for part in parts if part],
         "folder": os.fspath(run),
     }
 
 
-def articles() -> dict[str, dict[str, Any]]:
-    """Return what each article is made of, by its language: its first `text`, a `model` that it fits.
+def _logged_losses(log: Path) -> list[tuple[int, float]]:
+    """Return the steps of a log, each with its loss of masked words, or its whole loss."""
+    losses = []
+    for line in log.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        loss = record.get("mlm_loss", record.get("loss"))
+        if loss is not None:
+            losses.append((record["step"], loss))
+    return losses
 
+
+def articles() -> dict[str, dict[str, Any]]:
+    """Return what each article is made of, by its language.
+
+    Of each there is its first `text` and a `model` that it fits.
     `needs` names, scene by scene, the words that have to be single pieces of the model.
     """
-    found: dict[str, dict[str, Any]] = json.loads(part("articles.json"))
-    return found
+    contents: dict[str, dict[str, Any]] = json.loads(part("articles.json"))
+    return contents
 
 
 def fitting_article(tokenizer: Any, preferred: str = "en") -> str:
@@ -87,17 +92,17 @@ def fitting_article(tokenizer: Any, preferred: str = "en") -> str:
     Raises:
         ValueError: the scenes of no article fit.
     """
-    known = articles()
-    languages = sorted(known, key=lambda language: language != preferred)
+    choices = articles()
+    languages = sorted(choices, key=lambda language: language != preferred)
     reasons = []
     for language in languages:
-        missing = missing_words(tokenizer, known[language]["needs"])
+        missing = missing_words(tokenizer, choices[language]["needs"])
         if not missing:
             return language
         pieces = " ".join(tokenizer.tokenize(missing[0]))
-        model = known[language]["model"]
+        model = choices[language]["model"]
         reasons.append(f"those of {model} need {missing[0]}, which it cuts into {pieces}")
-    advice = " or ".join(known[language]["model"] for language in languages)
+    advice = " or ".join(choices[language]["model"] for language in languages)
     raise ValueError(
         f"the scenes of the article do not fit this model's pieces: {'; '.join(reasons)}. Take "
         f"{advice}, or look at this model with minibert view."

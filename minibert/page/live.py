@@ -36,7 +36,9 @@ def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
         `config`, `parameters` (name and shape, in order), `floats` and `whole` (their numbers), and
         `tokenizer`.
     """
-    floats, whole, table = [], [], []
+    floats = []
+    whole = []
+    table = []
     for name, parameter in _parameters(model):
         values = parameter.detach().float().cpu()
         table.append([name, list(values.shape)])
@@ -107,13 +109,8 @@ def compute(
     """
     if sides not in SIDES:
         raise ValueError(f"sides is {sides!r}, but it should be one of {', '.join(SIDES)}.")
-    padding = {} if pad_to is None else {"padding": "max_length", "max_length": pad_to}
-    encoding = tokenizer(text, pair, return_offsets_mapping=True, **padding)
+    encoding = _encode(tokenizer, text, pair, pad_to)
     ids = encoding["input_ids"]
-    if pad_to is not None and len(ids) > pad_to:
-        raise ValueError(
-            f"the text has {len(ids)} tokens, which is more than the {pad_to} to pad to."
-        )
     for place in masked:
         if not 0 <= place < len(ids):
             raise ValueError(
@@ -137,6 +134,19 @@ def compute(
     with torch.no_grad(), t:
         model(**batch)
     return t, encoding
+
+
+def _encode(tokenizer: Any, text: str, pair: str | None, pad_to: int | None) -> Any:
+    """Return the encoding of a text with its offsets, padded to a number of tokens."""
+    if pad_to is None:
+        return tokenizer(text, pair, return_offsets_mapping=True)
+    encoding = tokenizer(
+        text, pair, return_offsets_mapping=True, padding="max_length", max_length=pad_to
+    )
+    count = len(encoding["input_ids"])
+    if count > pad_to:
+        raise ValueError(f"the text has {count} tokens, which is more than the {pad_to} to pad to.")
+    return encoding
 
 
 def visible_keys(attention_mask: Tensor, sides: str) -> Tensor:
