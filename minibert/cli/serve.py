@@ -120,11 +120,11 @@ def run(options: argparse.Namespace) -> None:
         warnings.warn(
             f"whoever reaches {options.host} may use this service: {KEY} sets a key.", stacklevel=1
         )
-    logging.basicConfig(format="%(message)s", stream=sys.stdout)
-    logger.setLevel(logging.INFO)
-    logger.addHandler(logging.StreamHandler(sys.stdout))
-    logger.propagate = False
     with listening(options.host, options.port) as server:
+        logging.basicConfig(format="%(message)s", stream=sys.stdout)
+        logger.setLevel(logging.INFO)
+        logger.addHandler(logging.StreamHandler(sys.stdout))
+        logger.propagate = False
         models = [_load(options, name, model) for name, model in named]
         logger.info("http://%s:%d", options.host, server.getsockname()[1])
         app = create_app(

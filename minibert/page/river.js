@@ -27,8 +27,13 @@ const partIndex = (name, layer) =>
 
 const river = { layout: "", shown: null, goal: null, opened: -1, focus: -1, told: -1, frame: 0 };
 
+// the namespace as the page's parser knows it: no address is written anywhere in the page
+const drawing = document.createElement("template");
+drawing.innerHTML = "<svg></svg>";
+const NAMESPACE = drawing.content.firstChild.namespaceURI;
+
 const svg = (kind, attributes = {}) => {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", kind);
+  const node = document.createElementNS(NAMESPACE, kind);
   for (const [name, value] of Object.entries(attributes)) {
     node.setAttribute(name, value);
   }

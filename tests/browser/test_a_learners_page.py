@@ -191,7 +191,7 @@ def test_the_page_says_that_it_is_opening(browser: Any, file: Path) -> None:
         assert not opened.page.is_visible("#opening")
 
 
-@pytest.mark.parametrize("language", ["en-US", "ko-KR"])
+@pytest.mark.parametrize("language", ["en-US", pytest.param("ko-KR", marks=pytest.mark.slow)])
 def test_on_a_phone_the_maps_have_room(browser: Any, file: Path, language: str) -> None:
     with Opened(
         browser, file, language=language, width=360, height=740, has_touch=True, is_mobile=True

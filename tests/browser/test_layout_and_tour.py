@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,17 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("section:not([hidden]) :is
 })"""
 
 
-@pytest.mark.parametrize("width", [360, 390, 768, 1280])
-@pytest.mark.parametrize("language", ["en-US", "ko-KR"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+# a phone and a desk, both languages and both schemes; all combinations are slow
+SEEN_BY_DEFAULT = {(360, "en-US", "light"), (1280, "ko-KR", "dark")}
+WINDOWS = [
+    pytest.param(
+        *window, marks=[] if window in SEEN_BY_DEFAULT else [pytest.mark.slow], id=str(window)
+    )
+    for window in product([360, 390, 768, 1280], ["en-US", "ko-KR"], ["light", "dark"])
+]
+
+
+@pytest.mark.parametrize(("width", "language", "scheme"), WINDOWS)
 def test_nothing_runs_out_of_the_window(
     browser: Any, file: Path, width: int, language: str, scheme: str
 ) -> None:
@@ -113,7 +122,7 @@ def test_a_finger_chooses(browser: Any, file: Path) -> None:
         assert opened.readout.startswith("Layer ") and opened.page.is_visible("#copy")
 
 
-@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("language", ["en", pytest.param("ko", marks=pytest.mark.slow)])
 def test_the_tour_by_keyboard(browser: Any, file: Path, language: str) -> None:
     with Opened(browser, file, language=language) as opened:
         opened.page.focus("#tour-start")

@@ -42,7 +42,7 @@ def test_the_code_of_a_part_is_where_the_page_says() -> None:
         assert first < last <= len(lines) and not lines[last - 1].startswith(("class ", "def "))
 
 
-@pytest.mark.parametrize("language", ["en-US", "ko-KR"])
+@pytest.mark.parametrize("language", ["en-US", pytest.param("ko-KR", marks=pytest.mark.slow)])
 def test_every_part_opens_its_tab_and_names_its_code(
     browser: Any, file: Path, language: str
 ) -> None:
