@@ -35,6 +35,7 @@ BertConfig(hidden_size="wide")
 """
 
 
+@pytest.mark.slow  # mypy reads torch; what users write is in tests/samples/user_script.py
 def test_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (tmp_path / "use.py").write_text(CODE, encoding="utf-8")

@@ -27,8 +27,8 @@ def add(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     texts = list(map(str, texts_of(options)))
-    device = check_device(options.device)
     source = source_of(options)
+    device = check_device(options.device)
     from minibert.coverage import warn_of_coverage
     from minibert.heads import BertForMaskedLM
     from minibert.progress import Progress, is_watched

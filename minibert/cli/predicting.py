@@ -84,8 +84,8 @@ def load_model(
     Raises:
         ValueError: the checkpoint has no head of this kind.
     """
-    device = check_device(options.device)
     source = source_of(options)
+    device = check_device(options.device)
     check_kind(source, "torch")
     from minibert import heads
     from minibert.inference.optimize import optimize

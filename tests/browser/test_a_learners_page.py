@@ -126,6 +126,7 @@ def test_the_footer_speaks_of_what_is_chosen_now(browser: Any, file: Path) -> No
         assert opened.readout == "" and not opened.page.is_visible("#copy")
 
 
+@pytest.mark.slow
 def test_a_long_map_shows_its_cell(browser: Any, tmp_path: Path) -> None:
     write_page(
         tmp_path / "page.html",

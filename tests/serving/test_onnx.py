@@ -179,7 +179,15 @@ HEADS = [
 ]
 
 
-@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.__name__)
+# one of a text and one of each token; each exports a model anew, which takes long
+IN_INT8 = {BertForSequenceClassification, BertForTokenClassification}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [pytest.param(head, marks=[] if head in IN_INT8 else [pytest.mark.slow]) for head in HEADS],
+    ids=lambda head: head.__name__,
+)
 def test_every_head_in_int8(head: Any, tmp_path: Path) -> None:
     folder = save_head(tmp_path / "head", head)
     done = exporting.export(Source(folder), tmp_path / "out", precision="int8")
