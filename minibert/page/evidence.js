@@ -166,12 +166,15 @@ function placeOnPage(token) {
 const patchFigure = {
   begin: sweep,
   ready: () => patching.cells.length > 0 && patching.texts !== null,
-  caption: () =>
-    t("lesson.it.caption", {
+  caption() {
+    const said = t("lesson.it.caption", {
       word: patching.word,
       before: patching.plain[0].toFixed(3),
       after: patching.plain[1].toFixed(3),
-    }),
+    });
+    // the scene on “it” patches other texts than the page shows
+    return SCENES[state.scene].id === "it" ? `${said} ${t("lesson.it.replaced")}` : said;
+  },
   choices: () => [],
   legend: () => ["sequential", "0", Math.max(...patching.plain).toFixed(2)],
   said: () => {
