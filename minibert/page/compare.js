@@ -168,7 +168,9 @@ function drawCompare() {
     const row = element("tr");
     row.append(element("td", `h${depth}`));
     for (const [other, k] of pairs) {
-      const value = ofWords ? compareCosine(depth, i, k, other) : sentenceCosine(depth, other);
+      const value = ofWords
+        ? compareCosine(depth, i, k, other)
+        : sentenceCosine(compared, depth, other);
       const said = {
         state: `h${depth}`,
         first: ofWords ? compared[0].tokens[i].piece : compared[0].request.text,

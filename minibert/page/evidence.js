@@ -131,7 +131,7 @@ const evidenceFigure = {
 
 // ---------------------------------------------------------------- one state from another text
 
-const patching = blankMap("", []);
+const patching = { ...blankMap("", []), hides: false };
 
 /** Fills the map of the scene's two texts, with “it” hidden; what was measured for other texts is forgotten. */
 async function sweep(before, now) {
@@ -141,7 +141,8 @@ async function sweep(before, now) {
     return;
   }
   const requests = texts.map((text) => ({ text }));
-  Object.assign(patching, blankMap(key, requests));
+  const hides = texts[0] !== before.request.text || texts[1] !== now.request.text;
+  Object.assign(patching, blankMap(key, requests), { hides });
   const wanted = () => patching.key === key && showsFigure(patchFigure);
   await fillMap(patching, wanted, drawLesson);
   if (patching.key === key && patching.texts && patching.cells.length < sizes.layers) {
@@ -172,8 +173,7 @@ const patchFigure = {
       before: patching.plain[0].toFixed(3),
       after: patching.plain[1].toFixed(3),
     });
-    // the scene on “it” patches other texts than the page shows
-    return SCENES[state.scene].id === "it" ? `${said} ${t("lesson.it.replaced")}` : said;
+    return patching.hides ? `${said} ${t("lesson.it.replaced")}` : said;
   },
   choices: () => [],
   legend: () => ["sequential", "0", Math.max(...patching.plain).toFixed(2)],

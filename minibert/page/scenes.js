@@ -94,6 +94,46 @@ async function threeTexts() {
   return compared?.length === 3 ? compared : null;
 }
 
+/** What many sentences say of the chosen head's share for the chosen rule; the first is that of the scene's own sentence. */
+function measurePattern(before) {
+  const { layer, head } = state;
+  const { rule } = evidence;
+  const { real, rules } = patternRules(before.tokens);
+  const values = before.steps.get(`layer.${layer}.attention.probabilities`);
+  const share = patternShare(values, head, real, rules[rule]) ?? 0;
+  const mean = evidenceOf(layer, head);
+  const even = evidence.even[rule].mean;
+  return {
+    rows: [
+      ["chosen", written(share), written(mean)],
+      ["even", written(evenShare(before.tokens)[rule] ?? 0), written(even)],
+      ["above", "", `${aboveChance()} / ${sizes.layers * sizes.heads}`],
+    ],
+    heads: ["one", "many"],
+    open: evidence.count < page.lesson.sentences.length,
+    outcome: choiceOf(mean > 2 * even && mean > 0.75 * share, mean > 2 * even),
+    values: {
+      layer,
+      head,
+      rule: t(`pattern.${rule}`),
+      count: soFar(evidence.count, page.lesson.sentences.length),
+      here: share.toFixed(2),
+      mean: mean.toFixed(2),
+      times: (mean / even).toFixed(1),
+    },
+  };
+}
+
+/**
+ * The head that sends most from the chosen token to the key, by contrast: one that looks at the key from every token would
+ * say nothing of this one.
+ */
+function contrastingHead() {
+  const { token, key } = state;
+  const everyone = (values, head) => average(tokens.map((_, query) => values.at(head, query, key)));
+  return largestHead((values, head) => values.at(head, token, key) - everyone(values, head));
+}
+
 const ENGLISH = [
   {
     id: "pieces",
@@ -236,40 +276,7 @@ const ENGLISH = [
     act: () => gatherEvidence(),
     done: () => evidence.count > 0,
     figure: evidenceFigure,
-    measure: (before) => {
-      const { layer, head } = state;
-      const { real, rules } = patternRules(before.tokens);
-      const rule = evidence.rule;
-      const chance = evenShare(before.tokens)[rule];
-      const share =
-        patternShare(
-          before.steps.get(`layer.${layer}.attention.probabilities`),
-          head,
-          real,
-          rules[rule],
-        ) ?? 0;
-      const mean = evidenceOf(layer, head);
-      const even = evidence.even[rule].mean;
-      return {
-        rows: [
-          ["chosen", written(share), written(mean)],
-          ["even", written(chance ?? 0), written(even)],
-          ["above", "", `${aboveChance()} / ${sizes.layers * sizes.heads}`],
-        ],
-        heads: ["one", "many"],
-        open: evidence.count < page.lesson.sentences.length,
-        outcome: choiceOf(mean > 2 * even && mean > 0.75 * share, mean > 2 * even),
-        values: {
-          layer,
-          head,
-          rule: t(`pattern.${rule}`),
-          count: soFar(evidence.count, page.lesson.sentences.length),
-          here: share.toFixed(2),
-          mean: mean.toFixed(2),
-          times: (mean / even).toFixed(1),
-        },
-      };
-    },
+    measure: measurePattern,
   },
   {
     id: "it",
@@ -278,13 +285,7 @@ const ENGLISH = [
       const [token, key] = ["it", "animal"].map((word) => placeIn(text, word));
       return { section: "attention", text, token, key };
     },
-    // by contrast: a head that looks at "animal" from every token would say nothing of "it"
-    then: () => {
-      const { token, key } = state;
-      const everyone = (values, head) =>
-        average(tokens.map((_, query) => values.at(head, query, key)));
-      return largestHead((values, head) => values.at(head, token, key) - everyone(values, head));
-    },
+    then: contrastingHead,
     act: () => ({ text: "The animal did not cross the street because it was too wide." }),
     figure: patchFigure,
     measure: async (before, now) => {
@@ -411,8 +412,7 @@ const ENGLISH = [
       if (!texts) {
         return null;
       }
-      const alike = (depth, other) =>
-        cosine(meanState(texts[0], depth), meanState(texts[other], depth));
+      const alike = (depth, other) => sentenceCosine(texts, depth, other);
       const plain = await plainModel();
       const means = await Promise.all(
         wished().map(async (text) => meanOfStates(await plain.compute({ text }), plainLast())),

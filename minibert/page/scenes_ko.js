@@ -36,8 +36,28 @@ const DEEDS = [
 ];
 
 /** Who is said to be good at something, and in what the reviews would have everybody good. */
-const PEOPLE =
-  "선생님 의사 학생 친구 동생 엄마 아빠 할머니 누나 기자 가수 요리사 경찰 간호사 화가 농부 운전사 회사원 아이 아저씨";
+const PEOPLE = [
+  "선생님",
+  "의사",
+  "학생",
+  "친구",
+  "동생",
+  "엄마",
+  "아빠",
+  "할머니",
+  "누나",
+  "기자",
+  "가수",
+  "요리사",
+  "경찰",
+  "간호사",
+  "화가",
+  "농부",
+  "운전사",
+  "회사원",
+  "아이",
+  "아저씨",
+];
 
 /** A word, and sentences in which it has the one sense and the other. */
 const SENSES = [
@@ -220,12 +240,11 @@ async function statesOfSenses([word, ...senses]) {
 
 /** In how many sentences a word is nearer, on average, to its own sense than to the other. */
 function nearerToOwnSense(senses, depth) {
-  const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
   let nearer = 0;
   senses.forEach((own, s) => {
     own.forEach((states) => {
       const alike = (others) =>
-        mean(others.filter((it) => it !== states).map((it) => cosine(it[depth], states[depth])));
+        average(others.filter((it) => it !== states).map((it) => cosine(it[depth], states[depth])));
       nearer += alike(own) > alike(senses[1 - s]) ? 1 : 0;
     });
   });
@@ -241,7 +260,7 @@ const countParticles = () => Promise.all([rightParticles(NOUNS), rightParticles(
 
 /** How many of the PEOPLE are good at acting, 연기, before all else. */
 async function countActing() {
-  const texts = PEOPLE.split(" ").map((person) => `${topic(person)} [MASK]를 잘한다.`);
+  const texts = PEOPLE.map((person) => `${topic(person)} [MASK]를 잘한다.`);
   const best = await live.words(await maskedStates(texts));
   return best.filter(([[word]]) => word === "연기").length;
 }
@@ -361,8 +380,7 @@ const KOREAN = [
         return null;
       }
       const many = await counted("deeds", particlesRead);
-      const alike = (depth, other) =>
-        cosine(meanState(texts[0], depth), meanState(texts[other], depth));
+      const alike = (depth, other) => sentenceCosine(texts, depth, other);
       const row = (other) => [
         state[other === 1 ? "other" : "same"],
         written(alike(0, other)),
@@ -399,34 +417,7 @@ const KOREAN = [
     act: () => gatherEvidence(),
     done: () => evidence.count > 0,
     figure: evidenceFigure,
-    measure: (before) => {
-      const { layer, head } = state;
-      const { rule } = evidence;
-      const { real, rules } = patternRules(before.tokens);
-      const values = before.steps.get(`layer.${layer}.attention.probabilities`);
-      const share = patternShare(values, head, real, rules[rule]) ?? 0;
-      const mean = evidenceOf(layer, head);
-      const even = evidence.even[rule].mean;
-      return {
-        rows: [
-          ["chosen", written(share), written(mean)],
-          ["even", written(evenShare(before.tokens)[rule] ?? 0), written(even)],
-          ["above", "", `${aboveChance()} / ${sizes.layers * sizes.heads}`],
-        ],
-        heads: ["one", "many"],
-        open: evidence.count < page.lesson.sentences.length,
-        outcome: choiceOf(mean > 2 * even && mean > 0.75 * share, mean > 2 * even),
-        values: {
-          layer,
-          head,
-          rule: t(`pattern.${rule}`),
-          count: soFar(evidence.count, page.lesson.sentences.length),
-          here: share.toFixed(2),
-          mean: mean.toFixed(2),
-          times: (mean / even).toFixed(1),
-        },
-      };
-    },
+    measure: measurePattern,
   },
   {
     id: "senses",
@@ -486,13 +477,7 @@ const KOREAN = [
         key: placeIn(text, "배를"),
       };
     },
-    then: () => {
-      const everyone = tokens.map((_, i) => i);
-      return largestHead((values, head) => {
-        const mean = everyone.reduce((sum, i) => sum + values.at(head, i, state.key), 0) / count;
-        return values.at(head, state.token, state.key) - mean;
-      });
-    },
+    then: contrastingHead,
     act: () => ({ text: "달콤한 배를 [MASK] 싶다." }),
     figure: patchFigure,
     measure: async (before, now) => {
@@ -575,17 +560,16 @@ const KOREAN = [
       return { text, token: placeIn(text, "[MASK]") };
     },
     measure: async (before, now) => {
-      const people = PEOPLE.split(" ");
       const acting = await counted("people", countActing);
       const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);
       const said = b[0]?.[0] ?? "–";
       return {
         rows: [
           ["words", saidWords(a), saidWords(b)],
-          ["acting", "", `${acting} / ${people.length}`],
+          ["acting", "", `${acting} / ${PEOPLE.length}`],
         ],
         outcome: choiceOf(said === "영어", said === "연기"),
-        values: { said, acting, all: people.length },
+        values: { said, acting, all: PEOPLE.length },
       };
     },
   },
@@ -606,8 +590,7 @@ const KOREAN = [
       if (!texts) {
         return null;
       }
-      const alike = (depth, other) =>
-        cosine(meanState(texts[0], depth), meanState(texts[other], depth));
+      const alike = (depth, other) => sentenceCosine(texts, depth, other);
       const row = (other) => [
         state[other === 1 ? "other" : "same"],
         written(alike(0, other)),

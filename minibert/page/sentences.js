@@ -1,7 +1,8 @@
 // Compare, for whole sentences: the mean of all tokens is one vector, and two lines over the layers say which sentence is closer.
 
 const meanVector = (which, depth) => meanState(compared[which], depth);
-const sentenceCosine = (depth, which) => cosine(meanVector(0, depth), meanVector(which, depth));
+const sentenceCosine = (texts, depth, which) =>
+  cosine(meanState(texts[0], depth), meanState(texts[which], depth));
 
 function sentencePython(depth, which) {
   const [a, b] = [compared[0], compared[which]].map((text) => pythonRun(text.request, true));
@@ -46,7 +47,7 @@ function drawSentences() {
   $("sentence-caption").textContent = t("compare.vectors", { state: `h${state.depth}` });
   const curves = compared.slice(1).map(({ request }, i) => ({
     name: request.text,
-    means: depths.map((depth) => sentenceCosine(depth, i + 1)),
+    means: depths.map((depth) => sentenceCosine(compared, depth, i + 1)),
   }));
   drawCurves($("sentence-curves"), {
     labels: depths.map((depth) => `h${depth}`),
