@@ -11,14 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from matplotlib import font_manager, rcParams
+from languages import INK, PAPER, SOFT, draw_in_both_languages
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
 TOKENS = ["[CLS]", "i", "love", "korea", "[SEP]"]
-INK, SOFT, PAPER = "#22252b", "#666b76", "#fbfaf7"
-KOREAN_FONTS = ("Noto Sans CJK KR", "NanumGothic", "Apple SD Gothic Neo", "Malgun Gothic")
 WORDS = {
     "en": {
         "model": "The model",
@@ -177,14 +174,7 @@ def draw(language: str, path: Path) -> None:
 def main() -> None:
     """Draw the picture in English, and in Korean where a Korean font is installed."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    draw("en", FIGURES / "architecture.png")
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    fonts = [name for name in KOREAN_FONTS if name in installed]
-    if not fonts:
-        print("architecture.ko.png is not drawn: no Korean font is installed")
-        return
-    rcParams["font.family"] = fonts[0]
-    draw("ko", FIGURES / "architecture.ko.png")
+    draw_in_both_languages(draw, "architecture")
 
 
 if __name__ == "__main__":

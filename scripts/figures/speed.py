@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from matplotlib import font_manager, rcParams
+from languages import INK, PAPER, SOFT, draw_in_both_languages
 from matplotlib.figure import Figure
 
-FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
-INK, SOFT, PAPER, FASTER, SLOWER = "#22252b", "#666b76", "#fbfaf7", "#3b6ea8", "#c9753d"
-KOREAN_FONTS = ("Noto Sans CJK KR", "NanumGothic", "Apple SD Gothic Neo", "Malgun Gothic")
+FASTER = "#3b6ea8"
+SLOWER = "#c9753d"
 # work in English and in Korean, the peer, and the ratio to it
 RATIOS = [
     ("load a base-size checkpoint", "base 크기 체크포인트 불러오기", "transformers", 7.5),
@@ -60,14 +59,7 @@ def draw(language: str, path: Path) -> None:
 def main() -> None:
     """Draw the picture in English, and in Korean where a Korean font is installed."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    draw("en", FIGURES / "speed.png")
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    fonts = [name for name in KOREAN_FONTS if name in installed]
-    if not fonts:
-        print("speed.ko.png is not drawn: no Korean font is installed")
-        return
-    rcParams["font.family"] = fonts[0]
-    draw("ko", FIGURES / "speed.ko.png")
+    draw_in_both_languages(draw, "speed")
 
 
 if __name__ == "__main__":
