@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -260,11 +259,6 @@ def _word_column(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> int:
 def _check_tag(place: str, tag: str) -> None:
     if not tag.strip() or NOT_IN_TAGS.search(tag):
         raise ValueError(f"{place}: {tag!r} does not look like a tag.")
-
-
-def tag_counts(sentences: Sequence[TaggedSentence]) -> Counter[str]:
-    """How often each tag occurs."""
-    return Counter(tag for _, tags in sentences for tag in tags)
 
 
 def read_squad(path: FilePath) -> list[dict[str, Any]]:
