@@ -1,12 +1,16 @@
 """Arguments that all tasks share: the model, its tokenizer and texts."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from reprlib import Repr
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minibert.base import PreTrainedModel
-from minibert.sentences.onnx_heads import OnnxHead
 from minibert.tokenization.tokenizer import BertTokenizer
+
+if TYPE_CHECKING:  # classify and fill_mask do not need what runs exported models
+    from minibert.sentences.onnx_heads import OnnxHead
 
 Texts = str | Sequence[str]
 
