@@ -11,8 +11,8 @@ import signal
 import socket
 import sys
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +120,7 @@ def run(options: argparse.Namespace) -> None:
         warnings.warn(
             f"whoever reaches {options.host} may use this service: {KEY} sets a key.", stacklevel=1
         )
-    with listening(options.host, options.port) as server:
-        logging.basicConfig(format="%(message)s", stream=sys.stdout)
-        logger.setLevel(logging.INFO)
-        logger.addHandler(logging.StreamHandler(sys.stdout))
-        logger.propagate = False
+    with listening(options.host, options.port) as server, _request_log(logger):
         models = [_load(options, name, model) for name, model in named]
         logger.info("http://%s:%d", options.host, server.getsockname()[1])
         app = create_app(
@@ -145,6 +141,30 @@ def run(options: argparse.Namespace) -> None:
             timeout_graceful_shutdown=int(options.timeout),
         )
         uvicorn.Server(config).run(sockets=[server])
+
+
+@contextmanager
+def _request_log(logger: logging.Logger) -> Iterator[None]:
+    """Write what the service and uvicorn log to stdout, a line each, while the server runs.
+
+    Args:
+        logger: the logger of the service, which must not reach the command's own on stderr.
+    """
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    root = logging.getLogger()
+    level, propagate = logger.level, logger.propagate
+    for each in (root, logger):
+        each.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.propagate = propagate
+        for each in (root, logger):
+            each.removeHandler(handler)
 
 
 def _load(options: argparse.Namespace, name: str, model: str) -> Any:

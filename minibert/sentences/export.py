@@ -264,10 +264,11 @@ def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without what the exporter and the quantiser say of themselves."""
-    logging.disable(logging.WARNING)
+    disabled = logging.root.manager.disable
+    logging.disable(max(disabled, logging.WARNING))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(disabled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -796,13 +797,20 @@ class TestNames:
 
 
 def test_a_model_that_cannot_be_served(
-    folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folders: Folders,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     model = BertForQuestionAnswering.from_pretrained(folders.embedder)
     model.save_pretrained(tmp_path / "answers")
     BertTokenizer.from_pretrained(folders.embedder).save_pretrained(tmp_path / "answers")
     assert main(["serve", str(tmp_path / "answers"), "--port", "0"]) == 1
     assert "answers cannot be served: " in capsys.readouterr().err
+    # the log of requests went to stdout for the command alone
+    with caplog.at_level("INFO", "minibert.serve"):
+        logging.getLogger("minibert.serve").info("served by someone else")
+    assert "served by someone else" in caplog.text
 
 
 def test_models_are_warm_when_they_are_loaded(
