@@ -20,7 +20,13 @@ from minibert.layouts import PackedLayout, PaddedLayout
 from minibert.losses import IGNORED
 from minibert.training import speedups
 from minibert.training.loop import Trainer
-from minibert.training.speedups import BlockAttention, dropout, faster_operators, word_loss
+from minibert.training.speedups import (
+    BlockAttention,
+    dropout,
+    faster_operators,
+    onednn_is_faster,
+    word_loss,
+)
 
 CPU = torch.device("cpu")
 
@@ -181,11 +187,36 @@ def test_word_loss_of_bfloat16_logits() -> None:
     assert logits.dtype == torch.bfloat16
 
 
+def products_of_a_layer(x: Tensor, weight: Tensor) -> list[Tensor]:
+    """A linear layer's product, and those of its gradients."""
+    x, weight = x.clone().requires_grad_(), weight.clone().requires_grad_()
+    y = F.linear(x, weight)
+    y.backward(torch.ones_like(y))
+    assert x.grad is not None and weight.grad is not None
+    return [y.detach(), x.grad, weight.grad]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "inputs", "outputs"), [(1, 16, 16), (77, 384, 1536), (300, 1536, 384)]
+)
+def test_products_stay_as_exact_as_float32(tokens: int, inputs: int, outputs: int) -> None:
+    x, weight = torch.randn(tokens, inputs), torch.randn(outputs, inputs)
+    with faster_operators(CPU):
+        received = products_of_a_layer(x, weight)
+    expected = products_of_a_layer(x.double(), weight.double())
+    for ours, exact in zip(received, expected, strict=True):
+        assert (ours - exact).norm() / exact.norm() < 2e-6
+
+
 def test_torch_is_as_before_afterwards() -> None:
+    matmul = getattr(torch.backends.mkldnn, "matmul", None)  # torch 2.9 and newer
+    precision = getattr(matmul, "fp32_precision", None)
     torch.manual_seed(0)
     expected = F.dropout(torch.ones(100))
     with pytest.raises(RuntimeError, match="interrupted"), faster_operators(CPU):
+        assert not onednn_is_faster() or getattr(matmul, "fp32_precision", None) == "bf16"
         raise RuntimeError("interrupted")
+    assert getattr(matmul, "fp32_precision", None) == precision
     torch.manual_seed(0)
     assert torch.equal(F.dropout(torch.ones(100)), expected)
     torch.manual_seed(0)
