@@ -3,7 +3,8 @@
 * Dropout draws 16 random bits for a number, in 2/5 of the time of `bernoulli_`.
 * Attention with dropout, or in bfloat16: packed sequences of similar length form a block, which
   takes two products and a softmax. Both passes take 0.55 to 0.8 of the time of PyTorch's kernel,
-  which is called once for each length. In float32 without dropout, the kernel is faster.
+  which is called once for each length. In float32 without dropout, blocks are faster only for
+  short sequences whose products oneDNN computes (0.25 to 0.7 of the time).
 * The rows of a packed batch, of its blocks and of its hidden words are padded to `rounded_rows`:
   oneDNN keeps what it compiles for each size, which would grow to two gigabytes.
 * Float32 products go to oneDNN on AMD's processors with AVX-512, for which MKL has no kernels. A
@@ -41,6 +42,8 @@ from minibert.outputs import BertModelOutput
 LOGITS_AT_ONCE = 2**21
 # Sequences whose lengths are equal when rounded up to a multiple of this are in one block.
 LENGTH_STEP = 8
+# Up to this length blocks by oneDNN are faster than the kernel, in float32 without dropout.
+MAX_LENGTH_WITHOUT_DROPOUT = 128
 
 
 @contextmanager
@@ -203,8 +206,7 @@ class BlockAttention:
         self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
     ) -> AttentionOutput:
         """Map (tokens, heads, head_size) each to the context, (tokens, hidden), and None."""
-        torch_is_faster = dropout == 0 and query.dtype != torch.bfloat16
-        if torch_is_faster or not self.layout.lengths:
+        if not self.layout.lengths or self.is_slower_than_torch(query.dtype, dropout):
             return sdpa_attention(query, key, value, layout, dropout)
         self.heads = query.shape[1]
         with torch.autocast(query.device.type, enabled=False):
@@ -214,6 +216,12 @@ class BlockAttention:
                 context = attend_in_block(q, k, v, block.is_empty, dropout)
                 contexts.append(context.flatten(0, 1))
             return self.restore(torch.cat(contexts), len(query)), None
+
+    def is_slower_than_torch(self, dtype: torch.dtype, dropout: float) -> bool:
+        """Tell whether PyTorch's kernel is faster than blocks."""
+        if dropout > 0 or dtype == torch.bfloat16:
+            return False
+        return not onednn_is_faster() or max(self.layout.lengths) > MAX_LENGTH_WITHOUT_DROPOUT
 
     @cached_property
     def blocks(self) -> list[Block]:
