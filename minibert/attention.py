@@ -12,10 +12,10 @@ The shapes, for `hidden = heads * head_size` (a packed batch has `tokens` in pla
     scores           (batch, heads, seq, seq)         query times key / sqrt(head_size), all pairs
     probabilities    (batch, heads, seq, seq)         softmax over the last axis, the keys
     context          (batch, heads, seq, head_size)   probabilities times value, a weighted mean
-    context          (batch, seq, hidden)             heads side by side; a linear layer mixes them
+    context          (batch, seq, hidden)             heads side by side, mixed by a linear layer
 
 A score is a sum of head_size products, so its variance grows with head_size. Dividing by the root
-keeps the variance near 1; otherwise softmax would nearly always pick one key, where its gradient is
+keeps the variance near 1. Otherwise softmax would nearly always pick one key, where its gradient is
 almost 0.
 
 Where it happens: `BertSelfAttention` splits the dimensions into heads, the layout's `blocks` and
@@ -51,7 +51,7 @@ def eager_attention(
         key: same shape.
         value: same shape.
         layout: where sequences begin and end, and which keys are hidden.
-        dropout: dropout probability of the attention probabilities; 0 when not training.
+        dropout: dropout probability of the attention probabilities, or 0 when not training.
 
     Returns:
         The context (batch, seq, hidden) or (tokens, hidden), and the probabilities
@@ -86,7 +86,7 @@ def sdpa_attention(
         key: same shape.
         value: same shape.
         layout: where sequences begin and end, and which keys are hidden.
-        dropout: dropout probability of the attention probabilities; 0 when not training.
+        dropout: dropout probability of the attention probabilities, or 0 when not training.
 
     Returns:
         The context, whose last bits may differ from that of `eager_attention`, and None.

@@ -1,6 +1,6 @@
 """Names that leave the architecture open, and loading a checkpoint with all that it holds.
 
-Here there is one architecture, so an Auto class has nothing to choose; a config.json of another
+Here there is one architecture, so an Auto class has nothing to choose. A config.json of another
 `model_type` is refused by name when it is loaded.
 """
 

@@ -1,4 +1,4 @@
-"""Checks of arguments that many modules share; each raises an error that names the argument."""
+"""Checks of arguments that many modules share. Each raises an error that names the argument."""
 
 import difflib
 from collections.abc import Iterable

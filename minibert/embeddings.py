@@ -3,7 +3,7 @@
 Devlin et al. 2019, section 3, "Input/Output Representations".
 
 A token of the input is represented by its word, its segment (first or second text of a pair) and
-its position. The three are added and not concatenated, so that the model stays hidden_size wide; a
+its position. The three are added and not concatenated, so that the model stays hidden_size wide. A
 linear layer on a concatenation would add up three projections anyway. A text has at most
 max_position_embeddings tokens (512), because each position has a learned vector of its own and the
 table ends there.

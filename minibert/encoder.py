@@ -1,6 +1,6 @@
 """The encoder: L equal layers, each attention and then a feed-forward network.
 
-Devlin et al. 2019, section 3, "Model Architecture"; Vaswani et al. 2017, sections 3.1 and 3.3.
+Devlin et al. 2019, section 3, "Model Architecture". Vaswani et al. 2017, sections 3.1 and 3.3.
 
 Both halves of a layer compute a change that is added to their input, the residual connection
 (He et al. 2016): a state is refined instead of rebuilt, and gradients reach the first layer without
@@ -160,7 +160,7 @@ class BertEncoder(nn.Module):
             layout: where sequences begin and end, or an attention mask.
             attend: one of `ATTENTION_FUNCTIONS`.
             output_hidden_states: return h0 and the output of every layer.
-            output_attentions: return the attention probabilities of every layer; only
+            output_attentions: return the attention probabilities of every layer. Only
                 `eager_attention` has any.
             attention_mask: the name of `layout` in transformers, for a mask.
 

@@ -1,7 +1,7 @@
 """Optional dependencies, and the command that installs the extra of a missing one.
 
 On the package index the name `minibert` belongs to another project, so the distribution is called
-`minibert-torch`; the import and the command are called `minibert`.
+`minibert-torch`. The import and the command are called `minibert`.
 """
 
 import importlib

@@ -79,7 +79,7 @@ def parse_json(text: str | bytes, where: object, kind: type[T]) -> T:
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON object in a file; see `read_text` and `parse_json` for errors."""
+    """Return the JSON object in a file. See `read_text` and `parse_json` for errors."""
     return parse_json(read_text(path), path, dict)
 
 
@@ -147,7 +147,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
-    """Create a locked file next to `path`; one that is not locked has lost its writer.
+    """Create a locked file next to `path`. One that is not locked has lost its writer.
 
     Returns:
         Its path and its handle. Windows has no such locks, and neither renames nor removes an open
@@ -170,7 +170,7 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove a temporary file that a killed writer left; the file of a live writer is locked."""
+    """Remove a temporary file that a killed writer left. The file of a live writer is locked."""
     with suppress(OSError):
         if fcntl is None:  # a live writer has written to it within a day, or has it open
             if time.time() - path.stat().st_mtime > 86400:
@@ -196,7 +196,7 @@ def lock(handle: int) -> bool | None:
     """Lock an open file until it is closed or the process ends or is killed.
 
     Returns:
-        True; False if another process has locked it; None if the file system has no locks.
+        True, False if another process has locked it, or None if the file system has no locks.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -265,7 +265,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
 
 def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, or of stdin for "-"; a blank line is an empty text.
+    """Yield the lines of a UTF-8 file, or of stdin for "-". A blank line is an empty text.
 
     Raises:
         OSError: The file cannot be read.

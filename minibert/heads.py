@@ -81,7 +81,7 @@ class _LogitsHead(_Head):
         """Score a batch.
 
         Args:
-            input_ids: (batch, seq); this and the next four as in `BertModel.forward`.
+            input_ids: (batch, seq). This and the next four as in `BertModel.forward`.
             attention_mask: (batch, seq).
             token_type_ids: (batch, seq).
             position_ids: (batch, seq).
@@ -125,7 +125,7 @@ class _LogitsHead(_Head):
 class BertPredictionHeadTransform(nn.Module):
     """Linear layer, activation and LayerNorm before the decoder.
 
-    The paper does not mention it; `get_masked_lm_output` in google-research/bert.
+    The paper does not mention it. See `get_masked_lm_output` in google-research/bert.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -258,7 +258,7 @@ class BertForMaskedLM(_MaskedLMHead):
         """Score words.
 
         Args:
-            input_ids: (batch, seq); this and the next four as in `BertModel.forward`.
+            input_ids: (batch, seq). This and the next four as in `BertModel.forward`.
             attention_mask: (batch, seq).
             token_type_ids: (batch, seq).
             position_ids: (batch, seq).
@@ -316,7 +316,7 @@ class BertForPreTraining(_MaskedLMHead):
         """Score words and sentence pairs.
 
         Args:
-            input_ids: (batch, seq); this and the next four as in `BertModel.forward`.
+            input_ids: (batch, seq). This and the next four as in `BertModel.forward`.
             attention_mask: (batch, seq).
             token_type_ids: (batch, seq).
             position_ids: (batch, seq).
@@ -440,7 +440,7 @@ class BertForMultipleChoice(_Classifier):
     """Predicts which of several endings fits a text: logits (batch, choices).
 
     Devlin et al. 2019, section 4.4. `input_ids` and all that goes with them are
-    (batch, choices, seq); `labels` (batch,) are the correct choice.
+    (batch, choices, seq). `labels` (batch,) are the correct choice.
     """
 
     num_outputs = 1
@@ -484,7 +484,7 @@ class BertForMultipleChoice(_Classifier):
 
 
 def _join_choices(x: Tensor | None) -> Tensor | None:
-    """(batch, choices, seq, ...) to (batch * choices, seq, ...); anything else stays as it is."""
+    """(batch, choices, seq, ...) to (batch * choices, seq, ...). Anything else stays as it is."""
     if isinstance(x, Tensor) and x.dim() > 2:
         return x.flatten(0, 1)
     return x
@@ -527,7 +527,7 @@ class BertForQuestionAnswering(_Head):
         """Score every token as the first and as the last of the answer.
 
         Args:
-            input_ids: (batch, seq); this and the next four as in `BertModel.forward`.
+            input_ids: (batch, seq). This and the next four as in `BertModel.forward`.
             attention_mask: (batch, seq).
             token_type_ids: (batch, seq).
             position_ids: (batch, seq).

@@ -145,7 +145,7 @@ class PackedLayout:
     large blocks.
 
     Args:
-        lengths: tokens of each sequence, in order; each at least 1.
+        lengths: tokens of each sequence, in order, each at least 1.
         tail: number of rows behind the last sequence that belong to no sequence, to round up the
             size. No token attends to them, and their own context is 0.
 

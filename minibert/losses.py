@@ -151,7 +151,7 @@ def span_loss(logits: Tensor, positions: Tensor, reduction: str = "mean") -> Ten
 
 
 def is_class_index(labels: Tensor) -> bool:
-    """Whether labels are integers, one class each; booleans and floating-point numbers are not."""
+    """Whether labels are integers, one class each. Booleans and floating-point numbers are not."""
     return not labels.is_floating_point() and labels.dtype != torch.bool
 
 

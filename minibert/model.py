@@ -39,8 +39,8 @@ from minibert.outputs import BertModelOutput, to_output
 class BertPooler(nn.Module):
     """A linear layer and tanh on the [CLS] state, trained by next-sentence prediction.
 
-    Devlin et al. 2019, section 3.1, task 2; `pooled_output` in google-research/bert. The output is
-    not the [CLS] state, which is the input of this layer, `last_hidden_state[:, 0]`.
+    Devlin et al. 2019, section 3.1, task 2, and `pooled_output` in google-research/bert. The output
+    is not the [CLS] state, which is the input of this layer, `last_hidden_state[:, 0]`.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -107,8 +107,8 @@ class BertModel(PreTrainedModel):
         """Encode a batch.
 
         Args:
-            input_ids: ids of the tokens, (batch, seq); (tokens,) with a `PackedLayout`.
-            attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq); or
+            input_ids: ids of the tokens, (batch, seq), or (tokens,) with a `PackedLayout`.
+            attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq), or
                 (batch, seq, seq) for every pair of query and key. None: attend to everything.
             token_type_ids: segment of each token, like `input_ids`. None: all 0.
             position_ids: position of each token, like `input_ids` or (seq,). None: 0, 1, 2, ... in
@@ -129,9 +129,9 @@ class BertModel(PreTrainedModel):
             are (tokens, hidden).
 
         Raises:
-            ValueError: neither or both of `input_ids` and `inputs_embeds`; a tensor of the wrong
-                shape or dtype; an id that has no row in its embedding table; a sequence longer than
-                `max_position_embeddings`.
+            ValueError: neither or both of `input_ids` and `inputs_embeds` are passed, a tensor has
+                the wrong shape or dtype, an id has no row in its embedding table, or a sequence is
+                longer than `max_position_embeddings`.
             TypeError: an unknown argument.
         """
         if unused:

@@ -19,7 +19,7 @@ SECONDS_BETWEEN_LINES = 30.0  # in a pipe or a log
 
 
 def is_watched(printing: bool = False) -> bool | None:
-    """Return whether stderr is a terminal or a notebook, which show a bar; None for a pipe or log.
+    """Whether stderr is a terminal or a notebook, which show a bar, or None for a pipe or log.
 
     Args:
         printing: The work prints its results as it proceeds. False is returned then if stdout is a
@@ -36,7 +36,7 @@ class Progress(AbstractContextManager["Progress"]):
     """A progress bar, or a line of progress every half minute.
 
     Args:
-        show: True: a bar; None: lines; False: nothing. `is_watched` returns the right one.
+        show: True shows a bar, None writes lines, False shows nothing. `is_watched` chooses.
         total: Number of items. None: unknown, so that the time left is not shown.
         unit: Name of the items, in the plural.
         done: Number of items that are already done.
@@ -184,7 +184,7 @@ def counted(items: Iterable[T], unit: str, show: bool | None = None) -> Iterator
     Args:
         items: The items.
         unit: Name of the items, in the plural.
-        show: As in `Progress`; None: as `is_watched` returns.
+        show: As in `Progress`. None: as `is_watched` returns.
     """
     if show is None:
         show = is_watched()

@@ -62,7 +62,7 @@ DEFAULTS = {
 
 
 def _local_folder(name: str) -> Path | None:
-    """Return the folder of this name, or else the bundled model; None if there is neither."""
+    """Return the folder of this name, or else the bundled model, or None if there is neither."""
     if not name:
         return None
     folder = os.path.expanduser(name)
@@ -90,7 +90,7 @@ class Source:
             (`"klue/bert-base"`).
         revision: branch, tag or commit of the Hub repository.
         cache_dir: the Hub cache to use instead of the default one.
-        local_files_only: never ask the network; only what the cache already holds.
+        local_files_only: use only what the cache already holds, without the network.
         token: Hub token for private repositories.
 
     Raises:

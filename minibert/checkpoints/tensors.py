@@ -98,7 +98,7 @@ def _read_file(path: Path, mmap: bool) -> dict[str, Tensor]:
 def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
     """Every tensor as a view of the mapped file, or of its bytes in memory.
 
-    The library checks the file; the views are made here, because its own take four times as long
+    The library checks the file. The views are made here, because its own take four times as long
     and a model has hundreds (format: 8 bytes header size, JSON header, data).
     """
     try:

@@ -53,7 +53,7 @@ DESCRIPTION = "BERT in plain PyTorch, bit-identical to transformers."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code."""
+    """Runs one command and returns the exit code."""
     command_line = sys.argv[1:] if arguments is None else list(arguments)
     with prepared(command_line):
         return run(parse(command_line))
@@ -106,7 +106,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """The options of a command line.
 
     Raises:
-        SystemExit: with code 2 for arguments that do not fit; with code 0 after `--help` or
+        SystemExit: with code 2 for arguments that do not fit, with code 0 after `--help` or
             `--version`.
     """
     parser = build_parser()

@@ -175,7 +175,7 @@ def _write_file(
     settings: dict[str, Any],
     progress: dict[str, Any],
 ) -> CorpusReport:
-    """Write every vector to the output file; an interrupt says that nothing was written."""
+    """Write every vector to the output file. An interrupt says that nothing was written."""
     from minibert.corpus.shards import encode_to_file
 
     try:
@@ -219,7 +219,7 @@ def _place_among_processes() -> tuple[int, int]:
 
 
 def _folder_of(options: argparse.Namespace) -> str | None:
-    """The folder for shards; None where the output is a file or stdout.
+    """The folder for shards, or None where the output is a file or stdout.
 
     Raises:
         UsageError: the path ends as neither a file of vectors nor a folder does.

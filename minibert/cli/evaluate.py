@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _model_and_file(options: argparse.Namespace) -> str:
-    """The file; sets the model where the positional arguments name it."""
+    """The file. Also sets the model, where the positional arguments name it."""
     *models, file = options.inputs
     if len(models) > 1:
         raise UsageError(f"unexpected argument {file!r}: give one file.")
@@ -135,7 +135,7 @@ def _model_and_file(options: argparse.Namespace) -> str:
 
 
 def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
-    """The model with its head and its tokenizer; an embedder has its own."""
+    """The model with its head and its tokenizer. An embedder has its own."""
     source = source_of(options)
     check_kind(source, "torch")
     from minibert.sentences.folder import is_embedder

@@ -10,7 +10,7 @@
     the same batch, shared by eight processes
 
 Each task is a subcommand with the options that have an effect on it. Tables are tsv, csv or jsonl
-with named columns; `--columns` names them for a file without a header line. The output folder is
+with named columns. `--columns` names them for a file without a header line. The output folder is
 the best model of the run.
 """
 

@@ -115,7 +115,7 @@ def _print_model(model: Any, tensors: dict[str, list[int]], report: dict[str, An
 
 
 def read_curves(log: Path) -> Curves:
-    """Read the steps and values of each measure of a training run; empty without a log."""
+    """Read the steps and values of each measure of a training run, or empty without a log."""
     curves: Curves = {}
     if not log.is_file():
         return curves

@@ -31,7 +31,7 @@ def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
 
 
 def split_revision(name: str) -> tuple[str, str | None]:
-    """The name and the revision of "NAME@REVISION"; a path that exists is a name as it stands."""
+    """The name and the revision of "NAME@REVISION". A path that exists is a name as it stands."""
     bare, at, revision = name.rpartition("@")
     if not at or not bare or os.path.exists(name):
         return name, None
@@ -39,7 +39,7 @@ def split_revision(name: str) -> tuple[str, str | None]:
 
 
 def check_device(name: str, backend: str = "torch") -> str:
-    """The device, if this computer has it; where there is a choice, it is announced.
+    """The device, if this computer has it. Where there is a choice, it is announced.
 
     Raises:
         UsageError: the device does not exist here, or ONNX Runtime is to run on another one than
@@ -89,7 +89,7 @@ def precision_of(options: argparse.Namespace) -> FastPrecision | None:
 def load_embedder(
     options: argparse.Namespace, normalize: bool | None = None, name: str | None = None
 ) -> TextEncoder:
-    """The embedder that the options describe; `name` takes the place of their model."""
+    """The embedder that the options describe. `name` takes the place of their model."""
     source = source_of(options, name)
     device = check_device(options.device, options.backend)
     check_kind(source, options.backend)

@@ -107,7 +107,7 @@ def add_json(parser: Parser, lines: bool = False) -> None:
 
 
 def add_device(parser: Parser, default: str | None = "cpu") -> None:
-    """`--device`; None stands for a GPU where there is one."""
+    """`--device`. None stands for a GPU where there is one."""
     help = DEVICE_HELP
     if default is None:
         help = f"{help} Default: CUDA if there is a GPU, else the CPU."

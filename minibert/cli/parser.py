@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports a mistake in one sentence instead of printing every option.
 
     Attributes:
-        commands: parsers of the subcommands by name; empty for a parser without any.
+        commands: parsers of the subcommands by name, or empty for a parser without any.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -94,7 +94,7 @@ class Parser(argparse.ArgumentParser):
         return list(self._actions)
 
     def parse_command_line(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parses all arguments; an unknown one is answered with the nearest name.
+        """Parses all arguments. An unknown one is answered with the nearest name.
 
         Raises:
             SystemExit: with code 2 for arguments that do not fit.
@@ -127,7 +127,7 @@ class _Store(argparse.Action):
 
 
 class _OldOption(argparse.Action):
-    """An option of the last release; see `Parser.add_old_spelling`."""
+    """An option of the last release. See `Parser.add_old_spelling`."""
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ def check_output(options: argparse.Namespace) -> None:
 def load_in_backend(
     options: argparse.Namespace, class_name: str, task: str
 ) -> tuple[Any, BertTokenizer]:
-    """As `load_model`; with `--backend onnx` the exported model."""
+    """As `load_model`. With `--backend onnx` the exported model."""
     if options.backend == "onnx":
         head = load_onnx_head(options)
         return head, head.tokenizer
@@ -161,7 +161,7 @@ def run_predictions(
 
 
 def rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterator[Record]:
-    """The rows of the input, of which each has these columns; see `records_of`."""
+    """The rows of the input, of which each has these columns. See `records_of`."""
     if options.texts and options.id_column is not None:
         raise UsageError("--id-column names a column of --file; texts as arguments have none.")
     return records_of(options, options.id_column, *columns)

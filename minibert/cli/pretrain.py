@@ -288,7 +288,7 @@ def _fit_vocabulary(
     old: BertTokenizer,
     new: BertTokenizer,
 ) -> None:
-    """Adapts the model to another vocabulary; raises a UsageError unless that was asked for."""
+    """Adapts the model to another vocabulary, and raises a UsageError unless that was asked for."""
     from minibert.training.adaptation import adapt_vocabulary, same_vocabulary
 
     if same_vocabulary(old, new):

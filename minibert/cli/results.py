@@ -82,7 +82,7 @@ def claim_file(path: str, force: bool) -> None:
         force: a file that exists may be replaced.
 
     Raises:
-        UsageError: there is a file, and `force` is False; or a folder.
+        UsageError: there is a folder, or a file and `force` is False.
     """
     if "://" in path or not os.path.lexists(path):
         return

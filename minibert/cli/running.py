@@ -51,7 +51,7 @@ def prepared(command_line: Sequence[str]) -> Iterator[None]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs one command and reports its errors in a sentence; returns the exit code."""
+    """Runs one command, reports its errors in a sentence and returns the exit code."""
     name = f"minibert {options.command}".rstrip()
     try:
         code: int = options.run(options) or 0

@@ -141,7 +141,7 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
 def _matches(
     embedder: TextEncoder, queries: list[str], vectors: Any, texts: list[str], count: int
 ) -> list[list[tuple[int, float]]]:
-    """Row and similarity of the `count` nearest texts of each query; blank ones are passed over."""
+    """Row and similarity of the `count` nearest texts of each query. Blank ones are passed over."""
     from minibert.sentences.search import nearest
 
     encoded = embedder.encode_query(queries)

@@ -72,7 +72,7 @@ def check_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
 def read_file(
     options: argparse.Namespace, name: str, id_column: str | None = None
 ) -> Iterable[str]:
-    """The texts of a file, a folder or a URI; of "-", the lines of stdin."""
+    """The texts of a file, a folder or a URI, or for "-" the lines of stdin."""
     from minibert.corpus.inputs import read_texts
 
     return read_texts(
@@ -91,7 +91,7 @@ def records_of(options: argparse.Namespace, *columns: str | None) -> Iterator[Re
 
     Args:
         options: the command's, with `text_column`.
-        columns: other columns that each row needs; None is passed over.
+        columns: other columns that each row needs. None is passed over.
 
     Raises:
         UsageError: as `texts_of`.
@@ -144,7 +144,7 @@ def _at_least_one(items: Iterable[Any]) -> Iterator[Any]:
 def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:
     """Count the texts where that is quick.
 
-    It is for arguments and for files of lines on this computer; elsewhere the count is None.
+    It is for arguments and for files of lines on this computer. Elsewhere the count is None.
 
     With `at_most`, no more lines than that are read.
     """

@@ -166,7 +166,7 @@ def _is_restarted(folder: Path) -> bool:
 
 
 def _merge(starts: Sequence[Sequence[str]], tasks: Sequence[str]) -> list[str]:
-    """The arguments of all starts as those of one; the task stands first, once."""
+    """The arguments of all starts as those of one. The task stands first, once."""
     task: list[str] = []
     merged: list[str] = []
     for start in starts:

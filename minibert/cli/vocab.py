@@ -2,7 +2,7 @@
 
     minibert vocab --corpus wiki.txt books/ --vocab-size 30000 --output out/vocabulary
 
-Words are counted in parallel, in memory that does not grow with the text; the `tokenizers` library
+Words are counted in parallel, in memory that does not grow with the text. The `tokenizers` library
 learns the pieces from the counts (needs the extra `[train]`).
 """
 

@@ -106,7 +106,7 @@ def translate(
 
 
 def _rename(values: dict[str, Any]) -> None:
-    """Give fields with older names their new ones; where a file has both, the new name counts."""
+    """Give fields with older names their new ones. Where a file has both, the new name counts."""
     for old, new in RENAMED.items():
         old_value = values.pop(old, None)
         if old_value is not None and values.get(new) is None:

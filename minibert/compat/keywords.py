@@ -1,6 +1,6 @@
 """Keywords that are not ours: without effect here, refused with what to do instead, or unknown.
 
-The tables are those of the reference's `from_pretrained` and `save_pretrained`; configs, `forward`
+The tables are those of the reference's `from_pretrained` and `save_pretrained`. Configs, `forward`
 and tokenizers have their own beside their classes.
 """
 
@@ -92,7 +92,7 @@ def drop_ignored_keywords(
 
 
 def one_device(device_map: Any) -> torch.device | None:
-    """The device that a `device_map` names; "auto" is the first GPU where there is one.
+    """The device that a `device_map` names. "auto" is the first GPU where there is one.
 
     Raises:
         ValueError: several devices.

@@ -151,7 +151,7 @@ class TokenizerCompatibility:
         Args:
             token_ids_0: ids of a text, or of a row.
             token_ids_1: ids of a second text.
-            already_has_special_tokens: `token_ids_0` is a row; its special tokens are found by
+            already_has_special_tokens: `token_ids_0` is a row. Its special tokens are found by
                 their ids.
 
         Raises:

@@ -43,9 +43,9 @@ def delimited_rows(
         location: The file.
         needed: Columns that it must have.
         names: Names of the first columns, for a file without a header line.
-        delimiter: Character between columns; None: a comma in .csv, a tab in other files.
-        quoting: "quoted": fields may stand between quotation marks; "none": quotation marks are
-            ordinary characters; "auto": quoted, but with tabs only where the file evidently is.
+        delimiter: Character between columns. None: a comma in .csv, a tab in other files.
+        quoting: "quoted": fields may stand between quotation marks. "none": quotation marks are
+            ordinary characters. "auto": quoted, but with tabs only where the file evidently is.
         on_bad: Receives each row with another number of columns than the header.
 
     Raises:
@@ -104,7 +104,7 @@ def _records(location: Location, delimiter: str, quoting: Quoting) -> Iterator[R
 def _split(
     location: Location, lines: Iterator[str], delimiter: str, is_quoted: bool, before: int = 0
 ) -> Iterator[Record]:
-    """Split lines into fields; `before` is the number of lines before them."""
+    """Split lines into fields. `before` is the number of lines before them."""
     if is_quoted:
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
     else:
@@ -155,7 +155,7 @@ def _is_quoted(sample: Sequence[str], delimiter: str, width: int) -> bool:
     Args:
         sample: Lines, of which the first has a quotation mark.
         delimiter: Character between columns.
-        width: Columns of the lines before; 0 where the sample begins with the header.
+        width: Columns of the lines before, or 0 where the sample begins with the header.
     """
     rows = [line.rstrip("\r\n").split(delimiter) for line in sample if line.strip("\r\n")]
     if not width and all(map(_QUOTED_FIELD.fullmatch, rows[0])):

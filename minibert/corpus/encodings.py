@@ -1,7 +1,7 @@
 """Encodings of text files.
 
 UTF-8 is read, and so is what a byte order mark names (UTF-16, UTF-32). Korean files without a mark
-are often cp949, the code page of Korean Windows; they are read where their bytes can hardly be
+are often cp949, the code page of Korean Windows. They are read where their bytes can hardly be
 anything else. For all others `guess_encoding` names the likely encoding, so that the error can say
 how to convert the file.
 """
@@ -50,7 +50,7 @@ def wide_encoding(head: bytes) -> str | None:
         head: The first bytes of a file, four or more where it has them.
 
     Returns:
-        "utf-16" or "utf-32"; None for UTF-8, with a mark or without.
+        "utf-16" or "utf-32", or None for UTF-8, with a mark or without.
     """
     for mark, encoding in _WIDE_MARKS.items():
         if head.startswith(mark):
@@ -66,7 +66,7 @@ def check_is_text(head: bytes, where: object) -> None:
         where: The file, for the message.
 
     Raises:
-        ValueError: It is compressed or another kind of binary file, whatever its name says; or it
+        ValueError: It is compressed or another kind of binary file, whatever its name says, or it
             is UTF-16 without a byte order mark.
     """
     for magic, kind in _BINARY.items():
@@ -98,7 +98,7 @@ def is_cp949(data: bytes) -> bool:
 
 
 def guess_encoding(data: bytes) -> str | None:
-    """Return the likely encoding, as iconv names it, of bytes that are not UTF-8; or None."""
+    """Return the likely encoding, as iconv names it, of bytes that are not UTF-8, or None."""
     if b"\0" in data:
         return "utf-16"
     if is_cp949(data):

@@ -3,7 +3,7 @@
     .npy           the vectors, (N, D) float32
     .safetensors   the same, called "vectors"
     .jsonl         {"text": ..., "vector": [...]} a line, with all digits that float32 needs
-    .parquet       columns text and vector, a list of fixed size; needs pyarrow
+    .parquet       columns text and vector, a list of fixed size (needs pyarrow)
 
 The last two have an "id" first where the texts are `minibert.corpus.inputs.Text` with one.
 """
@@ -207,7 +207,7 @@ def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
 
 
 def open_vector_file(path: Path) -> Vectors:
-    """Open the vectors of one file; see `open_vectors`."""
+    """Open the vectors of one file. See `open_vectors`."""
     if path.suffix[1:] not in READERS:
         raise ValueError(f"{path} should be a folder of shards, or end in {ENDINGS}.")
     try:

@@ -1,13 +1,13 @@
 """Corpora as they are: files and folders of texts, read row by row.
 
-    .jsonl, .ndjson, .json   an object a line; .json may also be an array of objects
+    .jsonl, .ndjson, .json   an object a line, or in .json an array of objects
     .csv, .tsv, .tab         a table with a header line
     .parquet, .pq            needs pyarrow
     others                   a text a line
 
 Endings are compared without regard to case. Each file but parquet may be compressed (.gz, .bz2,
 .xz, .zst), and may lie anywhere that `minibert.corpus.location.Location` reaches. Text is UTF-8,
-with or without a byte order mark, or what the mark names; see `minibert.corpus.encodings`.
+with or without a byte order mark, or what the mark names. See `minibert.corpus.encodings`.
 
     read_texts(source)    the texts of a file or folder, for whatever wants texts
     read_rows(source)     their rows, with all columns
@@ -100,13 +100,13 @@ def read_texts(
     """Yield the texts of a file, or of all files of a folder in alphabetical order.
 
     Args:
-        source: Path or URI; "-" reads lines from stdin.
-        column: Column of the texts in tables; None: "text". Files of plain lines have no columns.
-        id_column: Column of the ids, which are integers or strings; None: texts without ids.
-        on_bad: Receives each row without a text; the default raises its ValueError.
-        delimiter: Character between the columns of a table of text; None: as the ending says.
+        source: Path or URI. "-" reads lines from stdin.
+        column: Column of the texts in tables. None: "text". Files of plain lines have no columns.
+        id_column: Column of the ids, which are integers or strings. None: texts without ids.
+        on_bad: Receives each row without a text. The default raises its ValueError.
+        delimiter: Character between the columns of a table of text. None: as the ending says.
             With it a file of any other ending is read as a table, too.
-        quoting: Whether fields of .tsv and .tab stand between quotation marks; see
+        quoting: Whether fields of .tsv and .tab stand between quotation marks. See
             `minibert.corpus.delimited.delimited_rows`.
 
     Raises:
@@ -130,10 +130,10 @@ def read_rows(
     """Yield the rows of a file, or of all files of a folder, with all their columns.
 
     Args:
-        source: Path or URI; "-" reads lines from stdin.
+        source: Path or URI. "-" reads lines from stdin.
         columns: Columns that every table must have. A file of plain lines has the column "text"
             alone.
-        on_bad: Receives each row that cannot be read or lacks a column; the default raises its
+        on_bad: Receives each row that cannot be read or lacks a column. The default raises its
             ValueError.
         delimiter: As in `read_texts`.
         quoting: As in `read_texts`.
@@ -172,7 +172,7 @@ def read_table(
         path: Path or URI of a file: .csv, .jsonl, .ndjson, .json, .parquet, or any other with tabs
             between its columns.
         columns: Names of the first columns, for a file without a header line.
-        delimiter: Character between the columns of a table of text; None: a comma in .csv, a tab
+        delimiter: Character between the columns of a table of text. None: a comma in .csv, a tab
             elsewhere.
         needed: Columns that every row must have.
         quoting: Whether fields stand between quotation marks: "quoted", "none", or "auto", which
@@ -302,7 +302,7 @@ def data_files(location: Location) -> dict[str, tuple[int, float]]:
     licenses, and the descriptions that libraries write (dataset_infos.json).
 
     Returns:
-        Size in bytes and time of the last change, by the path below the location; a file's own name
+        Size in bytes and time of the last change, by the path below the location. A file's own name
         is "".
 
     Raises:
@@ -331,7 +331,7 @@ def parts_of(
 
     Args:
         source: Path or URI of a file or folder.
-        column: Column of the texts in tables; None: "text".
+        column: Column of the texts in tables. None: "text".
         part_bytes: Bytes of text in a part.
 
     Returns:
@@ -406,7 +406,7 @@ def _text_rows(location: Location, start: int, end: int | None, on_bad: OnBad) -
 def _without_json(
     location: Location, lines: Iterator[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """The lines of a file; ValueError where it is a file of JSON under another name."""
+    """The lines of a file. Raises a ValueError for JSON under another name."""
     is_first = True
     for place, line in islice(lines, LINES_WITHOUT_JSON):
         content = line.strip()
@@ -454,7 +454,7 @@ def _check_kind(location: Location) -> None:
 
 
 def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
-    """What is wrong with the text, and perhaps the id, in the columns `names`; or nothing."""
+    """What is wrong with the text, and perhaps the id, in the columns `names`, or nothing."""
     for name in names:
         if name not in row:
             return _missing(name, row)
@@ -476,7 +476,7 @@ def _missing(name: str, row: dict[str, Any]) -> str:
 
 
 def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows; ValueError that names the file where decompressing or pyarrow fails."""
+    """The rows. A ValueError names the file where decompressing or pyarrow fails."""
     try:
         yield from rows
     except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:

@@ -22,7 +22,7 @@ def json_rows(location: Location, start: int, end: int | None, on_bad: OnBad) ->
 
     Args:
         location: The file.
-        start: First byte of the part that is read; above 0 only for a file with an object a line.
+        start: First byte of the part that is read. Above 0 only for a file with an object a line.
         end: Byte after the last.
         on_bad: Receives each line or entry that is not a JSON object.
 
@@ -73,7 +73,7 @@ def _objects(location: Location, lines: Iterator[Line], on_bad: OnBad) -> Iterat
 
 
 def _entries(location: Location, text: str, number: int, on_bad: OnBad) -> Iterator[Row]:
-    """The objects of an array, or of several objects in a row; `text` begins in line `number`."""
+    """The objects of an array, or of several objects in a row. `text` begins in line `number`."""
     counted = 0
     for position, value in _values(location, text, number):
         number += text.count("\n", counted, position)

@@ -27,11 +27,11 @@ def read_lines(
     Args:
         location: The file, compressed or not.
         start: First byte. Above 0 only for files that `parts_of` splits.
-        end: Byte after the last; None reads to the end.
+        end: Byte after the last. None reads to the end.
         on_bad: Receives each line that cannot be decoded.
 
     Raises:
-        ValueError: The file is binary or its encoding is not read; or what `on_bad` raises.
+        ValueError: The file is binary or its encoding is not read, or what `on_bad` raises.
     """
     with location.open() as file:
         if start == 0:

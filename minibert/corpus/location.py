@@ -182,12 +182,12 @@ class Location:
             self.fs.move(beside, self.path)
 
     def read_json(self) -> dict[str, Any]:
-        """Return the JSON object in the file; see `minibert.files.parse_json` for errors."""
+        """Return the JSON object in the file. See `minibert.files.parse_json` for errors."""
         with self.open() as file:
             return parse_json(file.read(), self, dict)
 
     def write_json(self, content: Any) -> None:
-        """Write an object as JSON, atomically; see `minibert.files.write_json`."""
+        """Write an object as JSON, atomically. See `minibert.files.write_json`."""
         with self.replacing() as temporary:
             write_json(temporary, content)
 

@@ -15,13 +15,13 @@ BATCH_ROWS = 4096
 def parquet_rows(
     location: Location, start: int, end: int | None, needed: Sequence[str]
 ) -> Iterator[Row]:
-    """Yield the rows `[start, end)` of a file; only the row groups that hold them are read.
+    """Yield the rows `[start, end)` of a file. Only the row groups that hold them are read.
 
     Args:
         location: The file.
         start: First row.
-        end: Row after the last; None reads to the end.
-        needed: Columns to read; empty reads all of them.
+        end: Row after the last. None reads to the end.
+        needed: Columns to read. Empty reads all of them.
 
     Raises:
         ImportError: pyarrow is not installed.

@@ -31,7 +31,7 @@ def metadata(folder: Location, name: str, file_format: str = "parquet") -> Locat
     Args:
         folder: The folder of shards.
         name: Name of the file.
-        file_format: Format of the shards; the default also finds the file of another format.
+        file_format: Format of the shards. The default also finds the file of another format.
     """
     plain = folder / name
     if file_format != "parquet" or plain.files():
@@ -83,7 +83,7 @@ def check_manifest(
 
 
 def _difference(recorded: dict[str, Any], current: dict[str, Any], names: Iterable[str]) -> str:
-    """The first of these settings that differs, with both values; "" if all are equal."""
+    """The first of these settings that differs, with both values, or "" if all are equal."""
     for name in names:
         if recorded.get(name) != current[name]:
             return f"{name} {recorded.get(name)!r:.80}, not {current[name]!r}"
@@ -200,7 +200,7 @@ def _check_samples(path: Path, embedder: TextEncoder, texts: Sequence[str], prom
 
 
 def read_record(path: Location) -> dict[str, Any] | None:
-    """Return the record of a finished shard; None where it is missing or damaged."""
+    """Return the record of a finished shard, or None where it is missing or damaged."""
     try:
         record = path.read_json()
     except (FileNotFoundError, ValueError):

@@ -13,7 +13,7 @@ class Text(str):
     """A str that carries the id of its row.
 
     Attributes:
-        id: The value of the id column; None where no id column was requested.
+        id: The value of the id column, or None where no id column was requested.
     """
 
     id: str | int | None
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     Attributes:
         file: Path or URI.
         start: First row or byte.
-        end: Row or byte after the last; None reads to the end of the file.
+        end: Row or byte after the last. None reads to the end of the file.
     """
 
     file: str
@@ -95,7 +95,7 @@ def hint_of_header(name: str, columns: Sequence[str]) -> str:
         columns: Those that the header has.
 
     Returns:
-        The sentence; "" where the header is not like it at all.
+        The sentence, or "" where the header is not like it at all.
     """
     if len(columns) == 1:
         for delimiter, option in _DELIMITERS.items():

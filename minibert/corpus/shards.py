@@ -1,7 +1,7 @@
 """Encode a corpus of any length into shards of vectors, in bounded memory, and resumable.
 
     folder/
-      manifest.json         model and settings; a run only resumes with the same
+      manifest.json         model and settings (a run only resumes with the same)
       shard-000000.npy      vectors of the first `shard_size` lines
       shard-000000.json     its counts, and hashes of its lines, its vectors and the settings;
                             written after the vectors
@@ -102,19 +102,19 @@ def encode_to_file(
         texts: The texts, which are read one after the other.
         path: The file, a path or a URI (see `minibert.corpus.location.Location`). Its ending
             determines the format, one of those of `minibert.corpus.formats`.
-        prompt: Text before each text; None: that of `prompt_name`, or the model's default.
+        prompt: Text before each text. None: that of `prompt_name`, or the model's default.
         prompt_name: Name of one of the model's prompts.
         batch_tokens: Tokens that the model computes at a time.
         overflow: Texts that are too long for the model: "truncate", or "mean", the mean of the
             vectors of their windows.
         normalize_embeddings: Vectors of length 1.
-        truncate_dim: Keep this many dimensions of each vector; None: all of them.
-        show_progress: True: a bar with tokens per second; None: a line every half minute.
-        total: Number of texts, for the time left that the bar shows; None: unknown.
+        truncate_dim: Keep this many dimensions of each vector. None: all of them.
+        show_progress: True: a bar with tokens per second. None: a line every half minute.
+        total: Number of texts, for the time left that the bar shows. None: unknown.
 
     Raises:
         ValueError: A format or a value that does not exist, or an item that is not a string.
-        OSError: The file cannot be written; FileNotFoundError when its folder does not exist.
+        OSError: The file cannot be written. FileNotFoundError when its folder does not exist.
     """
     target = Location(path)
     end = Path(target.path)
@@ -173,15 +173,15 @@ def encode_to_shards(
         update: The texts may differ from those of a finished folder. Vectors of unchanged texts
             are kept, those of new and changed texts are computed, and all others are dropped. The
             order is that of `texts`. The new folder takes the place of the old one in one step.
-        prompt: Text before each text; None: that of `prompt_name`, or the model's default.
+        prompt: Text before each text. None: that of `prompt_name`, or the model's default.
         prompt_name: Name of one of the model's prompts.
         batch_tokens: Tokens that the model computes at a time.
         overflow: Texts that are too long for the model: "truncate", or "mean", the mean of the
             vectors of their windows.
         normalize_embeddings: Vectors of length 1.
-        truncate_dim: Keep this many dimensions of each vector; None: all of them.
-        show_progress: True: a bar with tokens per second; None: a line every half minute.
-        total: Number of texts, for the time left that the bar shows; None: unknown.
+        truncate_dim: Keep this many dimensions of each vector. None: all of them.
+        show_progress: True: a bar with tokens per second. None: a line every half minute.
+        total: Number of texts, for the time left that the bar shows. None: unknown.
 
     Raises:
         ValueError: A value that does not exist, an item that is not a string, or a folder that
@@ -189,7 +189,7 @@ def encode_to_shards(
         OSError: Another process works in the folder, or a shard cannot be written. The shards
             before it are complete.
         ChildProcessError: One of the processes has ended.
-        KeyboardInterrupt: SIGINT or SIGTERM was received. The current shards are finished first; a
+        KeyboardInterrupt: SIGINT or SIGTERM was received. The current shards are finished first. A
             second signal ends the run at once.
     """
     _check_shards(file_format, shard_size, rank, world_size)
@@ -449,7 +449,7 @@ class _Run:
 def _in_processes(
     run: _Run, shards: Iterator[tuple[int, list[str]]], processes: int, progress: Progress
 ) -> Iterator[CorpusReport]:
-    """Write shards in processes that share the threads; when one of them fails, all end.
+    """Write shards in processes that share the threads. When one of them fails, all end.
 
     The work around the encoder (tokenize, sort, embed, pool) does not use several threads. With
     MiniLM on Zen 4 it runs at 0.45 M tokens a second, and the encoder in int8 at about 0.01 M a

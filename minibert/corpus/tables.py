@@ -21,7 +21,7 @@ def write_rows(path: str, rows: Iterable[Row]) -> int:
 
     Args:
         path: The file, a path or a URI. Its ending determines the format.
-        rows: The columns of each row by name; all rows have those of the first.
+        rows: The columns of each row by name. All rows have those of the first.
 
     Raises:
         ValueError: The ending is not one of .jsonl, .csv, .tsv and .parquet.

@@ -45,7 +45,7 @@ class KeptVectors:
     """The vectors of earlier folders, by text.
 
     Args:
-        folders: Folders of shards that were made with the same model and settings; of an unfinished
+        folders: Folders of shards that were made with the same model and settings. Of an unfinished
             one its finished shards count.
         file_format: Format of the shards.
         dimension: Dimension of the vectors.
@@ -87,7 +87,7 @@ class KeptVectors:
         return rows
 
     def vectors(self, rows: Sequence[int]) -> Vectors:
-        """Return the vectors of rows, (len(rows), D); each shard is opened once."""
+        """Return the vectors of rows, (len(rows), D). Each shard is opened once."""
         result = np.empty((len(rows), self._dimension), np.float32)
         for place in np.argsort(np.array(rows, dtype=np.int64), kind="stable").tolist():
             result[place] = self._vectors[rows[place]]

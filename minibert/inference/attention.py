@@ -129,7 +129,7 @@ def _product_attention(
         query: (heads, length, head_size), the first `seq` of which are tokens.
         key: the same.
         value: the same.
-        visible: where queries see keys, (heads, seq or 1, seq); None: everywhere.
+        visible: where queries see keys, (heads, seq or 1, seq). None: everywhere.
         seq: tokens of a sequence.
         scale: of the scores.
     """

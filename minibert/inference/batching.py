@@ -1,4 +1,4 @@
-"""Which rows go through a model together; without torch, so that ONNX Runtime can use it alone."""
+"""Which rows go through a model together. Without torch, so that ONNX Runtime can use it alone."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,7 +17,7 @@ def batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
 
     Args:
         lengths: tokens of each row.
-        batch_tokens: tokens of a batch; a longer row is a batch of its own.
+        batch_tokens: tokens of a batch. A longer row is a batch of its own.
     """
     groups: list[list[int]] = []
     tokens = 0

@@ -56,7 +56,7 @@ LONG_SEQUENCE = 64
 
 
 def _not_compiled(forward: Callable[..., BertModelOutput]) -> Callable[..., BertModelOutput]:
-    """Keeps torch.compile from kernels that are compiled already; the rest of a model can be.
+    """Keeps torch.compile from kernels that are compiled already. The rest of a model can be.
 
     It is what `torch.compiler.disable` does. Its import takes as long as torch's own, so it is used
     only where the compiler has been imported.
@@ -73,7 +73,7 @@ def _not_compiled(forward: Callable[..., BertModelOutput]) -> Callable[..., Bert
 
 
 class FusedEncoder(BertEncoder):
-    """The same stack of layers as an encoder's, each a `FusedLayer`; the encoder is not changed.
+    """The same stack of layers as an encoder's, each a `FusedLayer`. The encoder is not changed.
 
     Args:
         encoder: the original.
@@ -117,7 +117,7 @@ class FusedEncoder(BertEncoder):
         output_attentions: bool = False,
         attention_mask: Tensor | None = None,
     ) -> BertModelOutput:
-        """As `BertEncoder.forward`; results are float32 whatever the products were computed in."""
+        """As `BertEncoder.forward`. Results are float32 whatever the products were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
             raise ValueError(
                 "An optimized model has no gradients: use the original, or unoptimize(model)."
@@ -411,7 +411,7 @@ def _product(
     Args:
         linears: the linear layers.
         activation: applied to their outputs.
-        sample: an input, to try 8 bits on; where they would lose too much, the kernel is float32.
+        sample: an input, to try 8 bits on. Where they would lose too much, the kernel is float32.
         kernel: its class.
         dtype: of its weight.
         scratch: memory to join weights in.

@@ -41,7 +41,7 @@ class Kernel:
 
         Args:
             x: the inputs.
-            residual: added to the result, which takes on its dtype; it has the same shape.
+            residual: added to the result, of the same shape. The result takes on its dtype.
         """
         y = self.product(x.to(self.bias.dtype))
         if self.activation is not None:
@@ -287,7 +287,7 @@ def runs_here(kernel: type[Kernel], dtype: torch.dtype = torch.float32) -> bool:
 
 @cache
 def processor_features() -> frozenset[str]:
-    """CPU vendor and feature flags, such as `GenuineIntel` and `avx512_bf16`; empty if unknown."""
+    """CPU vendor and feature flags, such as `GenuineIntel` and `avx512_bf16`. Empty if unknown."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())

@@ -22,7 +22,7 @@ def run_rows(
     """Runs a model on rows of token ids, sorted by length and packed without padding.
 
     Args:
-        model: The model; dropout is off meanwhile.
+        model: The model. Dropout is off meanwhile.
         compute: Calls the model. It takes the ids (tokens,) and keyword arguments of `forward`,
             and returns logits.
         ids: Token ids of each row.

@@ -26,7 +26,7 @@ Precision = Literal["exact", FastPrecision]
 
 
 def resolve_precision(precision: str | None) -> FastPrecision | None:
-    """The precision for `optimize`; None where a model runs unchanged ("exact" or None).
+    """The precision for `optimize`, or None where a model runs unchanged ("exact" or None).
 
     Raises:
         ValueError: an unknown precision.
@@ -40,7 +40,7 @@ def resolve_precision(precision: str | None) -> FastPrecision | None:
 
 
 def optimize(model: Model, precision: FastPrecision = "fp32") -> Model:
-    """A copy of `model` that computes the same faster, for inference only; `model` is not changed.
+    """A copy of `model` that computes the same faster, for inference only. `model` is not changed.
 
     The copy works wherever the model did (padded or packed, hidden states, attentions, saving), but
     it cannot be trained, moved or cast. With "fp32" its results differ in the last bits, because
@@ -61,9 +61,9 @@ def optimize(model: Model, precision: FastPrecision = "fp32") -> Model:
 
     Args:
         model: any model of this package, on any device.
-        precision: "fp32"; "bf16": the encoder in bfloat16; "int8": its products in 8-bit integers
-            (weights with a scale for each output, activations with a scale for each token), except
-            for products that would lose too much, which stay float32.
+        precision: "fp32" keeps float32. "bf16" computes the encoder in bfloat16. "int8" computes
+            its products in 8-bit integers (weights with a scale for each output, activations with a
+            scale for each token), except for products that would lose too much.
 
     Raises:
         ValueError: an unknown precision, or not a model of this package.

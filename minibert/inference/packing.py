@@ -53,7 +53,7 @@ def run_packed(
     batch_tokens: int = BATCH_TOKENS,
     report: Report | None = None,
 ) -> list[Tensor]:
-    """Runs a model on rows of token ids, many of them in one pass; no row attends to another.
+    """Runs a model on rows of token ids, many of them in one pass. No row attends to another.
 
     It runs without dropout and gradients, and in the model's own precision whatever
     `torch.autocast` around the call says.
@@ -64,13 +64,13 @@ def run_packed(
 
     Args:
         model: it is in eval mode meanwhile.
-        forward: runs it on ids (tokens,) with their layout and token types (tokens,); returns
+        forward: runs it on ids (tokens,) with their layout and token types (tokens,), and returns
             (sum of sizes, ...).
         rows: token ids of each row.
-        types: token types of each row; None: all 0.
-        sizes: how many results each row has; None: one for each of its tokens.
+        types: token types of each row. None: all 0.
+        sizes: how many results each row has. None: one for each of its tokens.
         batch_tokens: tokens of one pass.
-        report: progress callback; receives the indices of finished rows.
+        report: progress callback. Receives the indices of finished rows.
 
     Returns:
         The results of each row, (size, ...).

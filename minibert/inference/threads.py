@@ -29,7 +29,7 @@ MIN_BATCHES_PER_THREAD = 4
 
 
 def usable_threads() -> int:
-    """Torch's number of threads; one while Python ends.
+    """Torch's number of threads, or one while Python ends.
 
     It starts no more threads then, though `atexit` handlers may still encode.
     """
@@ -42,7 +42,7 @@ def even_shares(hidden_states: Tensor, layout: Layout) -> list[tuple[Tensor, Lay
     """Splits a batch into even shares, as many as are worth a thread.
 
     Returns:
-        Hidden states and layout of each share; an empty list if the batch is better left whole.
+        Hidden states and layout of each share, or an empty list if the batch is better left whole.
     """
     if hidden_states.device.type != "cpu" or torch.compiler.is_compiling():
         return []
@@ -67,7 +67,7 @@ def split(layout: Layout, tokens: torch.Size, parts: int) -> tuple[list[Layout],
 
     Returns:
         The layouts, and the sizes that `Tensor.split` takes to split tokens of this shape
-        accordingly: sequences if they are padded; tokens if they are packed, where a sequence
+        accordingly: sequences if they are padded, tokens if they are packed, where a sequence
         belongs to the part that has its middle.
     """
     if isinstance(layout, PackedLayout):
@@ -97,7 +97,7 @@ class ContentionDetector:
     They meet after every operator. A batch that waited longer than its thread worked has missed a
     core. There are two states:
 
-    - *shared*: all threads compute a batch together, and its waiting is measured;
+    - *shared*: all threads compute a batch together, and its waiting is measured.
     - *single*: one thread computes it alone, for `batches_left_single` batches.
 
     Every time that several threads have been tried in vain, twice as many batches follow in the
@@ -114,7 +114,7 @@ class ContentionDetector:
 
         Args:
             compute: computes the batch.
-            tokens: of the batch; large batches are always shared.
+            tokens: of the batch. Large batches are always shared.
         """
         threads = usable_threads()
         if threads == 1 or tokens >= 2 * MIN_TOKENS_PER_THREAD:
@@ -192,7 +192,7 @@ def set_own_threads(count: int) -> None:
 
 @cache
 def torch_library() -> ctypes.CDLL | None:
-    """Torch's library for the CPU, if it computes with OpenMP and can be called; else None."""
+    """Torch's library for the CPU, if it computes with OpenMP and can be called, else None."""
     path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     if not path.exists():
         return None

@@ -125,7 +125,7 @@ def run(
     token_type: int | None = None,
     **source_options: Any,
 ) -> Trace:
-    """The trace that the page shows, computed in Python; the lines that it copies call this.
+    """The trace that the page shows, computed in Python. The lines that it copies call this.
 
     Args:
         name: folder, bundled model or Hub id.
@@ -224,7 +224,7 @@ class Page:
 def show(model: Any, tokenizer: Any, text: str, pair: str | None = None, height: int = 800) -> Page:
     """Show the page of one text inline in a notebook, `height` pixels high.
 
-    The model is in eval mode; the other arguments are those of `write_page`.
+    The model is in eval mode. The other arguments are those of `write_page`.
     """
     data = page_data(model, tokenizer, text, pair)
     source = str(tokenizer.name_or_path or "model")
@@ -401,15 +401,16 @@ def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:
-    """Compress values as whole multiples of 10^-decimals; the page shows them correctly rounded.
+    """Compress values as whole multiples of 10^-decimals. The page shows them correctly rounded.
 
     Args:
         arrays: any shapes, by name.
-        whole: names of those that the page goes on computing with; they stay in float32.
+        whole: names of those that the page goes on computing with. They stay in float32.
 
     Returns:
-        `table`, a row for each array (name, shape, decimals: 4, 2 where the numbers are huge, None
-        for float32; bits of a number), and `data`, all numbers one after the other.
+        `table`, a row for each array, and `data`, all numbers one after the other. A row has the
+        name, the shape, the decimals (4, or 2 where the numbers are huge, or None for float32) and
+        the bits of a number.
     """
     table: list[list[Any]] = []
     parts = []

@@ -36,12 +36,12 @@ def snapshots(run: str | os.PathLike[str]) -> list[Path]:
 
 
 def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
-    """The run of pre-training in a folder, ready for JSON; `largest` as in `embed`.
+    """The run of pre-training in a folder, ready for JSON. `largest` as in `embed`.
 
     Returns:
-        What `embed` gives: of each snapshot its weights in `snapshots`, and the rest once; `steps`,
-        the step of each snapshot; and `log`, the MLM loss over the steps: that whose chance line
-        the page draws. Runs that did not log it apart give their whole loss.
+        What `embed` returns, with the weights of each snapshot in `snapshots` and the rest once,
+        `steps`, the step of each snapshot, and `log`, the MLM loss over the steps. Runs that did
+        not log it apart give their whole loss.
 
     Raises:
         FileNotFoundError: no snapshots, or no log.

@@ -101,7 +101,7 @@ def compute(
     sides: str = "both",
     token_type: int | None = None,
 ) -> tuple[Trace, Any]:
-    """The trace of one text and its encoding; arguments as in `run`.
+    """The trace of one text and its encoding. Arguments as in `run`.
 
     Raises:
         ValueError: the text has more than `pad_to` tokens, a place to mask does not exist, or

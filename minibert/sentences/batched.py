@@ -21,7 +21,7 @@ from minibert.sentences.rows import Rows, Settings, Vector, Vectors, join_rows
 
 
 class BusyError(RuntimeError):
-    """Too many requests are waiting; ask again later."""
+    """Too many requests are waiting. Ask again later."""
 
 
 class _Request(NamedTuple):
@@ -31,14 +31,14 @@ class _Request(NamedTuple):
 
 
 class Batched(AbstractContextManager["Batched"]):
-    """Encodes single texts of many callers together; made by `SentenceEmbedder.batched`.
+    """Encodes single texts of many callers together. Made by `SentenceEmbedder.batched`.
 
     Args:
         read: returns the rows and settings of a text, a prompt and a prompt's name.
         encode_rows: returns the vectors (N, D) of such rows.
         max_wait_ms: how long the first text waits for others when the model is idle. It does not
             wait if the previous batch was a single text, so that a lone caller is answered at once.
-        max_tokens: tokens of one batch; a longer text goes alone.
+        max_tokens: tokens of one batch. A longer text goes alone.
         max_pending: how many texts may wait at most.
     """
 
@@ -69,7 +69,7 @@ class Batched(AbstractContextManager["Batched"]):
     def submit(
         self, text: str, *, prompt: str | None = None, prompt_name: str | None = None
     ) -> Future[Vector]:
-        """A future of the vector (D,) of a text; cancelling it takes the text out of the queue.
+        """A future of the vector (D,) of a text. Cancelling it takes the text out of the queue.
 
         Args:
             text: the text.
@@ -77,7 +77,7 @@ class Batched(AbstractContextManager["Batched"]):
             prompt_name: as in `encode` of the embedder.
 
         Raises:
-            ValueError: not a string, or a prompt that does not exist; other texts are not affected.
+            ValueError: not a string, or a prompt that does not exist. Other texts are not affected.
             BusyError: `max_pending` texts are waiting.
             RuntimeError: it has been closed.
         """
@@ -86,7 +86,7 @@ class Batched(AbstractContextManager["Batched"]):
         return future
 
     def submit_rows(self, texts: Sequence[tuple[Rows, Settings]]) -> list[Future[Vector]]:
-        """As `submit`, for several tokenized texts; all of them wait or, after an error, none."""
+        """As `submit`, for several tokenized texts. All of them wait or, after an error, none."""
         requests = [_Request(rows, settings, Future[Vector]()) for rows, settings in texts]
         with self._changed:
             if self._closed:
@@ -152,7 +152,7 @@ class Batched(AbstractContextManager["Batched"]):
             self._answer(requests)
 
     def _next_batch(self) -> list[_Request]:
-        """The next texts to encode together, in order of arrival; none once it is closed.
+        """The next texts to encode together, in order of arrival. None once it is closed.
 
         They have the same prompt length, because pooling leaves out as many tokens of all of them.
         """

@@ -86,7 +86,7 @@ class SentenceEmbedder(nn.Module):
     What it shares with `OnnxEmbedder` are the functions of `minibert.sentences.encode`.
 
     Args:
-        model: the BERT; used as it is.
+        model: the BERT, used as it is.
         tokenizer: its tokenizer.
         pooling: one of `minibert.sentences.pooling.POOLINGS`, or several whose vectors are
             concatenated.
@@ -225,23 +225,23 @@ class SentenceEmbedder(nn.Module):
             backend: "torch", or "onnx" for an `OnnxEmbedder`, which runs what `minibert export` has
                 written by ONNX Runtime on the CPU. The graph then settles pooling, layers,
                 layer_weights, normalize, truncate_dim, precision and device.
-            pooling: None follows the folder's modules.json; a plain BERT has none and gets "mean".
-            layers: as in `minibert.sentences.pooling.resolve_layers`; None: "last". Layers above
+            pooling: None follows the folder's modules.json. A plain BERT has none and gets "mean".
+            layers: as in `minibert.sentences.pooling.resolve_layers`. None: "last". Layers above
                 the highest one that is needed are dropped.
             layer_weights: as in `minibert.sentences.pooling.combine_layers`.
-            normalize: whether vectors are L2-normalized at the end. None follows the folder; a
+            normalize: whether vectors are L2-normalized at the end. None follows the folder. A
                 plain BERT's are not.
             truncate_dim: truncate each vector to its first N dimensions, before `normalize=True`
-                normalizes it; None follows the folder.
+                normalizes it. None follows the folder.
             precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs
                 the model unchanged: the vector of a single text equals that of transformers bit
                 for bit. Several texts are packed without padding, so products have other shapes
                 and last bits may differ.
-            max_length: as in the class; None: what the folder says.
+            max_length: as in the class. None: what the folder says.
             prompts: None: the folder's.
             default_prompt_name: None: the folder's.
-            device: where to run; None: the CPU.
-            mmap: as in `BertModel.from_pretrained`; an optimized model has its weights in memory
+            device: where to run. None: the CPU.
+            mmap: as in `BertModel.from_pretrained`. An optimized model has its weights in memory
                 in any case.
             revision: branch, tag or commit on the Hub.
             cache_dir: where the Hub's files are cached.
@@ -251,7 +251,7 @@ class SentenceEmbedder(nn.Module):
 
         Raises:
             FileNotFoundError: the checkpoint does not exist, or a file of it is missing.
-            ValueError: a damaged file, or something in the folder that minibert does not have; the
+            ValueError: a damaged file, or something in the folder that minibert does not have. The
                 error names it.
         """
         source = Source.of(
@@ -405,7 +405,7 @@ class SentenceEmbedder(nn.Module):
             texts: one text, or several texts or pairs of texts in a list, an array, a column of a
                 table or any other iterable.
             prompt: put before every text.
-            prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
+            prompt_name: the prompt of this name in `prompts`. None: `default_prompt_name`.
             batch_size: accepted for code written for sentence-transformers, without effect:
                 `batch_tokens` decides which texts go through the model together.
             batch_tokens: tokens of one pass through the model.
@@ -425,7 +425,7 @@ class SentenceEmbedder(nn.Module):
             show_progress_bar: show a bar with tokens per second and the time left.
 
         Returns:
-            (N, D) float32; (D,) for a single text; (0, D) for no texts.
+            (N, D) float32, (D,) for a single text, (0, D) for no texts.
 
         Raises:
             ValueError: something that is not a text, an option with a value that it cannot have, or
@@ -691,7 +691,7 @@ class SentenceEmbedder(nn.Module):
             The next texts and their vectors (chunk_size, D), in the order of the texts.
 
         Raises:
-            ValueError: as `encode`; a single string, or a chunk size below 1.
+            ValueError: as `encode`, and for a single string or a chunk size below 1.
         """
         settings = self.settings(
             prompt=prompt, prompt_name=prompt_name, overflow=overflow, batch_tokens=batch_tokens
@@ -701,11 +701,11 @@ class SentenceEmbedder(nn.Module):
     def batched(
         self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024
     ) -> Batched:
-        """Gathers single texts of many threads or tasks into packed batches; see `Batched`.
+        """Gathers single texts of many threads or tasks into packed batches. See `Batched`.
 
         Args:
             max_wait_ms: how long the first text waits for others when the model is idle.
-            max_tokens: tokens of one batch; a longer text goes alone.
+            max_tokens: tokens of one batch. A longer text goes alone.
             max_pending: how many texts may wait at most.
         """
         return gather_requests(self, max_wait_ms, max_tokens, max_pending)
@@ -766,7 +766,7 @@ class SentenceEmbedder(nn.Module):
             batch_tokens: tokens of one pass through the model.
 
         Returns:
-            `WordVectors` of each text in a list; of a single text, only its own.
+            `WordVectors` of each text in a list, or of a single text only its own.
         """
         return word_vectors(self, texts, merge, batch_tokens)
 
@@ -818,10 +818,10 @@ class SentenceEmbedder(nn.Module):
         """Vectors of sequences of token ids, with gradients: what training and exports call.
 
         Args:
-            input_ids: (batch, seq), as `tokenize` gives them; or (tokens,), all sequences in a row,
+            input_ids: (batch, seq), as `tokenize` gives them, or (tokens,), all sequences in a row,
                 with a `layout`.
-            attention_mask: 1 for tokens, 0 for padding behind them, (batch, seq); None: no padding.
-            token_type_ids: like `input_ids`; None: all 0.
+            attention_mask: 1 for tokens, 0 for padding behind them, (batch, seq). None: no padding.
+            token_type_ids: like `input_ids`. None: all 0.
             layout: where each of the sequences in a row begins and ends.
             skip: tokens at the start of every sequence that pooling leaves out, such as a prompt's.
 
@@ -876,9 +876,9 @@ class SentenceEmbedder(nn.Module):
         """Vectors of the inputs, (N, D), in their order, without gradients.
 
         Args:
-            rows: of all inputs; those of a text's windows are merged.
+            rows: of all inputs. Those of a text's windows are merged.
             settings: how.
-            report: progress callback; receives the indices of finished rows.
+            report: progress callback. Receives the indices of finished rows.
 
         Raises:
             ValueError: a vector is not finite.
@@ -957,7 +957,7 @@ class SentenceEmbedder(nn.Module):
         last becomes the last of a shorter model, and `pooling="pooler"` a `Dense` layer on [CLS].
 
         Raises:
-            ValueError: layers or poolings that the format cannot express; nothing is written then.
+            ValueError: layers or poolings that the format cannot express. Nothing is written then.
             OSError: a file cannot be written.
         """
         from minibert.sentences.saving import save_sentence_folder
@@ -996,7 +996,7 @@ class SentenceEmbedder(nn.Module):
 
     @property
     def truncate_dim(self) -> int | None:
-        """Dimensions of each vector that the last step keeps; None: all. It may be set."""
+        """Dimensions of each vector that the last step keeps. None: all. It may be set."""
         if len(self.steps) and isinstance(self.steps[-1], Truncate):
             return self.steps[-1].dimension
         return None

@@ -1,6 +1,6 @@
 """What `SentenceEmbedder` and `OnnxEmbedder` share: texts to rows, and vectors to results.
 
-An embedder turns rows of token ids into vectors; everything before and after that are the
+An embedder turns rows of token ids into vectors. Everything before and after that are the
 functions of this module. Each takes the embedder, of which it needs what `TextEncoder` lists.
 """
 
@@ -55,11 +55,11 @@ class TextEncoder(Protocol):
 
     @property
     def model(self) -> Any:
-        """The BERT, or its exported graph; it has a config."""
+        """The BERT, or its exported graph. It has a config."""
 
     @property
     def layers(self) -> list[int] | None:
-        """Which hidden states are pooled; None where a graph has settled it."""
+        """Which hidden states are pooled, or None where a graph has settled it."""
 
     @property
     def layer_weights(self) -> list[float] | None:
@@ -123,7 +123,7 @@ def resolve_max_length(max_length: int | None, tokenizer: BertTokenizer, positio
     """Tokens of the longest row.
 
     Args:
-        max_length: what the caller asks for; None: what the tokenizer says, as far as there are
+        max_length: what the caller asks for. None: what the tokenizer says, as far as there are
             positions.
         tokenizer: the tokenizer.
         positions: position embeddings of the model.
@@ -152,7 +152,7 @@ def resolve_settings(
     truncate_dim: int | None,
     normalize_embeddings: bool,
 ) -> Settings:
-    """The settings that the options mean for this model; the prompt is looked up and counted once.
+    """The settings that the options mean for this model. The prompt is looked up and counted once.
 
     Raises:
         ValueError: a value that an option cannot have, or a prompt that does not exist or leaves no
@@ -229,7 +229,7 @@ def encode_texts(
     output_value: OutputValue = "sentence_embedding",
     show_progress_bar: bool | None = False,
 ) -> Any:
-    """What `encode` of an embedder returns; its options are described there."""
+    """What `encode` of an embedder returns. Its options are described there."""
     check_count("batch_size", batch_size)
     if precision not in (None, *PRECISIONS):
         raise ValueError(
@@ -298,7 +298,7 @@ def _as_tensors(array: Any, device: Any, in_one: bool) -> Any:
 def encode_chunk(
     encoder: TextEncoder, texts: list[Any], settings: Settings, progress: Progress = SILENT
 ) -> tuple[Vectors, Rows]:
-    """Vectors (N, D) of texts that are sorted together, and their rows; all encoding uses it.
+    """Vectors (N, D) of texts that are sorted together, and their rows. All encoding uses it.
 
     The result depends on the texts and the settings alone, not on what was encoded before.
     """
@@ -316,7 +316,7 @@ def stream_chunks(
     chunk_size: int,
     progress: Progress,
 ) -> Iterator[tuple[list[str], Vectors]]:
-    """What `encode_stream` of an embedder yields; its arguments are described there."""
+    """What `encode_stream` of an embedder yields. Its arguments are described there."""
     check_count("chunk_size", chunk_size)
     remaining = iter_texts(texts)
     count = 0
@@ -332,7 +332,7 @@ def stream_chunks(
 def gather_requests(
     encoder: TextEncoder, max_wait_ms: float, max_tokens: int, max_pending: int
 ) -> Batched:
-    """A queue that encodes single texts of many callers together; see `Batched`."""
+    """A queue that encodes single texts of many callers together. See `Batched`."""
 
     def read(text: str, prompt: str | None, prompt_name: str | None) -> tuple[Rows, Settings]:
         settings = encoder.settings(prompt=prompt, prompt_name=prompt_name, batch_tokens=max_tokens)
@@ -350,7 +350,7 @@ def warn_of_truncation(
     overflow: str,
     advice: str = 'pass overflow="mean" to encode them in windows.',
 ) -> None:
-    """Warns if texts were truncated; `overlong` of `count` have more than `max_length` tokens."""
+    """Warns if texts were truncated. `overlong` of `count` have more than `max_length` tokens."""
     if overlong and overflow == "truncate":
         warnings.warn(
             f"{overlong} of {count} texts have more than {encoder.max_length} tokens and were "

@@ -63,16 +63,16 @@ def export(
     The results of the graph are verified against PyTorch first.
 
     Args:
-        source: a sentence-transformers folder or a BERT without a head, for an embedder; or a BERT
+        source: a sentence-transformers folder or a BERT without a head, for an embedder, or a BERT
             with a head.
-        folder: where to write; there should be nothing yet.
+        folder: where to write. There should be nothing yet.
         precision: "fp32", or "int8": weights and activations in 8 bits by onnxruntime's dynamic
             quantisation.
         heads: export the head also of a folder that says how it makes vectors.
 
     Raises:
         ValueError: there is something at `folder`, an unknown precision, or results that differ
-            from torch's; nothing is written then.
+            from torch's. Nothing is written then.
         ImportError: the extra [onnx] is not installed.
     """
     target = Path(folder)
@@ -176,7 +176,7 @@ class _Steps(nn.Module):
 
 
 def _prepare(source: Source, folder: Path, heads: bool) -> _Graph:
-    """The graph to write; writes what lies beside it."""
+    """The graph to write. Writes what lies beside it."""
     if heads or not is_embedder(source):
         model, tokenizer = load_with_heads(source, dtype=torch.float32)
         if not isinstance(model, BertModel):
@@ -233,7 +233,7 @@ def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
 def _remove_inner_shapes(path: Path) -> None:
     """Remove the shapes of inner values, which are inferred again.
 
-    The exporter transposes the weights of heads, and keeps the shapes from before; the quantizer
+    The exporter transposes the weights of heads, and keeps the shapes from before. The quantizer
     stops at the contradiction.
     """
     onnx = need("onnx", "onnx", "Exporting in int8")

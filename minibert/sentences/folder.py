@@ -78,8 +78,8 @@ class SentenceFolder:
         pooling: one or several, whose vectors are concatenated.
         include_prompt: whether the tokens of a prompt are pooled.
         modules: "Dense" or "Normalize" after the pooling, with their folders.
-        truncate_dim: dimensions of a vector that are kept at the end; None: all.
-        max_length: tokens of a text at most; None: the folder does not say.
+        truncate_dim: dimensions of a vector that are kept at the end. None: all.
+        max_length: tokens of a text at most. None: the folder does not say.
         lower_case: whether texts are lower-cased, whatever the tokenizer does.
         tokenizer_options: options of the tokenizer, which come before its own files'.
         prompts: texts to put before every text, by name.
@@ -104,7 +104,7 @@ class SentenceFolder:
     def override_prompts(
         self, prompts: dict[str, str] | None, default_prompt_name: str | None
     ) -> None:
-        """Replaces the folder's prompts by a caller's; None, or "" for a name, leaves them."""
+        """Replaces the folder's prompts by a caller's. None, or "" for a name, leaves them."""
         if prompts is not None:
             self.prompts = prompts
         if default_prompt_name:
@@ -117,7 +117,7 @@ class SentenceFolder:
         return min(self.max_length, positions)
 
     def load_tokenizer(self) -> BertTokenizer:
-        """The tokenizer; a cased one lower-cases if the folder asks for it, and keeps accents."""
+        """The tokenizer. A cased one lower-cases if the folder asks for it, and keeps accents."""
         options = dict(self.tokenizer_options)
         tokenizer = BertTokenizer.from_pretrained(self.transformer, **options)
         if self.lower_case and not tokenizer.do_lower_case:
@@ -128,14 +128,14 @@ class SentenceFolder:
 
 
 def read_sentence_folder(source: Source, cross_encoder: bool = False) -> SentenceFolder:
-    """Reads the folder of an embedder or a cross-encoder; that of a plain BERT gives the defaults.
+    """Reads the folder of an embedder or a cross-encoder. That of a plain BERT gives the defaults.
 
     Args:
         source: the folder.
         cross_encoder: whether it should be a cross-encoder's.
 
     Raises:
-        ValueError: a module, pooling or setting that minibert does not have, named; or a damaged
+        ValueError: a module, pooling or setting that minibert does not have, named, or a damaged
             file.
         FileNotFoundError: a file that modules.json needs is missing.
     """
@@ -204,7 +204,7 @@ def value_of(path: Path, config: Mapping[str, Any], name: str, kind: type, defau
         path: the file, for the error.
         config: what it holds.
         name: of the value.
-        kind: its type; whole numbers should be positive.
+        kind: its type. Whole numbers should be positive.
         default: for a value that is absent.
 
     Raises:

@@ -58,7 +58,7 @@ def load_steps(folder: SentenceFolder, normalize: bool | None) -> list[nn.Module
 
     Args:
         folder: the folder.
-        normalize: whether vectors are L2-normalized at the end; None: as the folder says.
+        normalize: whether vectors are L2-normalized at the end. None: as the folder says.
     """
     modules = list(folder.modules)
     if normalize is not None:

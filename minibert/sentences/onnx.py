@@ -80,7 +80,7 @@ class OnnxGraph:
 
     @cached_property
     def steps(self) -> Any:
-        """The graph of what follows the pooling, which texts in windows need; None: nothing."""
+        """The graph of what follows the pooling, which texts in windows need. None: nothing."""
         path = self.source.file("steps.onnx")
         if path is None:
             return None
@@ -160,7 +160,7 @@ class OnnxEmbedder:
 
         Args:
             name: folder or Hub id.
-            max_length: as in the class; None: what the folder says.
+            max_length: as in the class. None: what the folder says.
             prompts: None: the folder's.
             default_prompt_name: None: the folder's.
             revision: branch, tag or commit on the Hub.
@@ -290,7 +290,7 @@ class OnnxEmbedder:
             texts: one text, or several texts or pairs of texts in a list, an array, a column of a
                 table or any other iterable.
             prompt: put before every text.
-            prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
+            prompt_name: the prompt of this name in `prompts`. None: `default_prompt_name`.
             batch_size: accepted for code written for sentence-transformers, without effect:
                 `batch_tokens` decides which texts go through the model together.
             batch_tokens: tokens of one pass through the model.
@@ -310,7 +310,7 @@ class OnnxEmbedder:
             show_progress_bar: show a bar with tokens per second and the time left.
 
         Returns:
-            (N, D) float32; (D,) for a single text; (0, D) for no texts.
+            (N, D) float32, (D,) for a single text, (0, D) for no texts.
 
         Raises:
             ValueError: something that is not a text, an option with a value that it cannot have, or
@@ -576,7 +576,7 @@ class OnnxEmbedder:
             The next texts and their vectors (chunk_size, D), in the order of the texts.
 
         Raises:
-            ValueError: as `encode`; a single string, or a chunk size below 1.
+            ValueError: as `encode`, and for a single string or a chunk size below 1.
         """
         settings = self.settings(
             prompt=prompt, prompt_name=prompt_name, overflow=overflow, batch_tokens=batch_tokens
@@ -586,11 +586,11 @@ class OnnxEmbedder:
     def batched(
         self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024
     ) -> Batched:
-        """Gathers single texts of many threads or tasks into packed batches; see `Batched`.
+        """Gathers single texts of many threads or tasks into packed batches. See `Batched`.
 
         Args:
             max_wait_ms: how long the first text waits for others when the model is idle.
-            max_tokens: tokens of one batch; a longer text goes alone.
+            max_tokens: tokens of one batch. A longer text goes alone.
             max_pending: how many texts may wait at most.
         """
         return gather_requests(self, max_wait_ms, max_tokens, max_pending)
@@ -651,7 +651,7 @@ class OnnxEmbedder:
             batch_tokens: tokens of one pass through the model.
 
         Returns:
-            `WordVectors` of each text in a list; of a single text, only its own.
+            `WordVectors` of each text in a list, or of a single text only its own.
         """
         from minibert.sentences.words import word_vectors  # it needs torch
 
@@ -725,9 +725,9 @@ class OnnxEmbedder:
         """Vectors of the inputs, (N, D), in their order.
 
         Args:
-            rows: of all inputs; those of a text's windows are merged.
+            rows: of all inputs. Those of a text's windows are merged.
             settings: how.
-            report: progress callback; receives the indices of finished rows.
+            report: progress callback. Receives the indices of finished rows.
 
         Raises:
             ValueError: a vector is not finite.
@@ -825,7 +825,7 @@ def refuse_settled(**options: Any) -> None:
 
 
 def openmp_threads() -> int:
-    """The first number of OMP_NUM_THREADS, which may list one for each nested level; 0: not set.
+    """The first number of OMP_NUM_THREADS, which may list one for each nested level. 0: not set.
 
     Raises:
         ValueError: it is not a whole number.

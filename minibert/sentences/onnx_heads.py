@@ -97,7 +97,7 @@ class OnnxHead:
         """Compute all outputs of the head.
 
         Args:
-            texts: Texts, or pairs of texts; what exceeds `max_length` tokens is truncated.
+            texts: Texts, or pairs of texts. What exceeds `max_length` tokens is truncated.
 
         Returns:
             For each output of the graph an array for each text: (labels,), or (tokens, labels)
@@ -135,7 +135,7 @@ class OnnxHead:
 
         Returns:
             For each text a list of `{"label", "score"}`, highest score first. The score of a
-            single label is the model's number; `scores` applies a sigmoid, as rerankers do.
+            single label is the model's number. `scores` applies a sigmoid, as rerankers do.
         """
         scores = self.logits(texts)
         if self.config.num_labels > 1:
@@ -148,7 +148,7 @@ class OnnxHead:
         return results
 
     def settings(self, prompt_name: str | None = None) -> Settings:
-        """Return how texts are encoded; ValueError for a prompt, because heads have none."""
+        """Return how texts are encoded. A prompt is a ValueError, because heads have none."""
         if prompt_name is not None:
             raise ValueError(f"an exported head has no prompts, so {prompt_name!r} does not exist.")
         return Settings("", "truncate", BATCH_TOKENS)
@@ -163,7 +163,7 @@ class OnnxHead:
         return rows.in_input_order(np.stack(self.run_ids(rows.ids, rows.token_types)["logits"]))
 
     def activation(self, logits: Vectors) -> Vectors:
-        """Turn logits (N, labels) into scores by problem type; a single label gets a sigmoid."""
+        """Turn logits (N, labels) into scores by problem type. A single label gets a sigmoid."""
         problem = self.config.problem_type
         if problem == "regression":
             return logits

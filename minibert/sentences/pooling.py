@@ -115,7 +115,7 @@ def combine_layers(
         weights: one for each layer of a sum.
 
     Returns:
-        (..., hidden), or (..., n x hidden) for n concatenated layers; float32 at least.
+        (..., hidden), or (..., n x hidden) for n concatenated layers. Float32 at least.
 
     Raises:
         ValueError: as in `resolve_layers`.
@@ -159,18 +159,18 @@ def pool(
 ) -> Tensor:
     """One vector for each sequence.
 
-    - `"cls"`: the state of the first token, [CLS];
-    - `"pooler"`: that state after the pooler's linear layer and tanh, `pooler_output`;
-    - `"mean"`, `"max"`: over the tokens of the sequence, [CLS] and [SEP] included;
+    - `"cls"`: the state of the first token, [CLS].
+    - `"pooler"`: that state after the pooler's linear layer and tanh, `pooler_output`.
+    - `"mean"`, `"max"`: over the tokens of the sequence, [CLS] and [SEP] included.
     - `"mean_sqrt_len"`: their sum divided by the square root of their number.
 
     Args:
-        states: features of the tokens of all sequences in a row, (tokens, hidden), see `unpad`; or
+        states: features of the tokens of all sequences in a row, (tokens, hidden), see `unpad`, or
             padded ones, (batch, seq, hidden).
-        lengths: tokens of each sequence in a row; for padded ones the mask, (batch, seq).
+        lengths: tokens of each sequence in a row. For padded ones the mask, (batch, seq).
         pooling: one of `POOLINGS`, or several whose vectors are concatenated.
         skip: tokens at the start of every sequence to leave out, such as those of a prompt.
-        pooler_output: the model's, (batch, hidden); only `"pooler"` needs it.
+        pooler_output: the model's, (batch, hidden). Only `"pooler"` needs it.
 
     Returns:
         (batch, hidden), or (batch, n x hidden) for n poolings.

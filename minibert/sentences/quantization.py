@@ -16,10 +16,10 @@ def quantize(vectors: Vectors, precision: str, ranges: Vectors | None = None) ->
 
     Args:
         vectors: (N, D) float32.
-        precision: "uint8" divides the range of each of the D dimensions into 256 steps; "int8" is
+        precision: "uint8" divides the range of each of the D dimensions into 256 steps. "int8" is
             the same minus 128. "ubinary" keeps one bit of each dimension, 1 above 0, and packs
-            eight into a byte; "binary" is the same minus 128.
-        ranges: minimum and maximum of each dimension, (2, D), for "int8" and "uint8"; None: those
+            eight into a byte. "binary" is the same minus 128.
+        ranges: minimum and maximum of each dimension, (2, D), for "int8" and "uint8". None: those
             of `vectors`.
 
     Raises:

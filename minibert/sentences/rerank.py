@@ -66,8 +66,8 @@ class CrossEncoder:
     ```
 
     Args:
-        model: the classifier; or a name, which is loaded as `from_pretrained` does.
-        tokenizer: its tokenizer; a name brings its own.
+        model: the classifier, or a name, which is loaded as `from_pretrained` does.
+        tokenizer: its tokenizer. A name brings its own.
         activation_fn: applied to the logits. None: what the folder of a name says, else a sigmoid
             for one label and nothing for several.
         max_length: tokens of the longest pair. None: what the folder or the tokenizer says, as far
@@ -75,7 +75,7 @@ class CrossEncoder:
         prompts: texts to put before every query, by name.
         default_prompt_name: the prompt that is used when a call names none.
         precision: of a model that is loaded by name, as in `from_pretrained`.
-        device: of a model that is loaded by name; None: the CPU.
+        device: of a model that is loaded by name. None: the CPU.
 
     Raises:
         TypeError: a model without a tokenizer.
@@ -138,10 +138,10 @@ class CrossEncoder:
 
         Args:
             name: folder or Hub id.
-            precision: "fp32", "bf16" or "int8" as in `minibert.optimize`; "exact" (or None) runs
+            precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs
                 the model unchanged.
             max_length: as in the class.
-            device: where to run; None: the CPU.
+            device: where to run. None: the CPU.
             mmap: as in `BertModel.from_pretrained`.
             revision: branch, tag or commit on the Hub.
             cache_dir: where the Hub's files are cached.
@@ -151,7 +151,7 @@ class CrossEncoder:
 
         Raises:
             FileNotFoundError: the checkpoint does not exist, or a file of it is missing.
-            ValueError: a damaged file, or an activation or module that minibert does not have; the
+            ValueError: a damaged file, or an activation or module that minibert does not have. The
                 error names it.
         """
         source = Source.of(
@@ -179,7 +179,7 @@ class CrossEncoder:
         """Writes a folder that `from_pretrained` and sentence-transformers load.
 
         Raises:
-            ValueError: an activation other than `minibert.sentences.pooling.ACTIVATIONS`; nothing
+            ValueError: an activation other than `minibert.sentences.pooling.ACTIVATIONS`. Nothing
                 is written then.
             OSError: a file cannot be written.
         """
@@ -265,10 +265,10 @@ class CrossEncoder:
         """Scores of pairs of texts.
 
         Args:
-            pairs: pairs in a list, an array (N, 2) or any other iterable; or a single pair. The
+            pairs: pairs in a list, an array (N, 2) or any other iterable, or a single pair. The
                 longer text is truncated where a pair is too long.
             prompt: put before the first text of every pair.
-            prompt_name: the prompt of this name in `prompts`; None: `default_prompt_name`.
+            prompt_name: the prompt of this name in `prompts`. None: `default_prompt_name`.
             batch_size: accepted for code written for sentence-transformers, without effect:
                 `batch_tokens` decides which pairs go through the model together.
             batch_tokens: tokens of one pass through the model.
@@ -280,7 +280,7 @@ class CrossEncoder:
             device: moves the model there first, and leaves it there.
 
         Returns:
-            (N,) float32 for a model with one label, (N, labels) for several; without the first
+            (N,) float32 for a model with one label, (N, labels) for several. Without the first
             axis for a single pair.
 
         Raises:
@@ -341,7 +341,7 @@ class CrossEncoder:
         Args:
             rows: of all inputs.
             settings: how they are encoded.
-            report: progress callback; receives the indices of finished rows.
+            report: progress callback. Receives the indices of finished rows.
         """
 
         def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
@@ -383,12 +383,12 @@ class CrossEncoder:
         activation_fn: Activation | None = None,
         device: torch.device | str | None = None,
     ) -> list[Ranked]:
-        """Documents by their scores with a query, best first; ties in the order of the documents.
+        """Documents by their scores with a query, best first, ties in the order of the documents.
 
         Args:
             query: the first text of each pair.
             documents: the second texts, in any sequence.
-            top_k: how many documents to return; None: all.
+            top_k: how many documents to return. None: all.
             return_documents: whether results have the documents' "text".
             prompt: as in `predict`, like the rest.
             prompt_name: see there.
@@ -399,7 +399,7 @@ class CrossEncoder:
             device: see there.
 
         Returns:
-            `{"corpus_id", "score", "text"}` of each; `corpus_id` is the document's index.
+            `{"corpus_id", "score", "text"}` of each. `corpus_id` is the document's index.
 
         Raises:
             ValueError: a model with several labels, or something that is not a text.
@@ -445,11 +445,11 @@ def rerank(
     """`CrossEncoder(model, tokenizer).rank(query, documents, top_k)`.
 
     Args:
-        model: a classifier with one label; scores are the sigmoid of its logit.
+        model: a classifier with one label. Scores are the sigmoid of its logit.
         tokenizer: its tokenizer.
         query: the first text of each pair.
         documents: the second texts.
-        top_k: how many documents to return; None: all.
+        top_k: how many documents to return. None: all.
         top: deprecated name of `top_k`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Texts to rows of token ids; long texts are truncated, or split into windows."""
+"""Texts to rows of token ids. Long texts are truncated, or split into windows."""
 
 import os
 from collections import Counter
@@ -31,7 +31,7 @@ class Settings:
         batch_tokens: tokens of one pass through the model.
         prefix_length: tokens that begin every row, which are [CLS] and the prompt's.
         skip: how many tokens at the start of every row pooling leaves out.
-        truncate_dim: dimensions of a vector that are kept; None: all.
+        truncate_dim: dimensions of a vector that are kept. None: all.
         normalize: whether vectors are L2-normalized at the end.
     """
 
@@ -52,7 +52,7 @@ class Row:
         text: the text or pair.
         windows: token ids of the sequences that go through the model. It is one sequence, unless a
             long text is split into windows.
-        token_types: token types of a pair's sequence; None: all 0.
+        token_types: token types of a pair's sequence. None: all 0.
         is_overlong: whether the text has more tokens than one sequence holds.
     """
 
@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(slots=True)
 class Rows:
-    """The inputs of a call, tokenized; equal inputs share a row.
+    """The inputs of a call, tokenized. Equal inputs share a row.
 
     Attributes:
         rows: the distinct rows.
@@ -81,7 +81,7 @@ class Rows:
 
     @property
     def token_types(self) -> list[list[int]] | None:
-        """Token types of every sequence; None where all of them are 0."""
+        """Token types of every sequence, or None where all of them are 0."""
         if all(row.token_types is None for row in self.rows):
             return None
         types = []
@@ -129,7 +129,7 @@ class Rows:
         """Vectors of the rows, (rows, D), as vectors of the inputs, (inputs, D).
 
         Raises:
-            ValueError: a vector is not finite; the error names its text.
+            ValueError: a vector is not finite. The error names its text.
         """
         finite = np.isfinite(vectors)
         if not finite.all():
@@ -157,7 +157,7 @@ def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
-    """Joins the rows of several calls; each input keeps a row of its own."""
+    """Joins the rows of several calls. Each input keeps a row of its own."""
     rows = [part.rows[index] for part in parts for index in part.indices]
     return Rows(rows, range(len(rows)))
 
@@ -173,10 +173,10 @@ def tokenize_rows(
 
     Args:
         tokenizer: splits the texts.
-        texts: strings, or pairs of strings; equal ones share a row.
+        texts: strings, or pairs of strings. Equal ones share a row.
         max_length: tokens of a row, [CLS] and [SEP] included.
         settings: the prompt, and what happens to long texts.
-        truncation_side: "right" or "left"; None: as the tokenizer says.
+        truncation_side: "right" or "left". None: as the tokenizer says.
 
     Raises:
         ValueError: something that is not a text, or pairs with `overflow="mean"`.
@@ -267,7 +267,7 @@ def check_collection(
         column: what to pass of a table instead, for the error.
 
     Raises:
-        ValueError: a mapping or a table, which give their keys; a set, which has no order; bytes;
+        ValueError: a mapping or a table, whose items are keys, a set, which has no order, bytes,
             or something that cannot be iterated over.
     """
     kind = type(texts).__name__
@@ -301,7 +301,7 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     """Any number of texts, one at a time.
 
     Raises:
-        ValueError: a single string, whose letters would be taken for texts; or as
+        ValueError: a single string, whose letters would be taken for texts, or as
             `check_collection`.
     """
     if isinstance(texts, str | os.PathLike):

@@ -1,4 +1,4 @@
-"""Writing a sentence-transformers folder; `folder` describes the format, and reads it."""
+"""Writing a sentence-transformers folder. `folder` describes the format, and reads it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TorchEmbedder(Protocol):
 
 
 def save_sentence_folder(embedder: TorchEmbedder, path: Path) -> None:
-    """Writes everything that a `SentenceEmbedder` consists of; see its `save_pretrained`.
+    """Writes everything that a `SentenceEmbedder` consists of. See its `save_pretrained`.
 
     Args:
         embedder: what is saved.

@@ -123,7 +123,7 @@ def nearest(
 
     Args:
         queries: (n, D).
-        corpus: (N, D): an array, memory-mapped or not, or what `open_vectors` returns; a block of
+        corpus: (N, D): an array, memory-mapped or not, or what `open_vectors` returns. A block of
             it is read at a time.
         top_k: rows for each query.
         metric: "cosine", or the "dot" product, which is the same for L2-normalized vectors and
@@ -132,7 +132,7 @@ def nearest(
         top: deprecated name of `top_k`.
 
     Returns:
-        Row indices and similarities, (n, min(top_k, N)) each, the most similar first; ties in the
+        Row indices and similarities, (n, min(top_k, N)) each, the most similar first. Ties in the
         order of the corpus.
 
     Raises:
@@ -195,7 +195,7 @@ def renamed_top(top: int | None, top_k: Any) -> Any:
 
 
 def _compare_all(queries: Vectors, corpus: Any, top_k: int, metric: str) -> list[Neighbors]:
-    """The nearest rows of each query; for "cosine" the queries are L2-normalized."""
+    """The nearest rows of each query. For "cosine" the queries are L2-normalized."""
     normalize = metric == "cosine" and not getattr(corpus, "unit", False)
     step = BLOCK_ROWS
     if isinstance(corpus, np.ndarray) and corpus.dtype == np.float32:

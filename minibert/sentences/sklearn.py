@@ -79,7 +79,7 @@ class SentenceVectorizer:
         """Vectors (N, D) of texts.
 
         Args:
-            texts: strings in a list, an array or a column of a table; or a table of one column, as
+            texts: strings in a list, an array or a column of a table, or a table of one column, as
                 a `ColumnTransformer` passes it.
 
         Raises:
@@ -102,7 +102,7 @@ class SentenceVectorizer:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> SentenceVectorizer:
-        """Changes arguments of the constructor; another model is loaded when needed."""
+        """Changes arguments of the constructor. Another model is loaded when needed."""
         refuse_unknown("SentenceVectorizer", params, self.get_params())
         vars(self).update(params)
         vars(self).pop("_embedder", None)

@@ -31,7 +31,7 @@ class WordVectors(NamedTuple):
 def word_vectors(
     encoder: TextEncoder, texts: Any, merge: str, batch_tokens: int
 ) -> WordVectors | list[WordVectors]:
-    """What `words` of an embedder returns; its arguments are described there."""
+    """What `words` of an embedder returns. Its arguments are described there."""
     if merge not in ("mean", "first"):
         raise ValueError(f'merge should be "mean" or "first", not {merge!r}.')
     single = isinstance(texts, str)

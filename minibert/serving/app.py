@@ -210,7 +210,7 @@ class Service:
         """Return the model of this name.
 
         Args:
-            name: Name of the model; None: the first model of the first kind that is served.
+            name: Name of the model. None: the first model of the first kind that is served.
             kinds: Suitable kinds, the preferred kind first.
 
         Raises:
@@ -239,7 +239,7 @@ class Service:
             body: Its body.
             kinds: Kinds of models that can answer it, the preferred kind first.
             inputs: Its texts.
-            side: Side on which long texts are truncated; None: the model's.
+            side: Side on which long texts are truncated. None: the model's.
 
         Raises:
             HTTPException: The model does not exist, or the request exceeds a limit.
@@ -275,8 +275,8 @@ class Service:
 
         Args:
             answer: The answer of an embedder.
-            dimensions: Number of leading dimensions to return; None: all.
-            normalize: L2-normalize the vectors; None: the default of the service.
+            dimensions: Number of leading dimensions to return. None: all.
+            normalize: L2-normalize the vectors. None: the default of the service.
 
         Raises:
             HTTPException: The model's vectors have fewer dimensions.
@@ -308,8 +308,8 @@ def create_app(
     Args:
         models: The models, each with its own name. A request without a model name gets the first
             model of a suitable kind.
-        limits: Limits of each request; None: the defaults.
-        key: Key that clients send as `Authorization: Bearer KEY`; None: no key is required.
+        limits: Limits of each request. None: the defaults.
+        key: Key that clients send as `Authorization: Bearer KEY`. None: no key is required.
         json_log: Write log lines as JSON.
         normalize: L2-normalize the vectors of requests without `normalize`.
         metrics_open: Serve `GET /metrics` without the key.
@@ -462,7 +462,7 @@ def _about(service: Service, model: Served) -> dict[str, Any]:
 
 
 def _add_tei(app: FastAPI, service: Service) -> None:
-    """Add the routes of text-embeddings-inference; its clients post to / for the first model."""
+    """Add the routes of text-embeddings-inference. Its clients post to / for the first model."""
 
     @app.post("/embed")
     async def embed(body: EmbedRequest, request: Request) -> Response:

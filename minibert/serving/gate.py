@@ -101,7 +101,7 @@ class Gate:
     Args:
         app: The application.
         limits: As in `minibert.serving.app.create_app`, like the others.
-        key: Key that clients send; None: no key is required.
+        key: Key that clients send. None: no key is required.
         metrics: The metrics that requests are counted in.
         json_log: Write log lines as JSON.
         without_key: Paths that are open to clients without the key.
@@ -153,7 +153,7 @@ class Gate:
     def _record(
         self, scope: Scope, path: str, status: int, seconds: float, fields: dict[str, Any]
     ) -> None:
-        """Count a request in the metrics and log it; status 499: the client has disconnected."""
+        """Count a request in the metrics and log it. Status 499 is a client that disconnected."""
         # only paths that exist become labels, because clients may request any number of others
         label = ""
         if any(route.path == path for route in scope["app"].routes):
@@ -175,7 +175,7 @@ class Gate:
     async def _answer(
         self, path: str, scope: Scope, receive: Receive, send: Send
     ) -> Response | None:
-        """Let the app answer; return the error if it does not.
+        """Let the app answer, and return the error if it does not.
 
         Returns None if the app has answered or the client has disconnected.
         """
@@ -231,7 +231,7 @@ class Gate:
         return None
 
     def _has_key(self, scope: Scope) -> bool:
-        """Whether a request has the key; the case of "Bearer" is ignored (RFC 9110)."""
+        """Whether a request has the key. The case of "Bearer" is ignored (RFC 9110)."""
         if self._key is None:
             return True
         header: bytes = dict(scope["headers"]).get(b"authorization", b"")
@@ -239,7 +239,7 @@ class Gate:
         return scheme.lower() == b"bearer" and hmac.compare_digest(self._key, key.strip())
 
     async def _read(self, receive: Receive, keep: bool) -> tuple[int, bytes]:
-        """Read a body; return its size, and its bytes up to the limit if `keep`."""
+        """Read a body and return its size, and its bytes up to the limit if `keep`."""
         size = 0
         parts: list[bytes] = []
         is_complete = False

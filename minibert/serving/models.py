@@ -44,7 +44,7 @@ class Served:
             encoded. Raises ValueError for a name that the model does not have.
         about: Fields of `GET /v1/models`.
         activation: Computes the scores of a classifier from its logits, (N, labels).
-        predict_activation: The same for `/predict`, where it differs; None: `activation`.
+        predict_activation: The same for `/predict`, where it differs. None: `activation`.
         reads_windows: The model splits long texts into windows, so that none is truncated.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
     """
@@ -83,8 +83,8 @@ class Served:
 
         Args:
             inputs: Texts, pairs of texts, or token ids.
-            prompt_name: Name of the prompt; None: the default prompt.
-            side: Side on which long texts are truncated; None: the model's.
+            prompt_name: Name of the prompt. None: the default prompt.
+            side: Side on which long texts are truncated. None: the model's.
 
         Raises:
             HTTPException: A text with a lone surrogate, or a prompt or token id that the model does
@@ -150,7 +150,7 @@ class Served:
     def _read(
         self, text: Input, prompt: str | None, prompt_name: str | None, side: str | None = None
     ) -> Request:
-        """The row of a text; token ids get [CLS] and [SEP], unless they have them."""
+        """The row of a text. Token ids get [CLS] and [SEP], unless they have them."""
         try:
             settings = self._settings_of(prompt_name)
         except ValueError:
@@ -223,8 +223,8 @@ def load(
         source: Folder of the checkpoint. Its files are not memory-mapped, so that the folder may
             change while the service runs.
         backend: "torch" or "onnx".
-        precision: As in `minibert.optimize`; None runs the model unchanged.
-        device: Where the model computes; ONNX Runtime runs on the CPU.
+        precision: As in `minibert.optimize`. None runs the model unchanged.
+        device: Where the model computes. ONNX Runtime runs on the CPU.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
 
     Raises:
@@ -263,7 +263,7 @@ def load(
 
 
 def _warm_up(model: PreTrainedModel) -> None:
-    """Compile what the first batches would; on a GPU nothing is compiled by size."""
+    """Compile what the first batches would. On a GPU nothing is compiled by size."""
     from minibert.inference.packing import warm_up
 
     if model.device.type == "cpu":
@@ -277,7 +277,7 @@ def _load_classifier(
     device: str,
     queue: dict[str, Any],
 ) -> Served | None:
-    """A classifier of texts or tokens; None for a pre-trained BERT, which serves as an embedder."""
+    """A classifier of texts or tokens. None for a pre-trained BERT, which serves as an embedder."""
     import torch
 
     from minibert.auto import class_for_tensors

@@ -1,6 +1,6 @@
 """For people who look inside: trace every step, compare with transformers, plot, and run the page.
 
-Nothing in the model knows about this package; everything here looks at it from outside.
+Nothing in the model knows about this package. Everything here looks at it from outside.
 """
 
 import importlib

@@ -1,6 +1,6 @@
 """The analyses of a trained BERT that papers report, each in a few lines and with its paper.
 
-What reads one forward pass takes a `Trace` of it; what needs gradients or several passes takes the
+What reads one forward pass takes a `Trace` of it. What needs gradients or several passes takes the
 model and a batch:
 
 ```python
@@ -41,14 +41,14 @@ def rollout(attentions: Trace | Sequence[Tensor]) -> Tensor:
 
     This is attention rollout (Abnar and Zuidema 2020).
     A layer mixes its input half by attention, averaged over heads, and half by the residual: `(A +
-    I) / 2`; the product of these over the layers follows the tokens. It knows nothing of values,
+    I) / 2`. The product of these over the layers follows the tokens. It knows nothing of values,
     feed-forward networks or LayerNorm.
 
     Args:
         attentions: a trace, a model's output, or its `attentions`, (batch, heads, seq, seq) each.
 
     Returns:
-        (layers, batch, seq, seq); every row sums to 1.
+        (layers, batch, seq, seq). Every row sums to 1.
 
     Raises:
         ValueError: an output without attentions.
@@ -83,7 +83,7 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
             of the model.
 
     Returns:
-        Probabilities and ids, (layers + 1, batch, seq, k) each; the embeddings come first.
+        Probabilities and ids, (layers + 1, batch, seq, k) each. The embeddings come first.
 
     Raises:
         ValueError: the model has no MLM head.
@@ -134,7 +134,7 @@ def attention_patterns(
         min_share: the least share of attention, on average, that makes a pattern.
 
     Returns:
-        One for each head; the name is None, and the share that of the strongest, where no pattern
+        One for each head. The name is None, and the share that of the strongest, where no pattern
         reaches `min_share`.
     """
     # (heads, seq, seq)
@@ -264,7 +264,7 @@ def integrated_gradients(
 
     Args:
         model: any minibert model, in eval mode.
-        batch: what to call it with; `input_ids` (batch, seq).
+        batch: keyword arguments of the model, with `input_ids` (batch, seq).
         target: the number, from the model's output to (batch,), such as `lambda out: out.logits[:,
             1]`.
         steps: points on the path.
@@ -319,8 +319,8 @@ def patching_sweep(
         clean: one sequence, (1, seq).
         corrupted: another of the same length.
         measure: what to read off, from the model's output to (batch,).
-        step: the step to patch, by its name in a trace, with `{}` for the layer; of shape (batch,
-            seq, ...).
+        step: the step to patch, by its name in a trace, with `{}` for the layer. Its shape is
+            (batch, seq, ...).
 
     Returns:
         The measure for every layer and place, (layers, seq).
@@ -369,7 +369,7 @@ def cka(x: Tensor, y: Tensor) -> float:
         y: (n, other hidden), of the same tokens after another layer or in another model.
 
     Returns:
-        About 0 (nothing in common; a little less by chance) to 1 (the same but for rotation and
+        About 0 (nothing in common, by chance a little less) to 1 (the same but for rotation and
         scale).
 
     Raises:
@@ -390,7 +390,7 @@ def _centered(states: Tensor) -> Tensor:
 
 
 def _hsic(a: Tensor, b: Tensor) -> Tensor:
-    """Estimate HSIC without bias, up to a factor; a and b are (n, dimensions)."""
+    """Estimate HSIC without bias, up to a factor, of `a` and `b` (n, dimensions)."""
     n = len(a)
     # the diagonals of both kernels, which are left out
     diagonal_a = a.square().sum(dim=1)
@@ -421,7 +421,7 @@ def linear_probe(
         decay: factor of the squared weights that are added to the loss.
 
     Returns:
-        The share of `test` that is classified correctly; compare it with that of the most frequent
+        The share of `test` that is classified correctly. Compare it with that of the most frequent
         class.
     """
     mean = train.mean(dim=0)

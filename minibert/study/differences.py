@@ -9,7 +9,7 @@ found.control_flips       # and in how many of the random draws?
 ```
 
 Attention alone does not show why a model answers as it does (Jain and Wallace 2019). This asks in
-two steps. Patching finds where the difference moves from one token to another; knocking out the
+two steps. Patching finds where the difference moves from one token to another. Knocking out the
 heads that could have moved it there tests whether they did.
 """
 
@@ -133,7 +133,7 @@ def carriers(
     become the first text's answer: without them the model cannot read the changed word at all.
 
     Args:
-        model: a model in eval mode; with an MLM head unless `target` is passed.
+        model: a model in eval mode, with an MLM head unless `target` is passed.
         tokenizer: its tokenizer.
         first: a text, usually with one [MASK].
         second: the same text with a word or a few changed, so that it has as many tokens.
@@ -201,7 +201,7 @@ def carriers(
 
 
 def _changed_positions(first: Tensor, second: Tensor) -> list[int]:
-    """Return the positions at which two texts differ; ids are (1, seq)."""
+    """Return the positions at which two texts differ. Ids are (1, seq)."""
     if first.shape != second.shape:
         raise ValueError(
             "first and second should have the same number of tokens, not "

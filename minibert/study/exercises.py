@@ -7,7 +7,7 @@
 
 The notebooks in docs/notebooks describe what to write. An exercise is a sequence of steps, each
 with a hint in English and in Korean. The first step that fails gives the hint. The answers of the
-five exercises here are the package's own functions; `short_exercises` has the others.
+five exercises here are the package's own functions. `short_exercises` has the others.
 """
 
 from collections.abc import Callable, Generator, Iterator

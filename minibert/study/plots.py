@@ -39,7 +39,7 @@ def plot_attention(
         title: the heading.
 
     Raises:
-        ImportError: matplotlib is not installed; says what to install.
+        ImportError: matplotlib is not installed. The error says what to install.
         ValueError: probabilities of another shape.
     """
     seq = len(tokens)
@@ -74,7 +74,7 @@ def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> F
         hidden_states: the embeddings and every layer's result for it, (seq, hidden) each.
 
     Raises:
-        ImportError: matplotlib is not installed; says what to install.
+        ImportError: matplotlib is not installed. The error says what to install.
         ValueError: hidden states of another shape, or of one layer only.
     """
     states = [state.detach().float().cpu() for state in hidden_states]
@@ -113,7 +113,7 @@ def plot_grid(
         words: texts of the cells, (rows, columns).
 
     Raises:
-        ImportError: matplotlib is not installed; says what to install.
+        ImportError: matplotlib is not installed. The error says what to install.
         ValueError: values of another shape.
     """
     if values.shape != (len(rows), len(columns)):
@@ -156,7 +156,7 @@ def plot_pca(
         title: the heading.
 
     Raises:
-        ImportError: matplotlib is not installed; says what to install.
+        ImportError: matplotlib is not installed. The error says what to install.
         ValueError: vectors of another shape, or fewer than 3.
     """
     if vectors.dim() != 2 or len(vectors) != len(labels) or len(labels) < 3:

@@ -7,7 +7,7 @@ print(t)                                  # a table: name, shape, formula
 t["layer.3.attention.scores"]             # (batch, heads, seq, seq)
 ```
 
-The model is run as it is, watched through PyTorch's hooks; they are gone when the block ends. They
+The model is run as it is, watched through PyTorch's hooks. They are gone when the block ends. They
 act in the thread or asyncio task that entered the block, and in tasks that it starts there, alone:
 others may use the model meanwhile, and trace it as well.
 """
@@ -42,7 +42,7 @@ class Step:
     Attributes:
         name: readable and unique, such as `layer.0.intermediate`.
         formula: what it is computed from.
-        module: the module at which it is seen; None inside the attention function, which is not a
+        module: the module at which it is seen. None inside the attention function, which is not a
             module.
         is_input: it goes into that module rather than coming out of it.
     """
@@ -139,7 +139,7 @@ class Trace(Mapping[str, Tensor]):
 
     With nothing patched the outputs are those of an untraced call, bit for bit, whatever the
     attention implementation: the model's own attention computes the context. Scores and
-    probabilities, which SDPA never writes down, are computed beside it by the eager formula; under
+    probabilities, which SDPA never writes down, are computed beside it by the eager formula. Under
     eager attention they are the very numbers that were used. Gradients lead through them in both.
     In training mode under SDPA the probabilities are those before dropout, and no gradient leads
     through them where there is dropout.
@@ -263,7 +263,7 @@ class Trace(Mapping[str, Tensor]):
     def _watch(self) -> None:
         def watch(register: Callable[..., RemovableHandle], hook: Callable[..., Any]) -> None:
             def here(*arguments: Any) -> Any:
-                """Call the hook in the code that entered the block; elsewhere change nothing."""
+                """Call the hook in the code that entered the block. Elsewhere change nothing."""
                 if any(trace is self for trace in _ENTERED.get()):
                     return hook(*arguments)
                 return None

@@ -45,7 +45,7 @@ class Comparison:
 
     Attributes:
         part: its name, as in `trace` where that has one.
-        max_difference: the largest absolute difference; infinite where the shapes differ.
+        max_difference: the largest absolute difference, infinite where the shapes differ.
         mean_difference: the mean absolute difference.
         bit_equal: all values are the same.
     """
@@ -112,9 +112,9 @@ def verify(
 ) -> Verification:
     """Compare tokenizer, every layer, the pooler and the heads of a checkpoint with transformers.
 
-    The tokenizer is compared on each text and on pairs of texts; the model on the pairs, which have
-    two segments and padding: every layer under eager attention, the last hidden state under SDPA
-    too.
+    The tokenizer is compared on each text and on pairs of texts, the model on the pairs, which have
+    two segments and padding. Every layer is compared under eager attention, the last hidden state
+    under SDPA, too.
 
     Args:
         name: folder, bundled model or Hub id.
@@ -125,7 +125,7 @@ def verify(
             `Source.of`.
 
     Raises:
-        ImportError: transformers is not installed; says what to install.
+        ImportError: transformers is not installed. The error says what to install.
         FileNotFoundError: no such checkpoint.
         ValueError: no text, a checkpoint that minibert refuses, or a name that the reference cannot
             open.

@@ -31,7 +31,7 @@ def require_model(model: Any, *classes: type) -> None:
 
 
 def as_text_list(texts: Texts) -> list[str]:
-    """The texts as a list; raises a ValueError for a mapping or a set."""
+    """Return the texts as a list. A mapping or a set is a ValueError."""
     if isinstance(texts, Mapping | set):
         raise ValueError(
             f"texts is a {type(texts).__name__}; pass a string or a list of strings, and second "

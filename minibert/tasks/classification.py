@@ -99,7 +99,7 @@ def classify(
 
 
 def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:
-    """All labels of a text with their scores, best first; `logits` (labels,)."""
+    """All labels of a text with their scores, best first, from `logits` (labels,)."""
     scores = class_scores(config, logits).tolist()
     labels = [
         LabelScore(label=config.id2label[index], score=score) for index, score in enumerate(scores)

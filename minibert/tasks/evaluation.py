@@ -63,7 +63,7 @@ class Mistake:
         text: The text, or the texts of a pair separated by a tab.
         expected: What the data say.
         predicted: What the model says.
-        score: How confident the model is; of a regression, the distance to the label.
+        score: How confident the model is, or for a regression the distance to the label.
     """
 
     row: int
@@ -142,7 +142,7 @@ def evaluate(
         data: A file as for fine-tuning: a table, tagged words, or questions in SQuAD format. Or
             rows: dicts with the columns of a table or of a question, or (words, tags) of a
                 sentence.
-        task: What to measure. None: what the model does; of an embedder "scores" if the rows have a
+        task: What to measure. None: what the model does. Of an embedder "scores" if the rows have a
             label, else "pairs".
         text_column: Column of the text, or of the anchor.
         pair_column: Column of the second text, or of the positive.
@@ -157,9 +157,14 @@ def evaluate(
         seed: Seed of the resamples.
 
     Returns:
-        The scores. Metrics by task: "classification" accuracy, f1 (macro); "multi_label" f1_micro,
-        f1_macro, accuracy; "regression" and "scores" pearson, spearman; "tokens" f1, macro_f1,
-        precision, recall; "answers" exact_match, f1; "pairs" mrr, accuracy@k, recall@k.
+        The scores, whose metrics depend on the task:
+
+        - "classification": accuracy, f1 (macro)
+        - "multi_label": f1_micro, f1_macro, accuracy
+        - "regression" and "scores": pearson, spearman
+        - "tokens": f1, macro_f1, precision, recall
+        - "answers": exact_match, f1
+        - "pairs": mrr, accuracy@k, recall@k
 
     Raises:
         TypeError: The model is of another kind.

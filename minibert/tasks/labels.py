@@ -28,7 +28,7 @@ _FLAGS = {
 
 
 def as_flag(value: Any) -> bool | None:
-    """Whether a text has a label, from the label's own column; None if the value does not tell."""
+    """Whether a text has a label, by the label's own column. None if the value does not tell."""
     return _FLAGS.get(str(value).strip().casefold())
 
 
@@ -49,7 +49,7 @@ def labels_in_columns(row: Mapping[str, Any], columns: Sequence[str]) -> list[st
 
 
 def as_label_list(value: Any) -> list[Any] | None:
-    """The labels of a text as a list; None if the value is not a list.
+    """The labels of a text as a list, or None if the value is not a list.
 
     A table of text holds a list as JSON, such as `["good", "funny"]`.
     """
@@ -66,7 +66,7 @@ def as_label_list(value: Any) -> list[Any] | None:
 def thresholds_of(config: BertConfig) -> npt.NDArray[np.float64]:
     """The probability from which on each label is predicted, (labels,).
 
-    Fine-tuning keeps it in config.json; without it every label has 0.5.
+    Fine-tuning keeps it in config.json. Without it every label has 0.5.
     """
     by_label = config.extra.get(THRESHOLDS)
     if not isinstance(by_label, Mapping):
@@ -83,7 +83,7 @@ def best_thresholds(expected: npt.ArrayLike, scores: npt.ArrayLike) -> npt.NDArr
         scores: Probabilities, (texts, labels).
 
     Returns:
-        The thresholds, (labels,). A threshold lies midway between two scores; of several with the
+        The thresholds, (labels,). A threshold lies midway between two scores. Of several with the
         same F1 it is the one nearest to 0.5. A label of fewer than `MIN_POSITIVES` texts has 0.5.
     """
     truth = np.asarray(expected, dtype=bool)

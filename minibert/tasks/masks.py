@@ -70,7 +70,7 @@ def fill_mask(
 
     Raises:
         TypeError: `model` has no masked language modeling head.
-        ValueError: A text has no [MASK], or more tokens than the model takes; or `top_k` is less
+        ValueError: A text has no [MASK], or more tokens than the model takes, or `top_k` is less
             than 1.
     """
     require_model(model, BertForMaskedLM, BertForPreTraining)
@@ -115,7 +115,7 @@ def _count_masks(text: str, ids: Sequence[int], tokenizer: BertTokenizer, limit:
 
 
 def _guesses(logits: Tensor, tokenizer: BertTokenizer, top_k: int) -> list[list[MaskGuess]]:
-    """The best words of each [MASK] of a text; `logits` (masks, vocab)."""
+    """The best words of each [MASK] of a text, from `logits` (masks, vocab)."""
     # a vocabulary that was rounded up has rows without a word
     probabilities = logits.softmax(-1)[:, : len(tokenizer)]
     best = probabilities.topk(min(top_k, probabilities.shape[-1]))

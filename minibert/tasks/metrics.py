@@ -109,13 +109,13 @@ def multi_label_scores(labels: Any, predictions: Any) -> dict[str, float]:
 
 
 def multi_label_counts(expected: Any, predicted: Any) -> Counts:
-    """The counts of each label; both arguments (rows, labels) of bool."""
+    """The counts of each label. Both arguments are (rows, labels) of bool."""
     right = (expected & predicted).sum(0)
     return np.stack([right, predicted.sum(0), expected.sum(0)]).astype(np.float64)
 
 
 def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:
-    """Pearson's and Spearman's correlation; 0 if labels or predictions are all the same."""
+    """Pearson's and Spearman's correlation, or 0 if labels or predictions are all the same."""
     expected = np.asarray(labels, dtype=np.float64)
     predicted = np.asarray(predictions, dtype=np.float64)
     return {
@@ -134,7 +134,7 @@ def _correlation(x: Floats, y: Floats) -> float:
 
 
 def average_ranks(values: Floats) -> Floats:
-    """Ranks from 1; equal values share the mean of their ranks."""
+    """Ranks from 1. Equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = counts.cumsum()
     means = last - (counts - 1) / 2
@@ -189,7 +189,7 @@ def entity_scores(
 
 
 def entity_scores_of_counts(counts: Counts) -> dict[str, float]:
-    """The scores of `entity_scores`; kinds that do not occur are left out."""
+    """The scores of `entity_scores`. Kinds that do not occur are left out."""
     occurs = counts[1:].sum(0) > 0
     kinds_f1 = f1_of_counts(counts)[occurs]
     right, predicted, expected = counts.sum(1)
@@ -207,7 +207,7 @@ def answer_scores(answers: Sequence[Sequence[str]], predictions: Sequence[str]) 
     Answers are normalized as in the SQuAD paper (Rajpurkar et al. 2016, section 6.1).
 
     Args:
-        answers: The right answers of each question, one of which has to be matched; none if it has
+        answers: The right answers of each question, one of which has to be matched. None if it has
             no answer.
         predictions: One for each question.
     """

@@ -131,7 +131,7 @@ def _check_strings(place: str, values: Sequence[Any]) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines as an editor counts them; other separators of Unicode are part of a word."""
+    """The lines as an editor counts them. Other separators of Unicode are part of a word."""
     return re.split(r"\r\n|\r|\n", text)
 
 
@@ -182,7 +182,7 @@ def _columns(line: str) -> list[str]:
 
 
 def _without_comments(sentences: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
-    """Leaves out the comments before the words of each sentence; a word `#` with its tag stays.
+    """Leaves out the comments before the words of each sentence. A word `#` with its tag stays.
 
     Such a line is a word if it has as many columns as the others, and a tag that other words have,
     too.

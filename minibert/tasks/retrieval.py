@@ -21,7 +21,7 @@ def positive_ranks(
 
     Args:
         anchors: (n, D).
-        candidates: (m, D); candidate i is the positive of anchor i.
+        candidates: (m, D). Candidate i is the positive of anchor i.
         texts: The text of each anchor. Equal ones share their positives, which do not count as
             wrong.
         answers: The text of each candidate. Equal ones count once.

@@ -44,7 +44,7 @@ def encode_windows(
         is_split_into_words: Each of `texts` is a list of words.
 
     Returns:
-        The tokenizer's batch with a row for each window; `overflow_to_sample_mapping` has the index
+        The tokenizer's batch with a row for each window. `overflow_to_sample_mapping` has the index
         of its text.
     """
     return tokenizer(
@@ -97,7 +97,7 @@ def best_span(
         max_answer_length: Tokens of the longest span.
 
     Returns:
-        The sum, the first and the last token; None if no token may be included.
+        The sum, the first and the last token, or None if no token may be included.
     """
     sums = logits[:, None, 0] + logits[None, :, 1]  # (first token, last token)
     allowed = (in_context[:, None] & in_context).triu().tril(max_answer_length - 1)

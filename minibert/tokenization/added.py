@@ -27,7 +27,7 @@ class AddedToken:
         single_word: match only where no letter or digit is next to it.
         lstrip: also take the white space on its left.
         rstrip: also take the white space on its right.
-        normalized: look for it in the normalized text; None does so unless it is special.
+        normalized: look for it in the normalized text. None does so unless it is special.
         special: left out by `decode(..., skip_special_tokens=True)`.
     """
 
@@ -99,7 +99,7 @@ class TokenFinder:
         [(0, 1, 'None'), (1, 5, '[X]'), (5, 6, 'None')]
 
         Yields:
-            (start, end, token); token is None between the tokens.
+            (start, end, token), where token is None between the tokens.
         """
         done = 0
         for match in self.pattern.finditer(text):

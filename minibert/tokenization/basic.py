@@ -76,7 +76,7 @@ def space_cjk(chars: Chars) -> Chars:
 
 
 def drop_accents(chars: Chars) -> Chars:
-    """Decompose characters (Unicode's NFD) and drop non-spacing marks; Hangul becomes jamo.
+    """Decompose characters (Unicode's NFD) and drop non-spacing marks. Hangul becomes jamo.
 
     >>> drop_accents([("é", 0), ("e", 1)])
     [('e', 0), ('e', 1)]
@@ -104,7 +104,7 @@ def drop_accents(chars: Chars) -> Chars:
 def _canonical_order(parts: list[str]) -> Sequence[int]:
     """Return the indices of characters in Unicode's canonical order.
 
-    A run of combining characters is sorted by combining class; every other character stays.
+    A run of combining characters is sorted by combining class. Every other character stays.
     """
     classes = [combining(part) for part in parts]
     if not any(classes):
@@ -207,7 +207,7 @@ def split_punctuation(text: str) -> Spans:
 
 
 def _split_classes(text: str, character_class: Callable[[str], str]) -> Spans:
-    """Return the runs of characters of one class; characters of class "" are left out."""
+    """Return the runs of characters of one class. Characters of class "" are left out."""
     classes = [character_class(char) for char in text]
     borders = [index for index, (a, b) in enumerate(pairwise(classes), 1) if a != b]
     if text:
@@ -237,10 +237,10 @@ class BasicTokenizer:
 
     Args:
         do_lower_case: lower-case the text.
-        strip_accents: drop accents; None does so when lower-casing.
+        strip_accents: drop accents. None does so when lower-casing.
         tokenize_chinese_chars: make every ideograph a word.
         clean: drop control characters and replace white space by spaces.
-        splitters: functions that split a text; each splits the parts of the one before.
+        splitters: functions that split a text. Each splits the parts of the one before.
 
     >>> BasicTokenizer().words("Héllo, paintings!")
     ['hello', ',', 'paintings', '!']

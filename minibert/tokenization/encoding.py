@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoding:
-    """One row of a batch, token by token; all lists are (seq).
+    """One row of a batch, token by token. All lists are (seq).
 
     >>> row = Encoding([2, 5, 3], [0] * 3, ["[CLS]", "hello", "[SEP]"], [(0, 0), (0, 5), (0, 0)],
     ...                [None, 0, None], [None, 0, None], [1, 0, 1], [1] * 3)
@@ -35,10 +35,10 @@ class Encoding:
         ids: token ids.
         type_ids: 0 in the first text, 1 in the second.
         tokens: the tokens as strings.
-        offsets: span of each token in its text, `[start, end)` in characters; (0, 0) for special
+        offsets: span of each token in its text, `[start, end)` in characters. (0, 0) for special
             tokens and padding.
-        word_ids: index of the word in its text; None for special tokens and padding.
-        sequence_ids: 0 or 1 for the text of the token; None for special tokens and padding.
+        word_ids: index of the word in its text, or None for special tokens and padding.
+        sequence_ids: 0 or 1 for the text of the token, or None for special tokens and padding.
         special_tokens_mask: 1 for special tokens and padding.
         attention_mask: 0 for padding.
     """
@@ -66,21 +66,21 @@ class Encoding:
         return 1 + max([number or 0 for number in self.sequence_ids], default=0)
 
     def token_to_sequence(self, token: int) -> int | None:
-        """Return 0 or 1 for the text of a token; None for a special token."""
+        """Return 0 or 1 for the text of a token, or None for a special token."""
         return self.sequence_ids[token]
 
     def token_to_word(self, token: int) -> int | None:
-        """Return the index of the word of a token; None for a special token."""
+        """Return the index of the word of a token, or None for a special token."""
         return self.word_ids[token]
 
     def token_to_chars(self, token: int) -> Span | None:
-        """Return the span of a token in its text; None for a special token."""
+        """Return the span of a token in its text, or None for a special token."""
         if self.sequence_ids[token] is None:
             return None
         return Span(*self.offsets[token])
 
     def word_to_tokens(self, word: int, sequence_index: int = 0) -> Span | None:
-        """Return the tokens of a word of text 0 or 1; None if it has none."""
+        """Return the tokens of a word of text 0 or 1, or None if it has none."""
         places = zip(self.word_ids, self.sequence_ids, strict=True)
         tokens = [token for token, place in enumerate(places) if place == (word, sequence_index)]
         if not tokens:
@@ -88,21 +88,21 @@ class Encoding:
         return Span(tokens[0], tokens[-1] + 1)
 
     def word_to_chars(self, word: int, sequence_index: int = 0) -> Span | None:
-        """Return the span of a word in text 0 or 1; None if it has no token."""
+        """Return the span of a word in text 0 or 1, or None if it has no token."""
         span = self.word_to_tokens(word, sequence_index)
         if span is None:
             return None
         return Span(self.offsets[span.start][0], self.offsets[span.end - 1][1])
 
     def char_to_token(self, char: int, sequence_index: int = 0) -> int | None:
-        """Return the token at a character of text 0 or 1; None if there is none."""
+        """Return the token at a character of text 0 or 1, or None if there is none."""
         for token, (start, end) in enumerate(self.offsets):
             if start <= char < end and self.sequence_ids[token] == sequence_index:
                 return token
         return None
 
     def char_to_word(self, char: int, sequence_index: int = 0) -> int | None:
-        """Return the index of the word at a character of text 0 or 1; None if there is none."""
+        """Return the index of the word at a character of text 0 or 1, or None if there is none."""
         token = self.char_to_token(char, sequence_index)
         if token is None:
             return None
@@ -120,7 +120,7 @@ class BatchEncoding(dict[str, Any]):
 
     Args:
         data: the rows by name.
-        encodings: each row token by token, or a function that returns that; None if unknown.
+        encodings: each row token by token, or a function that returns that, or None if unknown.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class BatchEncoding(dict[str, Any]):
 
     @property
     def data(self) -> dict[str, Any]:
-        """The rows by name; this batch itself."""
+        """The rows by name, which is this batch itself."""
         return self
 
     @property
@@ -174,7 +174,7 @@ class BatchEncoding(dict[str, Any]):
 
     @property
     def n_sequences(self) -> int | None:
-        """1 for texts, 2 for pairs of texts; None if that is unknown."""
+        """1 for texts, 2 for pairs of texts, or None if that is unknown."""
         if not self.is_fast or not self.encodings:
             return None
         return self.encodings[0].n_sequences
@@ -184,11 +184,11 @@ class BatchEncoding(dict[str, Any]):
         return self.encodings[row].tokens
 
     def word_ids(self, row: int = 0) -> list[int | None]:
-        """Return the index of the word of each token of a row; None for special tokens."""
+        """Return the index of the word of each token of a row, or None for special tokens."""
         return self.encodings[row].word_ids
 
     def sequence_ids(self, row: int = 0) -> list[int | None]:
-        """Return 0 or 1 for the text of each token of a row; None for special tokens."""
+        """Return 0 or 1 for the text of each token of a row, or None for special tokens."""
         return self.encodings[row].sequence_ids
 
     # Each of the following may be called without the index of the row when that is 0: with the
@@ -200,50 +200,50 @@ class BatchEncoding(dict[str, Any]):
         return self.encodings[row_or_index], index
 
     def token_to_sequence(self, row_or_token: int, token: int | None = None) -> int | None:
-        """Return 0 or 1 for the text of a token; None for a special token."""
+        """Return 0 or 1 for the text of a token, or None for a special token."""
         row, token = self._row_and(row_or_token, token)
         return row.token_to_sequence(token)
 
     def token_to_word(self, row_or_token: int, token: int | None = None) -> int | None:
-        """Return the index of the word of a token; None for a special token."""
+        """Return the index of the word of a token, or None for a special token."""
         row, token = self._row_and(row_or_token, token)
         return row.token_to_word(token)
 
     def token_to_chars(self, row_or_token: int, token: int | None = None) -> Span | None:
-        """Return the span of a token in its text; None for a special token."""
+        """Return the span of a token in its text, or None for a special token."""
         row, token = self._row_and(row_or_token, token)
         return row.token_to_chars(token)
 
     def word_to_tokens(
         self, row_or_word: int, word: int | None = None, sequence_index: int = 0
     ) -> Span | None:
-        """Return the tokens of a word of text 0 or 1; None if it has none."""
+        """Return the tokens of a word of text 0 or 1, or None if it has none."""
         row, word = self._row_and(row_or_word, word)
         return row.word_to_tokens(word, sequence_index)
 
     def word_to_chars(
         self, row_or_word: int, word: int | None = None, sequence_index: int = 0
     ) -> Span | None:
-        """Return the span of a word in text 0 or 1; None if it has no token."""
+        """Return the span of a word in text 0 or 1, or None if it has no token."""
         row, word = self._row_and(row_or_word, word)
         return row.word_to_chars(word, sequence_index)
 
     def char_to_token(
         self, row_or_char: int, char: int | None = None, sequence_index: int = 0
     ) -> int | None:
-        """Return the token at a character of text 0 or 1; None if there is none."""
+        """Return the token at a character of text 0 or 1, or None if there is none."""
         row, char = self._row_and(row_or_char, char)
         return row.char_to_token(char, sequence_index)
 
     def char_to_word(
         self, row_or_char: int, char: int | None = None, sequence_index: int = 0
     ) -> int | None:
-        """Return the index of the word at a character of text 0 or 1; None if there is none."""
+        """Return the index of the word at a character of text 0 or 1, or None if there is none."""
         row, char = self._row_and(row_or_char, char)
         return row.char_to_word(char, sequence_index)
 
     def to(self, device: Any, *, non_blocking: bool = False) -> BatchEncoding:
-        """Move the tensors to `device`, in place; returns this batch."""
+        """Move the tensors to `device`, in place, and return this batch."""
         import torch
 
         for name, value in self.items():
@@ -254,7 +254,7 @@ class BatchEncoding(dict[str, Any]):
     def convert_to_tensors(
         self, tensor_type: str | None = None, prepend_batch_axis: bool = False
     ) -> BatchEncoding:
-        """Convert the lists to tensors ("pt") or arrays ("np"), in place; returns this batch.
+        """Convert the lists to tensors ("pt") or arrays ("np"), in place, and return this batch.
 
         Args:
             tensor_type: "pt", "np", or None for lists.
@@ -283,7 +283,7 @@ class BatchEncoding(dict[str, Any]):
 
 
 def _to_array(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Convert numbers or rows of numbers to an array, integers as int64; (0, 0) for no rows."""
+    """Convert numbers or rows of numbers to an array, integers as int64. (0, 0) for no rows."""
     lengths = {len(value) for value in values if isinstance(value, list)}
     if len(lengths) > 1:
         raise ValueError(

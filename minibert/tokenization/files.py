@@ -141,7 +141,7 @@ def _drop_bert_components(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Check the values of `OPTIONS`; those that are missing are valid.
+    """Check the values of `OPTIONS`. Those that are missing are valid.
 
     Raises:
         ValueError: a value is impossible. The error names the option.
@@ -204,7 +204,7 @@ def write(
         options: a value for each of `OPTIONS`.
         components: the parts of tokenizer.json that differ from BERT's.
         templates: the rows with one and with two texts.
-        folder: where to write; created if it does not exist.
+        folder: where to write. Created if it does not exist.
 
     Returns:
         The paths of the files.

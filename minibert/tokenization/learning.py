@@ -87,7 +87,7 @@ def _repeat_words(words: Counter[str], batch_size: int = 10_000) -> Iterator[str
 
 
 def _frequent_letters(words: Counter[str], max_letters: int) -> set[str]:
-    """Return the pieces `c` and `##c` that spell the words; the most frequent if there are more."""
+    """Return the pieces `c` and `##c` that spell the words. The most frequent if there are more."""
     counts: Counter[str] = Counter()
     for word, count in words.items():
         for letter in _letter_pieces(word):

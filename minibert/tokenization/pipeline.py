@@ -30,7 +30,7 @@ class Token(NamedTuple):
         id: its id.
         start: first character in the text.
         end: the character after its last one.
-        word: index of its word in the text; -1 for tokens that are not of the text.
+        word: index of its word in the text. -1 for tokens that are not of the text.
     """
 
     id: int
@@ -40,7 +40,7 @@ class Token(NamedTuple):
 
 
 class ChunkCache(dict[str, T]):
-    """Remembers the results of a function of a chunk of text; cleared when it is full.
+    """Remembers the results of a function of a chunk of text. Cleared when it is full.
 
     A `dict` that calls the function for a missing key, so that a hit runs no Python code at all.
     Thread-safe: every step is one atomic operation of `dict`, and two threads that miss the same
@@ -205,7 +205,7 @@ class Pipeline:
         return self._split(*self.basic.normalize(chunk))
 
     def _split(self, normalized: str, positions: Sequence[int]) -> list[Token]:
-        """Split a normalized text, or a part of it, into tokens; `positions` as of `normalize`."""
+        """Split a normalized text, or a part of it, into tokens. `positions` as of `normalize`."""
         vocabulary = self.wordpiece.vocabulary
         tokens = []
         for index, (start, end) in enumerate(self.basic.split(normalized)):

@@ -223,7 +223,7 @@ def _text_limits(lengths: Sequence[int], room: int, strategy: str, sample: int) 
 
 
 def _spans(length: int, limit: int, stride: int, side: str) -> list[slice]:
-    """Return spans of `limit` tokens that cover a text; each repeats `stride` tokens."""
+    """Return spans of `limit` tokens that cover a text. Each repeats `stride` tokens."""
     if length <= limit:
         return [slice(0, length)]
     if limit == 0:
@@ -315,7 +315,7 @@ class RowTemplate(NamedTuple):
 
 
 def pad_rows(rows: list[list[T]], value: T, width: int, side: str) -> list[list[T]]:
-    """Pad rows to `width` entries; longer rows stay as they are."""
+    """Pad rows to `width` entries. Longer rows stay as they are."""
     if not width:
         return rows
     if side == "left":
@@ -324,7 +324,7 @@ def pad_rows(rows: list[list[T]], value: T, width: int, side: str) -> list[list[
 
 
 def round_up(number: int, multiple: int | None) -> int:
-    """Round up to a multiple; None leaves the number as it is.
+    """Round up to a multiple. None leaves the number as it is.
 
     >>> round_up(13, 8), round_up(13, None)
     (16, 13)

@@ -77,7 +77,7 @@ class _RowForm(NamedTuple):
 
     @property
     def room(self) -> int | None:
-        """Tokens of a truncated row besides its special tokens; None without truncation."""
+        """Tokens of a truncated row besides its special tokens, or None without truncation."""
         if self.truncation is None or self.max_length is None:
             return None
         return self.max_length - self.template.special_count
@@ -95,12 +95,12 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
     Args:
         vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
-        do_lower_case: lower-case the text; False for cased vocabularies.
+        do_lower_case: lower-case the text. False for cased vocabularies.
         vocab_file: another name for `vocab`.
         tokenizer_file: a tokenizer.json file, instead of `vocab`. Other arguments override it.
-        strip_accents: drop accents, which decomposes Hangul; None does so when lower-casing.
+        strip_accents: drop accents, which decomposes Hangul. None does so when lower-casing.
         tokenize_chinese_chars: make every ideograph a word.
-        extra_special_tokens: further special tokens; those that the vocabulary lacks get the next
+        extra_special_tokens: further special tokens. Those that the vocabulary lacks get the next
             ids.
         added_tokens_decoder: id -> added token, as files list them.
         model_max_length: tokens of the longest row that the model takes.
@@ -109,11 +109,11 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         clean_up_tokenization_spaces: let `decode` close the gaps in English "do n't".
         name_or_path: where the tokenizer came from, for messages.
         model_input_names: the keys of a batch, unless a call requests others.
-        components: parts of a tokenizer.json that differ from BERT's, as that file has them;
+        components: parts of a tokenizer.json that differ from BERT's, as that file has them.
             `tokenizer_json.py` lists them.
-        options: `unk_token`, `sep_token`, `pad_token`, `cls_token`, `mask_token` if they are not
-            [UNK]...; `bos_token` and `eos_token`; and keywords of transformers that
-            `compat/tokenizer.py` lists.
+        options: `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token` if they are not
+            [UNK], [SEP], [PAD], [CLS] and [MASK], also `bos_token`, `eos_token`, and keywords of
+            transformers that `compat/tokenizer.py` lists.
 
     Raises:
         FileNotFoundError: the vocabulary file does not exist.
@@ -347,22 +347,22 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
         Args:
             text: a text, a list of texts, or a list of pairs of texts.
-            text_pair: the second text or texts; an empty one also gets its `[SEP]`.
+            text_pair: the second text or texts. An empty one also gets its `[SEP]`.
             add_special_tokens: put `[CLS]` before and `[SEP]` after texts.
             padding: True or "longest" pads to the longest row of the batch, "max_length" to that
                 length, False does not pad.
             truncation: True or "longest_first" truncates the longer text, "only_first" or
                 "only_second" that text, False none. None truncates if there is a `max_length` and
                 no padding.
-            max_length: tokens of a row with its special tokens; None for `model_max_length`.
+            max_length: tokens of a row with its special tokens, or None for `model_max_length`.
             stride: tokens that an overflowing row repeats from the row before.
             is_split_into_words: a text is a list of words, and offsets count within each word.
             pad_to_multiple_of: round up the length of padded rows to a multiple of this.
-            padding_side: "right" or "left"; None for that of the tokenizer.
+            padding_side: "right" or "left", or None for that of the tokenizer.
             return_tensors: "pt", "np", or None for lists.
-            return_token_type_ids: False leaves them out; None as `model_input_names` has it.
-            return_attention_mask: False leaves it out; None as `model_input_names` has it.
-            return_overflowing_tokens: put what is truncated into further rows;
+            return_token_type_ids: False leaves them out. None as `model_input_names` has it.
+            return_attention_mask: False leaves it out. None as `model_input_names` has it.
+            return_overflowing_tokens: put what is truncated into further rows.
                 `overflow_to_sample_mapping` is the index of the text of each row.
             return_special_tokens_mask: also return 1 for special tokens and padding, 0 for others.
             return_offsets_mapping: also return the span of each token in its text, `[start, end)`.
@@ -509,7 +509,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         return encodings
 
     def _encoding(self, texts: list[list[Token]], form: _RowForm, width: int) -> Encoding:
-        """Return one row token by token; `texts` are the tokens of its texts."""
+        """Return one row token by token. `texts` are the tokens of its texts."""
         template = form.template
 
         def pad(row: list[Any], value: Any) -> list[Any]:
@@ -544,7 +544,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         return None
 
     def _width(self, rows: list[list[int]], form: _RowForm, verbose: bool) -> int:
-        """Return the length that rows are padded to; 0 for no padding. Warn about long rows."""
+        """Return the length that rows are padded to, or 0 for no padding. Warn about long rows."""
         longest = max(map(len, rows), default=0)
         is_too_long = form.max_length is None and longest > self.model_max_length
         if verbose and is_too_long and not self._warned_of_length:
@@ -578,7 +578,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             return [[begin, *ids, end] for ids in self._pipeline.ids(texts)]
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
-        """Return the ids of a text or a pair of texts; options as for calling the tokenizer."""
+        """Return the ids of a text or a pair of texts. Options as for calling the tokenizer."""
         return self(text, text_pair, **options)["input_ids"]
 
     def tokenize(
@@ -627,7 +627,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             padding: as for calling the tokenizer.
             max_length: the length for `padding="max_length"`.
             pad_to_multiple_of: round up the length to a multiple of this.
-            padding_side: "right" or "left"; None for that of the tokenizer.
+            padding_side: "right" or "left", or None for that of the tokenizer.
             return_attention_mask: False adds no attention mask if there is none.
             return_tensors: "pt", "np", or None for lists.
 
@@ -679,7 +679,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         Args:
             text_iterator: texts, or batches of texts.
             vocab_size: upper limit of the size of the vocabulary, with special tokens.
-            length: without effect; transformers has it for a progress bar.
+            length: without effect. It exists in transformers for a progress bar.
             new_special_tokens: special tokens besides those of this tokenizer.
             special_tokens_map: new names of special tokens, `{"[MASK]": "<mask>"}`.
             options: `min_frequency` and further arguments of the library's `WordPieceTrainer`.
@@ -724,7 +724,7 @@ def _check_ignored(keywords: dict[str, Any]) -> None:
 def _padded_length(
     longest: int, padding: str | None, max_length: int | None, multiple: int | None
 ) -> int:
-    """Return the length that rows are padded to; 0 for no padding."""
+    """Return the length that rows are padded to, or 0 for no padding."""
     if padding is None:
         return 0
     if padding == "longest":
@@ -770,7 +770,7 @@ def _ids_of_rows(
 
 
 def _assemble(ids: list[list[list[int]]], template: RowTemplate) -> list[list[int]]:
-    """Return rows with special tokens; `ids` are those of the texts, by column."""
+    """Return rows with special tokens. `ids` are those of the texts, by column."""
     if len(ids) == 1:
         before, after = template.ids
         return [[*before, *text, *after] for text in ids[0]]
@@ -780,7 +780,7 @@ def _assemble(ids: list[list[list[int]]], template: RowTemplate) -> list[list[in
 def _type_ids(
     rows: list[list[int]], ids: list[list[list[int]]], template: RowTemplate
 ) -> list[list[int]]:
-    """Return the token types of rows; `ids` are those of their texts, by column."""
+    """Return the token types of rows. `ids` are those of their texts, by column."""
     if template.is_of_one_type:
         type_id = template.text_types[0]
         return [[type_id] * len(row) for row in rows]

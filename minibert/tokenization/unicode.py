@@ -19,10 +19,10 @@ WHITE_SPACE = (
     "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-"""What basic splitting replaces by spaces; it drops the other white space as control characters."""
+"""What basic splitting replaces by spaces. It drops the other white space as control characters."""
 
 SPACES = WHITE_SPACE + "\x0b\x0c\x85"
-"""All white space; `str.strip()` takes more."""
+"""All white space. `str.strip()` takes more."""
 
 
 def _pattern(ranges: Iterable[tuple[int, int]]) -> re.Pattern[str]:
@@ -89,7 +89,7 @@ def decompose(char: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def combining(char: str) -> int:
-    """Return the combining class, by which the marks after a letter are sorted; 0 for a letter."""
+    """Return the combining class, by which marks after a letter are sorted, or 0 for a letter."""
     if _LATER_DECOMPOSITION.match(char):
         return 0
     return unicodedata.combining(char)

@@ -388,7 +388,7 @@ class Vocabulary:
         return True
 
     def _build(self) -> None:
-        """Build everything that depends on the tokens; subclasses extend it."""
+        """Build everything that depends on the tokens. Subclasses extend it."""
 
     # ---- tokens to ids and back
 
@@ -460,9 +460,9 @@ class Vocabulary:
         """Return the text of ids, or the texts of several rows of ids.
 
         Args:
-            token_ids: an id, a row of ids, or rows of ids; lists, arrays or tensors.
+            token_ids: an id, a row of ids, or rows of ids, as lists, arrays or tensors.
             skip_special_tokens: leave special tokens out.
-            clean_up_tokenization_spaces: also close the gaps in English "do n't"; None for the
+            clean_up_tokenization_spaces: also close the gaps in English "do n't", or None for the
                 setting of the tokenizer.
             spaces_between_special_tokens: without effect, as for the fast tokenizers of
                 transformers: there always is a space.
@@ -497,7 +497,7 @@ class Vocabulary:
         clean_up_tokenization_spaces: bool | None = None,
         spaces_between_special_tokens: bool | None = None,
     ) -> list[str]:
-        """Return the texts of several rows of ids; arguments as for `decode`."""
+        """Return the texts of several rows of ids. Arguments as for `decode`."""
         decoded = self.decode(sequences, skip_special_tokens, clean_up_tokenization_spaces)
         if isinstance(decoded, str):
             return [decoded]

@@ -17,14 +17,14 @@ CONTINUED = "##"
 """The prefix of pieces inside a word."""
 
 MAX_WORD = 100
-"""Characters of the longest word that is split; a longer one is unknown."""
+"""Characters of the longest word that is split. A longer one is unknown."""
 
 
 class WordPiece:
     """Splits words into pieces of a vocabulary.
 
     Args:
-        vocabulary: piece -> id; pieces inside a word begin with `##`.
+        vocabulary: piece -> id. Pieces inside a word begin with `##`.
         unk_token: the token of a word that cannot be split into pieces.
         max_word: characters of the longest word that is split.
     """

@@ -2,5 +2,5 @@
 
 Begin reading with loop.py, the loop that both share.
 
-The core never imports this package; what it needs beyond the core comes with the extra `[train]`.
+The core never imports this package. What it needs beyond the core comes with the extra `[train]`.
 """

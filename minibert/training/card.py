@@ -32,7 +32,7 @@ def write_card(
         folder: The model's folder.
         title: What the model does.
         data: The files that it was trained and evaluated on, by their part.
-        options: How it was trained; options that are None are left out.
+        options: How it was trained. Options that are None are left out.
         scores: How good it is, by the names of the scores.
         usage: A command that uses it.
 

@@ -33,7 +33,7 @@ class CheckedTask(Protocol):
         """The texts of a row."""
 
     def labels_of(self, row: Any) -> Sequence[Any]:
-        """The labels of a row; none if they are numbers."""
+        """The labels of a row, or none if they are numbers."""
 
 
 @dataclass(frozen=True)

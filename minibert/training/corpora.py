@@ -85,7 +85,7 @@ class TokenCache:
     * `documents.npy`: the first sentence of each document, and the number of sentences
 
     Raises:
-        FileNotFoundError: The folder holds no cache; `TokenCache.write` makes one.
+        FileNotFoundError: The folder holds no cache. `TokenCache.write` makes one.
         ValueError: The cache is damaged.
     """
 

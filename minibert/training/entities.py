@@ -41,7 +41,7 @@ class TokenTask(Task):
         return read_conll(path)
 
     def texts_of(self, row: Any) -> tuple[str, ...]:
-        """The sentence; characters are joined without blanks."""
+        """The sentence. Characters are joined without blanks."""
         words = row[0]
         separator = "" if are_characters([row]) else " "
         return (separator.join(words),)
@@ -58,7 +58,7 @@ class TokenTask(Task):
     def examples(
         self, rows: Rows, tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
-        """Encode sentences; only the first token of a word or character has a label.
+        """Encode sentences. Only the first token of a word or character has a label.
 
         A sentence of more than `max_length` tokens is split into windows that share a quarter. A
         word that is in two windows has its label in the first one.

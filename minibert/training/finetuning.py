@@ -66,7 +66,7 @@ Rows = Sequence[Any]
 
 
 class Task(Protocol):
-    """The parts of a task that `finetune` calls; its head is new where the checkpoint has none."""
+    """The parts of a task that `finetune` calls. Its head is new where the checkpoint has none."""
 
     model_class: ClassVar[type[PreTrainedModel]]
 
@@ -92,7 +92,7 @@ class Task(Protocol):
         """The texts of a row, for the report of what was read."""
 
     def labels_of(self, row: Any) -> Sequence[Any]:
-        """The labels of a row; none if it has no classes."""
+        """The labels of a row, or none if it has no classes."""
         return ()
 
     def config(self, rows: Rows) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Task(Protocol):
 
     @property
     def learning_rate(self) -> float | None:
-        """The default peak learning rate; None: by the size of the model."""
+        """The default peak learning rate. None: by the size of the model."""
         return None
 
     @property
@@ -122,11 +122,11 @@ class Task(Protocol):
         return True
 
     def strata(self, rows: Rows) -> list[Any]:
-        """A label for each row; rows are held out in the same share of each label."""
+        """A label for each row. Rows are held out in the same share of each label."""
         return [None] * len(rows)
 
     def losses(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """The summed loss; an `Objective` of the loop."""
+        """The summed loss. An `Objective` of the loop."""
 
     def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
         """How good the model is."""
@@ -243,7 +243,7 @@ class _RowsOfRun:
     Attributes:
         train: Rows to train on.
         dev: Rows that choose the best model.
-        test: Rows to score the best model on; none without a test file.
+        test: Rows to score the best model on, or none without a test file.
         dev_name: The file of the dev rows, as the report names it.
         skipped: Rows that were left out because they have a fault.
     """
@@ -264,7 +264,7 @@ def _read_rows(
     skip_bad_rows: bool,
     seed: int,
 ) -> _RowsOfRun:
-    """Read the files of a run; without a dev file hold out a share of the training rows."""
+    """Read the files of a run. Without a dev file hold out a share of the training rows."""
     skipped: list[BadRow] = []
     bad_rows = skipped if skip_bad_rows else None
     train_rows = task.read(train, bad_rows=bad_rows)
@@ -464,7 +464,7 @@ class SequenceTask(Task):
         return (row[self.text], row[self.pair])
 
     def labels_of(self, row: Any) -> Sequence[Any]:
-        """The label or labels; none if it is a number."""
+        """The label or labels, or none if it is a number."""
         if self.regression:
             return ()
         if self.multi_label:
@@ -686,7 +686,7 @@ class AnswerTask(Task):
 
 
 def _place(offsets: Any, row: dict[str, Any]) -> tuple[int, int]:
-    """Return the first and last token of the first answer; 0 and 0 if a part of it is outside."""
+    """Return the first and last token of the first answer. 0 and 0 if a part of it is outside."""
     if not row["answers"]:
         return 0, 0
     begin = row["starts"][0]

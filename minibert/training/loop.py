@@ -143,7 +143,7 @@ class Trainer:
     """Trains a model, and saves everything that is needed to resume after any interruption.
 
     Args:
-        model: Trained in place; moved to the device of this process.
+        model: Trained in place. Moved to the device of this process.
         epochs: Returns the examples of an epoch by its number, always the same ones.
         objective: Computes the summed losses of a batch.
         folder: Folder for the states, the log and the best model.
@@ -224,7 +224,7 @@ class Trainer:
             OSError: The state or the log cannot be written, or another process trains in the
                 folder.
             KeyboardInterrupt: After SIGINT or SIGTERM. The current step is finished and saved
-                first; a second signal ends the process at once.
+                first. A second signal ends the process at once.
         """
         with run_folder(self.folder, bool(self.resume)):
             self._begin()
@@ -294,7 +294,7 @@ class Trainer:
             self._save()
 
     def _is_due(self, interval: int, otherwise: bool) -> bool:
-        """Whether the step is a multiple of an interval; `otherwise` if the interval is 0."""
+        """Whether the step is a multiple of an interval, or `otherwise` if the interval is 0."""
         if interval:
             return self.step % interval == 0
         return otherwise

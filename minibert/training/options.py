@@ -1,6 +1,6 @@
 """Declare the options of `Trainer`, `minibert finetune` and `minibert pretrain`.
 
-Each is declared here alone, with its default and its description; `minibert.cli.training`
+Each is declared here alone, with its default and its description. `minibert.cli.training`
 makes their options of it. Nothing heavy is imported, so that `--help` answers at once.
 """
 
@@ -26,7 +26,7 @@ def _option(
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How to train; the defaults are those of fine-tuning in the paper (appendix A.3).
+    """How to train. The defaults are those of fine-tuning in the paper (appendix A.3).
 
     Each field says what it is in its metadata.
     """

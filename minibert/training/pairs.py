@@ -197,7 +197,7 @@ class SimilarityTask(Task):
         return tuple(row[name] for name in names if name in row)
 
     def _scaled(self, value: Any) -> float | None:
-        """The score divided by the largest one; None unless it is then between -1 and 1."""
+        """The score divided by the largest one, or None unless it is then between -1 and 1."""
         try:
             score = float(value) / self.max_score
         except (ValueError, TypeError, ZeroDivisionError):

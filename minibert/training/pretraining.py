@@ -224,7 +224,7 @@ class PretrainingData:
             number.
         tokenizer: Its vocabulary and its special tokens are used.
         max_length: Maximum number of tokens of an example, including special tokens.
-        next_sentence: Make pairs of texts; otherwise single texts.
+        next_sentence: Make pairs of texts instead of single texts.
         sentence_order: See `sentence_pairs`.
         mask_probability: See `Masking`.
         whole_words: See `Masking`.
@@ -347,7 +347,7 @@ def pretraining_scores(
     """Measure how well a model in eval mode predicts hidden words and next sentences.
 
     Returns:
-        The sum of the mean losses; perplexity and accuracy of the hidden words; accuracy of the
+        The sum of the mean losses, perplexity and accuracy of the hidden words, and accuracy of the
         pairs, if there are any.
     """
     device = next(model.parameters()).device
@@ -495,7 +495,7 @@ def _open_corpora(
 def _held_out_examples(
     corpora: Sequence[tuple[Corpus, float]], make_data: Callable[..., PretrainingData]
 ) -> list[Example]:
-    """Examples of the documents that are held out; none if there are fewer than two documents."""
+    """Examples of the documents that are held out, if there are two documents or more."""
     documents: list[Document] = []
     for corpus, _ in corpora:
         documents += corpus.held_out(HELD_OUT_TOKENS // len(corpora))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that prints and writes; without torchrun it is the only one."""
+    """Whether this is the process that prints and writes. Without torchrun it is the only one."""
     return int(os.environ.get("RANK") or 0) == 0
 
 
@@ -28,7 +28,7 @@ def _device(name: str | None) -> torch.device:
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes that train together, as `torchrun` started them; without it, one process."""
+    """The processes that train together, as `torchrun` started them. Without it, one process."""
 
     rank: int = 0
     size: int = 1
@@ -39,7 +39,7 @@ class Processes:
         """Joins the process group: nccl with GPUs, else gloo.
 
         Args:
-            device_name: The device to train on. None, or "cuda": this process's GPU; without one,
+            device_name: The device to train on. None or "cuda" is this process's GPU. Without one,
                 None is the CPU.
         """
         try:

@@ -46,7 +46,7 @@ def read_placed_rows(
         find_fault: Says what is wrong with a row, or None.
         columns: Names of the columns, for a file without a header line.
         delimiter: Character between the columns.
-        quoting: Whether fields stand between quotation marks; see `read_table`.
+        quoting: Whether fields stand between quotation marks. See `read_table`.
         renamed: The names in this file of columns that have another name in it.
         bad_rows: Receives the rows that have a fault, which are then left out. None: such a row is
             an error.

@@ -257,7 +257,7 @@ class BlockAttention:
         return gathered
 
     def restore(self, gathered: Tensor, tokens: int) -> Tensor:
-        """The rows of the blocks to (tokens, hidden); rows of no sequence are 0."""
+        """The rows of the blocks to (tokens, hidden). Rows of no sequence are 0."""
         rows: Tensor = _Restore.apply(  # type: ignore[no-untyped-call]
             gathered, self.arrangement, tokens * self.heads
         )
@@ -322,7 +322,7 @@ def gather_rows(rows: Tensor, arrangement: Arrangement) -> Tensor:
 
 
 def restore_rows(places: Tensor, arrangement: Arrangement, count: int) -> Tensor:
-    """Copy places back to their rows; the rows beyond the last sequence are 0."""
+    """Copy places back to their rows. The rows beyond the last sequence are 0."""
     rows = places.new_empty(count, places.shape[-1])
     used = len(arrangement.back)
     torch.index_select(places, 0, arrangement.back, out=rows[:used])
@@ -384,7 +384,7 @@ def negative_log_likelihood(log_p: Tensor, labels: Tensor, is_ignored: Tensor) -
 
 
 def gradient_of_logits(log_p: Tensor, labels: Tensor, is_ignored: Tensor) -> Tensor:
-    """Compute p, less 1 for the label, and 0 for ignored labels; overwrites `log_p`."""
+    """Compute p, less 1 for the label, and 0 for ignored labels. Overwrites `log_p`."""
     minus_one = torch.full_like(labels, -1, dtype=torch.float32)
     gradient = log_p.exp_().scatter_add_(1, labels, minus_one)
     return gradient.index_fill_(0, is_ignored[:, 0].nonzero()[:, 0], 0)

@@ -1,4 +1,4 @@
-"""Learn a vocabulary from files; the algorithm is in `minibert.tokenization.learning`."""
+"""Learn a vocabulary from files. The algorithm is in `minibert.tokenization.learning`."""
 
 from __future__ import annotations
 
