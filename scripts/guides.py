@@ -15,7 +15,7 @@ A comment on the line before a block changes that:
 
     <!-- not run: WHY -->   it stays as it is
     <!-- slow -->           it runs in the slow tests
-    <!-- needs NAME -->     it runs where this module can be imported
+    <!-- needs NAME -->     it runs where this module can be imported (NAME, NAME: all of them)
 
 The Korean pages (NAME.ko.md) show the blocks of the English ones.
 """
@@ -74,12 +74,17 @@ class Example:
         return self.note == "slow"
 
     @property
+    def missing(self) -> list[str]:
+        """The modules that it needs and that are not installed here."""
+        kind, _, modules = self.note.partition(" ")
+        if kind != "needs":
+            return []
+        return [name for name in modules.split(", ") if importlib.util.find_spec(name) is None]
+
+    @property
     def is_run(self) -> bool:
         """Whether it can run here."""
-        kind, _, module = self.note.partition(" ")
-        if kind == "needs":
-            return importlib.util.find_spec(module) is not None
-        return not self.note.startswith(("not run", "test command"))
+        return not self.missing and not self.note.startswith(("not run", "test command"))
 
 
 def pages(korean: bool = False) -> list[Path]:

@@ -36,9 +36,12 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return addresses
 
 
-def run(page: Path, slow: bool) -> None:
+def run(page: Path, slow: bool, subtests: pytest.Subtests) -> None:
     session = guides.Session()
     for example in guides.examples(page):
+        if example.missing:
+            with subtests.test(example.note):
+                pytest.skip(f"{', '.join(example.missing)}: not installed (group clients)")
         if not example.is_run or (example.is_slow and not slow):
             continue
         printed = session.run(example)
@@ -50,15 +53,19 @@ def run(page: Path, slow: bool) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name)
-def test_the_examples_print_what_the_page_shows(page: Path, opened: list[str]) -> None:
-    run(page, slow=False)
+def test_the_examples_print_what_the_page_shows(
+    page: Path, opened: list[str], subtests: pytest.Subtests
+) -> None:
+    run(page, False, subtests)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("page", WITH_SLOW_EXAMPLES, ids=name)
-def test_the_slow_examples_print_what_the_page_shows(page: Path, opened: list[str]) -> None:
-    run(page, slow=True)
+def test_the_slow_examples_print_what_the_page_shows(
+    page: Path, opened: list[str], subtests: pytest.Subtests
+) -> None:
+    run(page, True, subtests)
 
 
 @pytest.mark.parametrize(
